@@ -1,0 +1,1 @@
+"""Pure. What a CloudEvent is: its types, its value, its validation."""

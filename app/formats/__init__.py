@@ -1,0 +1,1 @@
+"""Pure. Event formats: an event as one document. JSON here; Protobuf and Avro have their place."""

@@ -1,0 +1,28 @@
+"""What a broker can do, declared as data: it steers both the code and the contract suite."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log lacks is declared here, never skipped by hand.
+
+    ``replayable``    a position can be read again after it was settled.
+    ``partitions``    a topic has numbered partitions, one owner each within a group.
+    ``seek_by_time``  a subscription can start at a time.
+    ``null_body``     "no value" and "empty value" are told apart.
+    ``binary_keys``   a key may be any bytes.
+    ``null_headers``  a header may have no value.
+    ``max_batch``     most records of one wire batch; 0: bounded by bytes only.
+    ``max_record``    most bytes of one record, key and headers included; 0: not known here.
+    """
+
+    replayable: bool
+    partitions: bool
+    seek_by_time: bool
+    null_body: bool
+    binary_keys: bool
+    null_headers: bool = True
+    max_batch: int = 0
+    max_record: int = 0

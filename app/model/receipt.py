@@ -1,0 +1,14 @@
+"""Proof that one record is stored."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """Where a record is now. ``position`` is opaque text, ordered only within its partition."""
+
+    broker: str
+    topic: str
+    partition: int
+    position: str
