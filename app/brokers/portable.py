@@ -1,0 +1,322 @@
+"""The half of a log that is the same for every broker: bounds, the publish time-out, counts, health.
+
+A submit costs about a microsecond here, so it makes one object: a ``Submission`` is the future that
+the caller gets, the place where the driver puts its results, and the entry in the deadline queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from app.bindings.record import Record
+from app.errors import (
+    BoundReached,
+    BrokerError,
+    BrokerRefused,
+    BrokerUnavailable,
+    PublishUnknown,
+    SkybridgeError,
+)
+from app.interfaces import Consumer, Log, PublishResult
+from app.model.capabilities import Capabilities
+from app.model.message import Message, Partition
+from app.model.metadata import Health, LogMetadata
+from app.model.receipt import Receipt
+from app.model.start import StartAt
+
+T = TypeVar("T")
+
+
+class Submission(asyncio.Future[list[PublishResult]]):
+    """The records of one submit, and their fates: one a record, in order.
+
+    A driver resolves *every* record exactly once, also when the submission is done already (it
+    timed out, or its caller went away): only then does the record leave the bounds. What is not on
+    the wire when ``done()`` is true must not be sent any more (rule 9).
+    """
+
+    __slots__ = ("deadline", "open", "owner", "records", "results", "size", "topic")
+
+    owner: PortableLog
+    topic: str
+    records: Sequence[Record]
+    results: list[PublishResult | None]
+    open: int  # records without a result
+    size: int  # bytes
+    deadline: float  # of the loop's clock
+
+    def resolve(self, index: int, result: PublishResult) -> None:
+        """The fate of one record. On the event loop only."""
+        self.results[index] = result
+        self.open -= 1
+        if not self.open:
+            self.owner.release(self)
+
+    def resolve_all(self, results: list[PublishResult]) -> None:
+        """The fates of all records at once; none may have been resolved before."""
+        self.results = results  # type: ignore[assignment]  # a list with nothing open
+        self.open = 0
+        self.owner.release(self)
+
+    def fail(self, error: BrokerError) -> None:
+        """The same fate for every record that has none yet."""
+        if self.open:
+            self.results[:] = [error if known is None else known for known in self.results]
+            self.open = 0
+            self.owner.release(self)
+
+
+class Driver(Protocol):
+    """What a broker's package offers to ``PortableLog``. All calls come on the event loop."""
+
+    name: str
+    capabilities: Capabilities
+
+    async def start(self) -> None:
+        """Begin; returns also when the broker is away (``health`` tells). May raise SetupError."""
+
+    async def stop(self) -> None:
+        """Close. What is still queued is resolved with an error."""
+
+    def publish(self, submission: Submission) -> None:
+        """Take the records on their way, in order. Never raises, never blocks, sets no timer."""
+
+    async def subscribe(
+        self, group: str, topics: Sequence[str], start: StartAt, client_id: str
+    ) -> Consumer: ...
+
+    def read(
+        self, partition: Partition, start: str, until: str | None
+    ) -> AsyncIterator[Message]: ...
+
+    async def metadata(
+        self, topics: Sequence[str] | None, groups: Sequence[str]
+    ) -> LogMetadata: ...
+    async def create_topic(self, topic: str, partitions: int) -> None: ...
+    async def health(self) -> Health: ...
+
+    def explain(self, error: Exception) -> BrokerError | None:
+        """What an error of the client library means for a caller; None: it is a bug."""
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be under way at once (rule 8), and for how long (rule 9). Times in seconds."""
+
+    records: int = 65_536
+    bytes: int = 128 << 20
+    publish_timeout: float = 10.0
+    drain_timeout: float = 25.0
+    retry_after: float = 1.0
+
+
+class LogStats(msgspec.Struct, frozen=True):
+    """Counts since the start, and what is under way now."""
+
+    stored: int
+    failed: int
+    timed_out: int
+    refused: int
+    records_in_flight: int
+    bytes_in_flight: int
+
+
+class PortableLog(Log):
+    """A ``Log`` around a driver."""
+
+    def __init__(self, driver: Driver, bounds: Bounds | None = None) -> None:
+        self.name = driver.name
+        self.capabilities = driver.capabilities
+        self.driver = driver
+        self.bounds = bounds or Bounds()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._accepting = False
+        self._waiting: dict[Submission, None] = {}  # in the order of their deadlines
+        self._timer: asyncio.TimerHandle | None = None
+        self._drained: asyncio.Event = asyncio.Event()
+        self._records = 0
+        self._bytes = 0
+        self._stored = self._failed = self._timed_out = self._refused = 0
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self.driver.start()
+        self._accepting = True
+
+    async def stop(self) -> None:
+        self._accepting = False
+        await self._drain()
+        await self.driver.stop()
+        self._expire(float("inf"))
+
+    def submit(self, topic: str, records: Sequence[Record]) -> asyncio.Future[list[PublishResult]]:
+        loop = self._loop or asyncio.get_running_loop()
+        submission = Submission(loop=loop)
+        count = len(records)
+        size = largest = size_of(records[0]) if count else 0
+        for record in records[1:] if count > 1 else ():
+            length = size_of(record)
+            size += length
+            largest = max(largest, length)
+        refusal = self._refusal(count, size, largest)
+        if refusal is not None or not count:
+            self._refused += count
+            submission.set_result([refusal] * count if refusal else [])
+            return submission
+        self._track(submission, topic, records, size)
+        submission.deadline = loop.time() + self.bounds.publish_timeout
+        if self._timer is None:
+            self._timer = loop.call_at(submission.deadline, self._on_deadline)
+        self.driver.publish(submission)
+        return submission
+
+    def _track(
+        self, submission: Submission, topic: str, records: Sequence[Record], size: int
+    ) -> None:
+        count = len(records)
+        submission.owner = self
+        submission.topic = topic
+        submission.records = records
+        submission.results = [None] * count
+        submission.open = count
+        submission.size = size
+        self._records += count
+        self._bytes += size
+        self._waiting[submission] = None
+
+    def release(self, submission: Submission) -> None:
+        """Every record of it has its fate: out of the bounds, and its caller is told."""
+        results = submission.results
+        self._records -= len(results)
+        self._bytes -= submission.size
+        self._waiting.pop(submission, None)
+        for result in results:
+            if type(result) is Receipt:
+                self._stored += 1
+            else:
+                self._failed += 1
+        if not submission.done():
+            submission.set_result(results)  # type: ignore[arg-type]  # none is open any more
+        if not self._records:
+            self._drained.set()
+
+    async def subscribe(
+        self, group: str, topics: Sequence[str], start: StartAt, *, client_id: str = ""
+    ) -> Consumer:
+        return await self._explained(self.driver.subscribe(group, topics, start, client_id))
+
+    async def read(
+        self, partition: Partition, start: str, until: str | None = None
+    ) -> AsyncIterator[Message]:
+        async for message in self.driver.read(partition, start, until):
+            yield message
+
+    async def metadata(
+        self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
+    ) -> LogMetadata:
+        return await self._explained(self.driver.metadata(topics, groups))
+
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        await self._explained(self.driver.create_topic(topic, partitions))
+
+    async def health(self) -> Health:
+        if not self._accepting:
+            return Health(healthy=False, cause=f"log {self.name} is not running")
+        try:
+            return await self._explained(self.driver.health())
+        except BrokerError as error:
+            return Health(healthy=False, cause=str(error))
+
+    def stats(self) -> LogStats:
+        return LogStats(
+            stored=self._stored,
+            failed=self._failed,
+            timed_out=self._timed_out,
+            refused=self._refused,
+            records_in_flight=self._records,
+            bytes_in_flight=self._bytes,
+        )
+
+    def _refusal(self, count: int, size: int, largest: int) -> BrokerError | None:
+        if self._records + count <= self.bounds.records and self._bytes + size <= self.bounds.bytes:
+            bound = self.capabilities.max_record
+            if bound and largest > bound:
+                return BrokerRefused(
+                    f"a record of {largest} bytes is above the log's {bound}",
+                    kind="record-too-large",
+                    broker=self.name,
+                )
+            if self._accepting:
+                return None
+            return BrokerUnavailable(f"log {self.name} is not running", broker=self.name)
+        return BoundReached(
+            f"{self._records} records and {self._bytes} bytes are on their way to {self.name} already",
+            broker=self.name,
+            retry_after=self.bounds.retry_after,
+        )
+
+    def _on_deadline(self) -> None:
+        assert self._loop is not None  # noqa: S101 - timers are set by submit alone
+        self._timer = None
+        self._expire(self._loop.time())
+        head = next(iter(self._waiting), None)
+        if head is not None:
+            self._timer = self._loop.call_at(head.deadline, self._on_deadline)
+
+    def _expire(self, now: float) -> None:
+        """Whoever waited too long is told "unknown" (rule 9). The records stay within the bounds
+        until the driver lets go of them: a stalled broker must not let memory grow (rule 8)."""
+        due: list[Submission] = []
+        for submission in self._waiting:
+            if submission.deadline > now:
+                break
+            due.append(submission)
+        for submission in due:
+            del self._waiting[submission]
+            if not submission.done():
+                self._timed_out += submission.open
+                submission.set_result(
+                    [self._unknown() if known is None else known for known in submission.results]
+                )
+
+    def _unknown(self) -> PublishUnknown:
+        return PublishUnknown(
+            f"no answer from {self.name} within {self.bounds.publish_timeout:g} s",
+            broker=self.name,
+            retry_after=self.bounds.retry_after,
+        )
+
+    async def _drain(self) -> None:
+        """Until nothing is under way, or the drain bound is over."""
+        self._drained.clear()
+        if self._records:
+            try:
+                await asyncio.wait_for(self._drained.wait(), self.bounds.drain_timeout)
+            except TimeoutError:
+                return
+
+    async def _explained(self, answer: Awaitable[T]) -> T:
+        try:
+            return await answer
+        except SkybridgeError:
+            raise
+        except Exception as error:
+            meaning = self.driver.explain(error)
+            if meaning is None:
+                raise
+            raise meaning from error
+
+
+def size_of(record: Record) -> int:
+    """Bytes of a record as the bounds count them: key, headers and body."""
+    size = len(record.body) if record.body else 0
+    if record.key:
+        size += len(record.key)
+    for name, value in record.headers:
+        size += len(name)
+        if value:
+            size += len(value)
+    return size
