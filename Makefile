@@ -1,0 +1,77 @@
+# The verbs of this project. `.ci/run` and a person at a laptop call the same ones.
+#
+# Python 3.11 or newer is all that has to be there: `uv` comes from PyPI into the project's own
+# .venv where it is absent, and brings everything else from the lock file.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+SYNCED := $(VENV)/.synced
+UV_VERSION := $(shell awk '/^name = "uv"$$/ { getline; gsub(/[^0-9.]/, ""); print }' uv.lock)
+UV := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
+ARGS ?=
+
+export PYTHONPATH := tests/support
+PYTEST := $(PY) -m pytest -p time_per_folder
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: install
+install: $(SYNCED) ## everything Python needs, in .venv, from the lock file
+
+$(SYNCED): uv.lock pyproject.toml | $(UV)
+	$(UV) sync --frozen --quiet
+	@touch $@
+
+$(BIN)/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Skybridge needs Python 3.11 or newer. Cure: install one and run 'make PYTHON=python3.11 $(MAKECMDGOALS)'." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments. Cure on Debian: apt install python3-venv; or install uv." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+.PHONY: demo
+demo: install ## set up, start, send a feed, show every event's way and the closing account
+	$(BIN)/skybridge demo $(ARGS)
+
+.PHONY: serve
+serve: install ## the service on the embedded log (ARGS="--config FILE" for your own)
+	$(BIN)/skybridge serve $(ARGS)
+
+.PHONY: servers
+servers: install ## the servers that tests run against, into .servers
+	$(PY) tests/support/kafka_server.py install
+
+.PHONY: test
+test: install servers ## every short test, with the time per folder at the end
+	$(PYTEST) -m "not long" $(ARGS)
+
+.PHONY: long
+long: install servers ## the full counts: hours are not needed, minutes are
+	$(PYTEST) -m long $(ARGS)
+
+.PHONY: check
+check: install ## lint, format, types, import contracts, spelling, one version everywhere
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/codespell
+	$(PY) -m pytest -q -p no:randomly tests/docs/test_versions.py
+
+.PHONY: bench
+bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--write docs/figures.md")
+	$(PY) tests/bench/run.py $(ARGS)
+
+.PHONY: docs
+docs: install ## write the generated pages anew
+	$(PY) tests/support/configuration_page.py > docs/configuration.md

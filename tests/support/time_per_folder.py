@@ -1,0 +1,41 @@
+"""A pytest plugin: how long each folder of tests took. Loaded by ``-p time_per_folder``."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+import pytest
+
+
+def folder_of(nodeid: str) -> str:
+    """``tests/unit/bindings/test_http.py::test_x`` is of ``tests/unit``."""
+    parts = PurePosixPath(nodeid.partition("::")[0]).parts
+    return "/".join(parts[: min(2, len(parts) - 1)])
+
+
+class TimePerFolder:
+    """Sums set-up, call and tear-down, so that a slow fixture shows as well as a slow test."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.tests: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        folder = folder_of(report.nodeid)
+        self.seconds[folder] += report.duration
+        self.tests[folder] += report.when == "call"
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.section("time per folder")
+        for line in self._lines():
+            terminalreporter.write_line(line)
+
+    def _lines(self) -> Iterator[str]:
+        for folder, seconds in sorted(self.seconds.items(), key=lambda item: -item[1]):
+            yield f"{seconds:8.1f} s  {self.tests[folder]:6d} tests  {folder}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(TimePerFolder(), "time-per-folder")
