@@ -1,0 +1,96 @@
+"""Bring Apache Kafka as plain jars into ``.servers/`` of the checkout, with Maven. Idempotent.
+
+No Docker and no unpacked distribution: the broker, its storage tool and its command-line classes are
+all on Maven Central, and a class path is enough to run them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+VERSION = "4.3.1"
+CHECKOUT = Path(__file__).resolve().parents[2]
+SERVERS = CHECKOUT / ".servers"
+HOME = SERVERS / f"kafka-{VERSION}"
+JARS = HOME / "jars"
+
+_DEPENDENCIES = (
+    ("org.apache.kafka", "kafka_2.13", VERSION),
+    ("org.apache.kafka", "kafka-tools", VERSION),
+    ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+)
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>test</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>{dependencies}</dependencies>
+</project>
+"""
+_LOG4J = """<Configuration status="WARN">
+  <Appenders>
+    <Console name="out" target="SYSTEM_ERR"><PatternLayout pattern="%d %p %c{1} %m%n"/></Console>
+  </Appenders>
+  <Loggers><Root level="${sys:level:-WARN}"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+"""
+
+
+class Missing(Exception):
+    """What a test server needs is not on this machine: the text says what, and the cure."""
+
+
+def installed() -> bool:
+    return JARS.is_dir()
+
+
+def install() -> Path:
+    """The folder of jars; fetched once, whoever of several processes comes first."""
+    if shutil.which("java") is None:
+        raise Missing("java is not on the path (a JDK 17 or newer runs Kafka)")
+    with _one_at_a_time():
+        if not installed():
+            _fetch()
+    return JARS
+
+
+def _fetch() -> None:
+    if shutil.which("mvn") is None:
+        raise Missing("mvn is not on the path (Maven fetches Kafka's jars)")
+    fresh = HOME.with_name(f"{HOME.name}.fetching")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    (fresh / "pom.xml").write_text(_pom())
+    (fresh / "log4j2.xml").write_text(_LOG4J)
+    goal = ["dependency:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime"]
+    result = subprocess.run(
+        ["mvn", "-q", "-B", *goal], cwd=fresh, capture_output=True, text=True, check=False
+    )
+    if result.returncode:
+        raise Missing(f"Maven could not fetch Kafka {VERSION}: {_tail(result.stdout)}")
+    shutil.rmtree(HOME, ignore_errors=True)
+    fresh.rename(HOME)
+
+
+def _pom() -> str:
+    dependency = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+    return _POM.format(dependencies="".join(dependency.format(*each) for each in _DEPENDENCIES))
+
+
+def _tail(text: str) -> str:
+    return " ".join(text.split())[-400:]
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    SERVERS.mkdir(exist_ok=True)
+    lock = os.open(SERVERS / "kafka.lock", os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
