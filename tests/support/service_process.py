@@ -1,0 +1,104 @@
+"""``skybridge serve`` as a child process: started, found ready, killed or stopped by process id."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+READY_WITHIN = 20.0  # seconds
+STOPS_WITHIN = 35.0  # the drain bound of the service, and some
+
+
+def free_ports(count: int) -> list[int]:
+    """Free on loopback, all different: all are held until all are chosen."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def until(condition: Callable[[], bool], within: float, what: str) -> None:
+    """Wait for a condition outside this process, where nothing can be awaited."""
+    deadline = time.monotonic() + within
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} not within {within} s")
+        time.sleep(0.01)
+
+
+class ServiceProcess:
+    """One service on one configuration. Its standard error goes to ``<folder>/service.log``."""
+
+    def __init__(self, config: Path | None, folder: Path, admin_port: int) -> None:
+        self._command = [sys.executable, "-m", "app.cli", "serve"]
+        if config is not None:
+            self._command += ["--config", str(config)]
+        self._folder = folder
+        self._admin_port = admin_port
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = folder / "service.log"
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("the service was not started")
+        return self._process.pid
+
+    def start(self, environ: Mapping[str, str] | None = None) -> None:
+        """Returns when ``/readyz`` says so."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._folder,
+                env={**os.environ, **(environ or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        until(self._ready_or_gone, READY_WITHIN, f"ready service (see {self.log})")
+
+    def _ready_or_gone(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            raise RuntimeError(f"the service ended by itself:\n{self.log.read_text()[-2000:]}")
+        return self.answers("/readyz") == 200
+
+    def answers(self, path: str) -> int | None:
+        """The status of a GET on the admin listener; None when nobody answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._admin_port, timeout=2)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status
+        except OSError:
+            return None
+        finally:
+            connection.close()
+
+    def kill(self) -> None:
+        """SIGKILL: no last words."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, sign: signal.Signals) -> int:
+        if self._process is None:
+            raise RuntimeError("the service was not started")
+        self._process.send_signal(sign)
+        try:
+            return self._process.wait(STOPS_WITHIN)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
