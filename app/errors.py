@@ -10,6 +10,7 @@
     │  │  ├─ PublishUnknown   503: timed out; may or may not be stored (rule 9 of delivery)
     │  │  └─ BoundReached     503: a bound of ours is full
     │  └─ BrokerRefused       500: will refuse again until somebody changes something
+    ├─ StoreUnavailable       the store cannot be read or written for now; every write may be repeated
     ├─ StaleOwner             an owner that lost its partition tried to write
     ├─ PositionOutOfRange     a position that the log no longer, or not yet, holds
     └─ SetupError             at start-up: names the setting and the cure
@@ -119,6 +120,11 @@ class BrokerRefused(BrokerError):
     def __init__(self, message: str, *, kind: str = "other", broker: str = "") -> None:
         super().__init__(message, broker=broker)
         self.kind = kind
+
+
+class StoreUnavailable(SkybridgeError):
+    """The store did not answer or refused: a full disk, a lock, a time-out. Nothing is finished by
+    it; the same write may be repeated, whatever became of the first."""
 
 
 class StaleOwner(SkybridgeError):

@@ -163,6 +163,13 @@ class Store(Protocol):
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
 
+    async def own(
+        self, subscription: str, broker: str, partitions: Collection[Partition], epoch: int
+    ) -> None:
+        """Called on assignment: this epoch is the newest of these partitions from now on, whatever
+        was noted before (a log whose group was away for long may count anew). An older one is stale.
+        """
+
     async def add_dead_letter(self, letter: DeadLetter) -> None:
         """Unique by (subscription, broker, topic, partition, position): a second write of the same
         is no error and changes nothing. A stale epoch raises StaleOwner.
