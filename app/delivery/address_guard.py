@@ -1,0 +1,128 @@
+"""Which addresses a webhook may have. Read after the name was resolved, for every connection.
+
+``ipaddress.is_global`` is not enough: it calls NAT64 and 6to4 forms of loopback and metadata
+addresses global (reliability 4.3), so what is forbidden is listed here. An IPv6 address must be
+global unicast and nothing of the list; an IPv4 address inside an IPv6 one is judged as itself.
+
+``allow_private`` names what is allowed all the same: networks (``127.0.0.0/8``, ``fd00::/8``) and
+hosts (``hooks.internal``, ``*.svc.cluster.local``). Plain http goes only to what it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+import msgspec
+
+_FORBIDDEN_4 = tuple(
+    IPv4Network(network)
+    for network in (
+        "0.0.0.0/8",  # this host: connects to loopback
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # carrier-grade NAT, and the metadata service of one cloud
+        "127.0.0.0/8",
+        "168.63.129.16/32",  # metadata and agents of one cloud, on a public address
+        "169.254.0.0/16",  # link-local, and metadata of most clouds
+        "172.16.0.0/12",
+        "192.0.0.0/24",  # IETF assignments, and metadata of one cloud at .192
+        "192.0.2.0/24",
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and broadcast
+    )
+)
+_UNICAST_6 = IPv6Network("2000::/3")
+_FORBIDDEN_6 = tuple(
+    IPv6Network(network)
+    for network in (
+        "2001::/23",  # IETF assignments: Teredo, ORCHID, benchmarking
+        "2001:db8::/32",
+        "2002::/16",  # 6to4: carries any IPv4 address
+        "3fff::/20",
+    )
+)
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+class _Named(msgspec.Struct, frozen=True):
+    networks: tuple[IPv4Network | IPv6Network, ...]
+    hosts: tuple[str, ...]
+
+
+def allowed(address: str, host: str, allow_private: Sequence[str], *, plain: bool = False) -> bool:
+    """Whether a connection to ``address``, found for ``host``, may be made. ``plain``: by http
+    rather than https, which only what ``allow_private`` names may have."""
+    if _host_named(host, _parse(tuple(allow_private)).hosts):
+        return True
+    judged = _judged(address)
+    if judged is None:
+        return False
+    named = _parse(tuple(allow_private)).networks
+    if any(judged in network for network in named):
+        return True
+    return not plain and not _forbidden(judged)
+
+
+def host_allowed(host: str, entries: Iterable[str]) -> bool:
+    """Whether ``entries`` name this host: by a pattern, or, for a literal address, by a network.
+    For a name whose addresses are still to be found, False says only "not by its name"."""
+    named = _parse(tuple(entries))
+    judged = _judged(host)
+    return _host_named(host, named.hosts) or (
+        judged is not None and any(judged in network for network in named.networks)
+    )
+
+
+def _host_named(host: str, patterns: Iterable[str]) -> bool:
+    name = _bare(host)
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _judged(address: str) -> IPv4Address | IPv6Address | None:
+    """The address that traffic would really reach; None for what is no address."""
+    try:
+        parsed = ip_address(_bare(address).partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(parsed, IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return parsed.ipv4_mapped
+        if parsed in _NAT64:
+            return IPv4Address(int(parsed) & 0xFFFF_FFFF)
+    return parsed
+
+
+def _forbidden(address: IPv4Address | IPv6Address) -> bool:
+    if isinstance(address, IPv4Address):
+        return any(address in network for network in _FORBIDDEN_4)
+    return address not in _UNICAST_6 or any(address in network for network in _FORBIDDEN_6)
+
+
+def _bare(host: str) -> str:
+    return host.strip("[]").rstrip(".").lower()
+
+
+@lru_cache(maxsize=64)
+def _parse(entries: tuple[str, ...]) -> _Named:
+    networks: list[IPv4Network | IPv6Network] = []
+    hosts: list[str] = []
+    for entry in entries:
+        try:
+            networks.append(ip_network(entry, strict=False))
+        except ValueError:
+            hosts.append(_bare(entry))
+    return _Named(tuple(networks), tuple(hosts))

@@ -1,0 +1,101 @@
+"""Whether the target of a subscription may be sent to at all (rule 6 of delivery).
+
+::
+
+              most attempts fail, or Retry-After             the time is over
+    FLOWING ───────────────────────────────────► PAUSED ──────────────────────► PROBING
+       ▲                                           ▲                               │ one attempt
+       │                 answered                  │    failed: a longer pause     │
+       └───────────────────────────────────────────┴──────────────────────────────┘
+
+While it does not flow nothing is consumed and nothing is copied: the log is the buffer. Attempts
+that end in a pause take no step of any event's schedule, so that an outage of the endpoint does not
+turn into dead letters. *Most attempts* needs several keys: one event that always fails is that
+event's trouble, goes through its own schedule, and never stops the others.
+
+A Retry-After is honoured to the second; a pause the breaker chose starts at 1 s and doubles up to
+60 s while probes fail.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Hashable
+
+from app.delivery.backoff import doubling
+
+RECENT = 20  # attempts that are looked back on
+FEWEST = 10  # attempts before anything is concluded from them
+MOST = 0.8  # share of them that failed
+KEYS = 3  # different keys among the failed
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds
+
+
+class Flow(enum.Enum):
+    FLOWING = "flowing"
+    PAUSED = "paused"
+    PROBING = "probing"
+
+
+class Endpoint:
+    """The breaker of one subscription. ``now`` is monotonic seconds, ``jitter`` in [0, 1)."""
+
+    def __init__(self) -> None:
+        self._recent: deque[Hashable | None] = deque(maxlen=RECENT)  # failed key, None: answered
+        self._failures_in_a_row = 0
+        self.flow = Flow.FLOWING
+        self.until = 0.0
+        self.cause = ""
+
+    def answered(self, *, probe: bool) -> None:
+        """The target dealt with a request, whether it liked the event or not."""
+        self._recent.append(None)
+        if probe:
+            self._recent.clear()
+            self._failures_in_a_row = 0
+            self.flow, self.cause = Flow.FLOWING, ""
+
+    def failed(self, key: Hashable, code: str, now: float, jitter: float, *, probe: bool) -> bool:
+        """The target is at fault. True: it is paused now, and this attempt is not held against the
+        event."""
+        self._recent.append(key)
+        if not probe and self.flow is Flow.FLOWING and not self._most_failed():
+            return False
+        if probe or self.flow is Flow.FLOWING:
+            self._failures_in_a_row += 1
+            pause = doubling(FIRST_PAUSE, LONGEST_PAUSE, self._failures_in_a_row, jitter)
+            self._pause(now + pause, f"most attempts fail, the last with {code}")
+        return True
+
+    def asked_to_wait(self, until: float, code: str) -> None:
+        """Retry-After: nobody sends before ``until`` (W6)."""
+        if self.flow is not Flow.PAUSED or until > self.until:
+            self._pause(until, f"{code} with Retry-After")
+
+    def probe_if_due(self, now: float) -> bool:
+        """True: the pause is over, and exactly one attempt may be made now, with ``probe=True``."""
+        if self.flow is not Flow.PAUSED or now < self.until:
+            return False
+        self.flow = Flow.PROBING
+        return True
+
+    def probe_came_to_nothing(self, until: float) -> None:
+        """The attempt never reached the target: another may be made at ``until``."""
+        self._pause(until, self.cause)
+
+    def nothing_to_probe(self) -> None:
+        """No event is held that could be sent: consume again. The look back stays, so that a few
+        more failures pause it at once."""
+        self.flow, self.cause = Flow.FLOWING, ""
+
+    def _pause(self, until: float, cause: str) -> None:
+        self.flow, self.until, self.cause = Flow.PAUSED, until, cause
+
+    def _most_failed(self) -> bool:
+        failed = [key for key in self._recent if key is not None]
+        return (
+            len(self._recent) >= FEWEST
+            and len(failed) >= MOST * len(self._recent)
+            and len(set(failed)) >= KEYS
+        )

@@ -1,0 +1,85 @@
+"""What an answer of a webhook means. Everything that reads a status code on the way out is here.
+
+==================================  ===========  ==============  =====================================
+answer                              fate         endpoint fault  clause
+==================================  ===========  ==============  =====================================
+2xx                                 delivered    no              W4, 202 included
+listed in ``retry.statuses``        retry        404 408 429     rule 7; default 404 408 409 425 429
+410                                 disable      no              W5, rule 7: its event stays unfinished
+3xx                                 dead-letter  no              W3, rule 7: never followed, and the
+                                                                 same request meets the same redirect
+415 and every other 4xx             dead-letter  no              W7, rule 7
+5xx, and what HTTP does not define  retry        yes             rule 7
+time-out, DNS, connect, TLS, reset  retry        yes             rule 7
+address refused by the guard        retry        yes             DNS or the configuration may heal; the
+                                                                 subscription pauses meanwhile (rule 6)
+request that cannot be sent         dead-letter  no              reliability 4.6: never a retry storm
+==================================  ===========  ==============  =====================================
+
+*Endpoint fault* says that the answer counts against the endpoint as a whole (``endpoint``, rule 6);
+409 and 425 speak of one event. A listed status wins over its own row, 410 and 415 included.
+"""
+
+from __future__ import annotations
+
+import enum
+from functools import lru_cache
+
+import msgspec
+
+
+class Fate(enum.Enum):
+    """What becomes of the message by the answer alone, before the schedule has its say."""
+
+    DELIVERED = "delivered"
+    RETRY = "retry"
+    DEAD_LETTER = "dead-letter"
+    DISABLE = "disable"
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """``code`` is stable: the cause of a dead letter (``status-415``, ``timeout``). ``label`` is the
+    same with few values (``4xx``), for counters."""
+
+    fate: Fate
+    code: str
+    label: str
+    endpoint_fault: bool = False
+
+
+class _Row(msgspec.Struct, frozen=True):
+    statuses: range
+    fate: Fate
+    endpoint_fault: bool = False
+
+
+_STATUSES = (
+    _Row(range(200, 300), Fate.DELIVERED),
+    _Row(range(300, 400), Fate.DEAD_LETTER),
+    _Row(range(410, 411), Fate.DISABLE),
+    _Row(range(400, 500), Fate.DEAD_LETTER),
+    _Row(range(10_000), Fate.RETRY, endpoint_fault=True),
+)
+_ENDPOINT_STATUSES = frozenset({404, 408, 429})
+_SERVER_ERRORS = range(500, 600)
+_UNSENDABLE = "bad-request"
+
+
+@lru_cache(maxsize=4096)
+def judge(status: int | None, fault: str, retried: frozenset[int]) -> Outcome:
+    """The row of the table above. ``fault`` counts only where there is no status; ``retried`` is
+    the subscription's own list."""
+    if status is None:
+        return _judge_fault(fault)
+    code, label = f"status-{status}", f"{status // 100}xx"
+    if status in retried:
+        at_fault = status in _ENDPOINT_STATUSES or status in _SERVER_ERRORS
+        return Outcome(Fate.RETRY, code, label, at_fault)
+    row = next(row for row in _STATUSES if status in row.statuses)
+    return Outcome(row.fate, code, label, row.endpoint_fault)
+
+
+def _judge_fault(fault: str) -> Outcome:
+    if fault == _UNSENDABLE:
+        return Outcome(Fate.DEAD_LETTER, fault, fault)
+    return Outcome(Fate.RETRY, fault, fault, endpoint_fault=True)
