@@ -1,0 +1,208 @@
+"""Topics, partitions and segments as they are in the file. The writer thread alone changes them;
+other threads read attributes that are replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+
+import apsw
+
+from app.errors import BoundReached, BrokerRefused, PositionOutOfRange
+from app.model.message import Partition
+
+TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")  # as Kafka has it
+KEYLESS_RUN = 32  # records without a key go to one partition in runs, so that a page is filled
+
+
+class Segment:
+    """A run of offsets in a table of its own, which retention drops whole."""
+
+    __slots__ = ("base", "bytes", "id", "last_ms")
+
+    def __init__(self, segment_id: int, base: int, size: int = 0, last_ms: int = 0) -> None:
+        self.id = segment_id
+        self.base = base
+        self.bytes = size
+        self.last_ms = last_ms
+
+    @property
+    def table(self) -> str:
+        return f"s{self.id}"
+
+
+class PartitionLog:
+    """One partition: its segments, oldest first, and the offset that the next record gets."""
+
+    __slots__ = ("last_ms", "next_offset", "number", "place", "segments", "topic_id")
+
+    def __init__(self, place: Partition, topic_id: int, next_offset: int = 0) -> None:
+        self.place = place
+        self.number = place.number
+        self.topic_id = topic_id
+        self.next_offset = next_offset
+        self.segments: tuple[Segment, ...] = ()
+        self.last_ms = 0
+
+    @property
+    def earliest(self) -> int:
+        return self.segments[0].base if self.segments else self.next_offset
+
+    def segment_of(self, offset: int) -> Segment | None:
+        """The segment that holds ``offset`` or the first after it."""
+        segments = self.segments
+        if not segments:
+            return None
+        return segments[max(0, bisect_right(segments, offset, key=attrgetter("base")) - 1)]
+
+    def after(self, segment: Segment) -> Segment | None:
+        segments = self.segments
+        at = bisect_right(segments, segment.base, key=attrgetter("base"))
+        return segments[at] if at < len(segments) else None
+
+    def check(self, offset: int) -> None:
+        """Raises PositionOutOfRange for a position that is not held (rule 10)."""
+        if not self.earliest <= offset <= self.next_offset:
+            raise PositionOutOfRange(
+                f"{self.place} holds {self.earliest} to {self.next_offset}, not {offset}",
+                earliest=str(self.earliest),
+                latest=str(self.next_offset),
+            )
+
+
+class Topic:
+    __slots__ = ("_keyless", "id", "name", "partitions")
+
+    def __init__(self, topic_id: int, name: str, partitions: int) -> None:
+        self.id = topic_id
+        self.name = name
+        self.partitions = tuple(
+            PartitionLog(Partition(name, number), topic_id) for number in range(partitions)
+        )
+        self._keyless = 0
+
+    def spread(self) -> int:
+        """The partition of the next record without a key."""
+        self._keyless += 1
+        return self._keyless // KEYLESS_RUN % len(self.partitions)
+
+
+class Catalogue:
+    """All topics. ``load`` at the start; afterwards memory and file change together."""
+
+    def __init__(self, max_topics: int) -> None:
+        self.topics: dict[str, Topic] = {}
+        self._max_topics = max_topics
+        self._last_segment = 0
+
+    def load(self, db: apsw.Connection) -> list[str]:
+        """Read what is there; returns what looks damaged, for the operator."""
+        for topic_id, name, count in db.execute("SELECT id, name, partitions FROM topics"):
+            self.topics[name] = Topic(topic_id, name, count)
+        by_id = {topic.id: topic for topic in self.topics.values()}
+        for topic_id, number, after in db.execute(
+            "SELECT topic, number, next_offset FROM partitions"
+        ):
+            by_id[topic_id].partitions[number].next_offset = after
+        findings: list[str] = []
+        for row in list(db.execute("SELECT * FROM segments ORDER BY base_offset")):
+            segment_id, topic_id, number, base, size, last_ms = row
+            partition = by_id[topic_id].partitions[number]
+            partition.segments += (Segment(segment_id, base, size, last_ms),)
+            self._last_segment = max(self._last_segment, segment_id)
+        for partition in self.partitions():
+            findings += _reconcile(db, partition)
+        return findings
+
+    def partitions(self) -> Iterator[PartitionLog]:
+        for topic in list(self.topics.values()):
+            yield from topic.partitions
+
+    def find(self, place: Partition) -> PartitionLog:
+        """Raises PositionOutOfRange where there is no such partition."""
+        topic = self.topics.get(place.topic)
+        if topic is None or not 0 <= place.number < len(topic.partitions):
+            raise PositionOutOfRange(f"there is no partition {place}")
+        return topic.partitions[place.number]
+
+    def create(self, db: apsw.Connection, name: str, partitions: int) -> None:
+        """In a transaction of its own; no error when the topic is there."""
+        if name in self.topics:
+            return
+        if not TOPIC_NAME.fullmatch(name) or name in (".", ".."):
+            raise BrokerRefused(f"{name[:80]!r} cannot be a topic's name", kind="unknown-topic")
+        if len(self.topics) >= self._max_topics:
+            raise BoundReached(f"the log has {len(self.topics)} topics, its bound")
+        with db:
+            db.execute("INSERT INTO topics(name, partitions) VALUES(?, ?)", (name, partitions))
+            topic = Topic(db.last_insert_rowid(), name, partitions)
+            db.executemany(
+                "INSERT INTO partitions VALUES(?, ?, 0)",
+                [(topic.id, number) for number in range(partitions)],
+            )
+        self.topics = {**self.topics, name: topic}
+
+    def new_segment(self, db: apsw.Connection, partition: PartitionLog, base: int) -> Segment:
+        """A table for the offsets from ``base`` on. Seen by others only once it is committed."""
+        self._last_segment += 1
+        segment = Segment(self._last_segment, base)
+        db.execute(
+            f"CREATE TABLE {segment.table}(offset INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL,"
+            " checksum INTEGER NOT NULL, record BLOB NOT NULL) STRICT"
+        )
+        if partition.segments:
+            closed = partition.segments[-1]
+            db.execute(
+                "UPDATE segments SET bytes = ?, last_ms = ? WHERE id = ?",
+                (closed.bytes, closed.last_ms, closed.id),
+            )
+        db.execute(
+            "INSERT INTO segments VALUES(?, ?, ?, ?, 0, 0)",
+            (segment.id, partition.topic_id, partition.number, base),
+        )
+        return segment
+
+    def drop_segments(self, db: apsw.Connection, partition: PartitionLog, count: int) -> None:
+        """The oldest ``count`` go; the last one is replaced by an empty one, to keep the place."""
+        with db:
+            gone, kept = partition.segments[:count], partition.segments[count:]
+            if not kept:
+                kept = (self.new_segment(db, partition, partition.next_offset),)
+            for segment in gone:
+                db.execute("DELETE FROM segments WHERE id = ?", (segment.id,))
+                db.execute(f"DROP TABLE {segment.table}")
+        partition.segments = kept
+
+
+def _reconcile(db: apsw.Connection, partition: PartitionLog) -> list[str]:
+    """Measure the segment that was being written when the log was last open. Its records and the
+    stored next offset were written together: a difference is damage."""
+    if not partition.segments:
+        return []
+    newest = partition.segments[-1]
+    try:
+        last = _measure(db, newest)
+    except apsw.CorruptError as error:
+        return [f"{partition.place}: the newest segment cannot be read: {error}"]
+    earlier = partition.segments[-2].last_ms if len(partition.segments) > 1 else 0
+    partition.last_ms = max(newest.last_ms, earlier)
+    after = newest.base if last is None else last + 1
+    if after == partition.next_offset:
+        return []
+    stored, partition.next_offset = partition.next_offset, max(after, partition.next_offset)
+    return [f"{partition.place}: next offset {stored}, but the records end before {after}"]
+
+
+def _measure(db: apsw.Connection, segment: Segment) -> int | None:
+    """Sets its size and time; returns its last offset."""
+    query = f"SELECT total(length(record)), max(offset) FROM {segment.table}"  # noqa: S608 - our number
+    size, last = next(db.execute(query))
+    segment.bytes = int(size)
+    if last is None:
+        return None
+    query = f"SELECT time_ms FROM {segment.table} WHERE offset = ?"  # noqa: S608 - our number
+    segment.last_ms = int(next(db.execute(query, (last,)))[0])
+    return int(last)

@@ -1,0 +1,146 @@
+"""The file: its folder and lock, its connections and pragmas, its tables and their version."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Literal
+
+import apsw
+
+from app.errors import SetupError
+
+FILE = "log.db"
+LOCK = "lock"
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x536B7942  # "SkyB": tells our file from any other SQLite file
+BUSY_MS = 5_000
+STATEMENTS = 2_000  # prepared statements kept: one insert a segment that is being written
+Synchronous = Literal["FULL", "NORMAL", "OFF"]
+
+_TABLES = """
+CREATE TABLE topics(
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, partitions INTEGER NOT NULL) STRICT;
+CREATE TABLE partitions(
+  topic INTEGER NOT NULL, number INTEGER NOT NULL, next_offset INTEGER NOT NULL,
+  PRIMARY KEY(topic, number)) STRICT, WITHOUT ROWID;
+CREATE TABLE segments(
+  id INTEGER PRIMARY KEY, topic INTEGER NOT NULL, partition INTEGER NOT NULL,
+  base_offset INTEGER NOT NULL, bytes INTEGER NOT NULL, last_ms INTEGER NOT NULL) STRICT;
+CREATE TABLE groups(
+  name TEXT PRIMARY KEY, generation INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE positions(
+  "group" TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL,
+  next_offset INTEGER NOT NULL, metadata TEXT NOT NULL,
+  PRIMARY KEY("group", topic, partition)) STRICT, WITHOUT ROWID;
+CREATE TABLE declared(
+  "group" TEXT NOT NULL, topic TEXT NOT NULL, drop_unread INTEGER NOT NULL,
+  PRIMARY KEY("group", topic)) STRICT, WITHOUT ROWID;
+CREATE TABLE producers(
+  id INTEGER NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, epoch INTEGER NOT NULL,
+  sequence INTEGER NOT NULL, next_offset INTEGER NOT NULL,
+  PRIMARY KEY(id, topic, partition)) STRICT, WITHOUT ROWID;
+"""
+
+
+class FolderLock:
+    """One process a folder: two writers would hand out the same offsets twice."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = -1
+
+    def acquire(self) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise SetupError(
+                f"the log folder {self._folder} cannot be used: {error.strerror}",
+                setting="brokers.*.path",
+                cure="name a folder that this user may write to",
+            ) from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.release()
+            raise SetupError(
+                f"the log in {self._folder} is open in another process",
+                setting="brokers.*.path",
+                cure="stop the other process, or give this one a folder of its own",
+            ) from error
+
+    def release(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def open_writer(folder: Path, synchronous: Synchronous, vfs: str | None) -> apsw.Connection:
+    """The only connection that writes and checkpoints. Raises SetupError for a file not ours."""
+    db = apsw.Connection(str(folder / FILE), vfs=vfs, statementcachesize=STATEMENTS)
+    try:
+        _prepare(db, folder, synchronous)
+    except apsw.NotADBError as error:
+        db.close()
+        raise _not_ours(folder) from error
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def open_reader(folder: Path, vfs: str | None) -> apsw.Connection:
+    db = apsw.Connection(
+        str(folder / FILE),
+        flags=apsw.SQLITE_OPEN_READONLY,
+        vfs=vfs,
+        statementcachesize=STATEMENTS,
+    )
+    db.set_busy_timeout(BUSY_MS)
+    return db
+
+
+def damage(db: apsw.Connection) -> list[str]:
+    """What SQLite's quick check finds wrong with the file; reads all of it."""
+    found = [str(row[0]) for row in db.execute("PRAGMA quick_check(20)")]
+    return [] if found == ["ok"] else found
+
+
+def _prepare(db: apsw.Connection, folder: Path, synchronous: Synchronous) -> None:
+    db.set_busy_timeout(BUSY_MS)
+    version = _pragma(db, "user_version")
+    tables = _count(db)
+    if tables and _pragma(db, "application_id") != APPLICATION_ID:
+        raise _not_ours(folder)
+    if version > SCHEMA_VERSION:
+        raise SetupError(
+            f"the log in {folder} has format {version}; this version reads up to {SCHEMA_VERSION}",
+            setting="brokers.*.path",
+            cure="run the newer version that wrote it, or start with an empty folder",
+        )
+    db.pragma("journal_mode", "wal")
+    db.pragma("synchronous", synchronous)
+    db.wal_autocheckpoint(0)  # the writer decides when
+    if not tables:
+        with db:
+            db.execute(_TABLES)
+            db.pragma("application_id", APPLICATION_ID)
+            db.pragma("user_version", SCHEMA_VERSION)
+
+
+def _not_ours(folder: Path) -> SetupError:
+    return SetupError(
+        f"{folder / FILE} is not a log of Skybridge, or its first page is damaged",
+        setting="brokers.*.path",
+        cure="name another folder, or restore the file from a backup",
+    )
+
+
+def _pragma(db: apsw.Connection, name: str) -> int:
+    return int(db.pragma(name))
+
+
+def _count(db: apsw.Connection) -> int:
+    return int(next(db.execute("SELECT count(*) FROM sqlite_schema"))[0])

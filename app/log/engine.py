@@ -1,0 +1,203 @@
+"""The embedded log as the rest of Skybridge calls it. Everything here runs on the event loop and
+hands the work to the writer or the reader thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import apsw
+
+from app.errors import BrokerError
+from app.log.catalogue import Catalogue, PartitionLog, Topic
+from app.log.commit import Append, Fates
+from app.log.database import FolderLock, damage, open_reader, open_writer
+from app.log.positions import Committed, Declared, Positions
+from app.log.reader import Page, Reader, time_search
+from app.log.retention import droppable
+from app.log.settings import EngineSettings
+from app.log.writer import Writer
+from app.model.message import Partition
+from app.model.metadata import Health
+
+PAGE_RECORDS = 500
+PAGE_BYTES = 1 << 20
+_log = logging.getLogger(__name__)
+
+
+class Engine:
+    """One log in one folder. ``start`` before all else; ``stop`` stores what was taken, then closes."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.settings = settings
+        self.positions = Positions()
+        self._lock = FolderLock(settings.path)
+        self._catalogue = Catalogue(settings.max_topics)
+        self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
+        self._writer: Writer | None = None
+        self._reader: Reader | None = None
+        self._upkeep: asyncio.Task[None] | None = None
+        self.findings: list[str] = []
+        """What looked damaged at the start."""
+
+    async def start(self) -> None:
+        """Raises SetupError when the folder is taken, or the file is not ours or too new."""
+        self._lock.acquire()
+        writer = Writer(self.settings, self._catalogue, self._settle)
+        try:
+            await writer.start(self._open)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._writer = writer
+        self._reader = Reader(self.settings.name)
+        self._reader.start(lambda: open_reader(self.settings.path, self.settings.vfs))
+        for finding in self.findings:
+            _log.error("log %s: %s", self.settings.name, finding)
+        self._upkeep = asyncio.create_task(self._retain(), name=f"retention {self.settings.name}")
+
+    async def stop(self) -> None:
+        if self._writer is None or self._reader is None or self._upkeep is None:
+            return
+        self._upkeep.cancel()
+        await asyncio.gather(self._upkeep, return_exceptions=True)
+        await self._reader.stop()
+        await self._writer.stop()
+        self._writer = None
+        self._lock.release()
+
+    def append(self, append: Append) -> None:
+        """Store the records; their fates come by ``resolve_all`` on the loop once they are durable."""
+        self._writing().append(append)
+
+    async def create_topic(self, name: str, partitions: int | None = None) -> None:
+        count = partitions or self.settings.partitions
+        await self._writing().run(lambda db: self._catalogue.create(db, name, count))
+
+    def topics(self) -> Mapping[str, Topic]:
+        return self._catalogue.topics
+
+    def partition(self, place: Partition) -> PartitionLog:
+        """Raises PositionOutOfRange where there is none."""
+        return self._catalogue.find(place)
+
+    async def page(
+        self,
+        place: Partition,
+        offset: int,
+        *,
+        until: int | None = None,
+        epoch: int = 0,
+        max_records: int = PAGE_RECORDS,
+        max_bytes: int = PAGE_BYTES,
+    ) -> Page:
+        """The messages from ``offset`` on, at most a page. Raises PositionOutOfRange."""
+        partition = self.partition(place)
+        end = partition.next_offset if until is None else min(until, partition.next_offset)
+        reader = self._reading()
+        return await reader.run(
+            lambda db: reader.page(db, partition, offset, end, epoch, max_records, max_bytes)
+        )
+
+    async def offset_at(self, place: Partition, time_ms: int) -> int:
+        """The first offset stored at or after ``time_ms``."""
+        partition = self.partition(place)
+        return await self._reading().run(lambda db: time_search(db, partition, time_ms))
+
+    def watch(self, place: Partition, notify: Callable[[], None]) -> None:
+        """Call ``notify`` on the loop whenever the partition has grown."""
+        self._watchers.setdefault(self.partition(place), set()).add(notify)
+
+    def unwatch(self, place: Partition, notify: Callable[[], None]) -> None:
+        self._watchers.get(self.partition(place), set()).discard(notify)
+
+    async def commit(self, group: str, places: Mapping[Partition, Committed]) -> None:
+        """Durable when it returns. Fencing is the coordinator's."""
+        await self._writing().run(lambda db: self.positions.commit(db, group, places))
+
+    async def begin(self, group: str, places: Mapping[Partition, Committed]) -> None:
+        """Commit a start where the group has no position yet (rule 10)."""
+        await self._writing().run(lambda db: self.positions.begin(db, group, places))
+
+    async def advance(self, group: str, generation: int) -> None:
+        """Note a group's new generation, so that epochs never go back."""
+        await self._writing().run(lambda db: self.positions.advance(db, group, generation))
+
+    async def declare(self, declared: Sequence[Declared], *, whole: bool = False) -> None:
+        """Groups whose unread records retention keeps. ``whole``: there are no others any more."""
+        await self._writing().run(lambda db: self.positions.declare(db, declared, whole=whole))
+
+    async def retain(self) -> int:
+        """Drop what may go, now; returns how many segments went."""
+        return sum([await self._retain_one(p) for p in list(self._catalogue.partitions())])
+
+    def health(self) -> Health:
+        if self._writer is None:
+            return Health(healthy=False, cause=f"log {self.settings.name} is not running")
+        cause = self._writer.broken or self._writer.full
+        return Health(healthy=not cause, cause=cause)
+
+    @property
+    def damaged(self) -> int:
+        """Records met so far whose bytes were not the ones written; they are never served."""
+        return self._reader.damaged if self._reader else 0
+
+    def _open(self) -> apsw.Connection:
+        """In the writer thread."""
+        db = open_writer(self.settings.path, self.settings.synchronous, self.settings.vfs)
+        try:
+            if self.settings.check_on_start:
+                self.findings += damage(db)
+            self.findings += self._catalogue.load(db)
+            self.positions.load(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _settle(self, fates: Fates, grown: Sequence[PartitionLog]) -> None:
+        """One hop for a whole commit group."""
+        for append, results in fates:
+            append.resolve_all(results)
+        for partition in grown:
+            for notify in tuple(self._watchers.get(partition, ())):
+                notify()
+
+    async def _retain(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.retention_interval)
+            try:
+                await self.retain()
+            except BrokerError as error:
+                _log.warning("log %s: retention put off: %s", self.settings.name, error)
+
+    async def _retain_one(self, partition: PartitionLog) -> int:
+        def drop(db: apsw.Connection) -> int:
+            count = self._droppable(partition)  # again: a group may have been declared meanwhile
+            if count:
+                self._catalogue.drop_segments(db, partition, count)
+            return count
+
+        return await self._writing().run(drop) if self._droppable(partition) else 0
+
+    def _droppable(self, partition: PartitionLog) -> int:
+        settings = self.settings
+        return droppable(
+            partition.segments,
+            partition.next_offset,
+            settings.topic_retention.get(partition.place.topic, settings.retention),
+            settings.now_ms(),
+            self.positions.keeps(partition.place),
+        )
+
+    def _writing(self) -> Writer:
+        if self._writer is None:
+            raise RuntimeError("the log is not started")
+        return self._writer
+
+    def _reading(self) -> Reader:
+        if self._reader is None:
+            raise RuntimeError("the log is not started")
+        return self._reader

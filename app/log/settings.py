@@ -1,0 +1,50 @@
+"""What the embedded log can be told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from app.log.database import Synchronous
+
+
+def wall_ms() -> int:
+    """Milliseconds since the epoch: the time a record is stored under."""
+    return time.time_ns() // 1_000_000
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """What may go. None keeps for ever. ``max_age`` in seconds, ``max_bytes`` of one partition."""
+
+    max_age: float | None = None
+    max_bytes: int | None = None
+
+
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """``path``            the folder.
+    ``max_bytes``       cap on file and write-ahead log together; 0: the disk is the cap.
+    ``partitions``      of topics that come to be by their first record.
+    ``segment_bytes``   a segment is closed at this size; retention drops whole ones.
+    ``wal_bytes``       the write-ahead log is folded back at about this size.
+    ``check_on_start``  read the whole file and report damage before serving.
+    ``synchronous``     FULL keeps every acknowledged record through a power cut; the others do not.
+    ``vfs``             name of a registered SQLite VFS; fault tests put theirs here.
+    """
+
+    path: Path
+    name: str = "log"
+    max_bytes: int = 0
+    max_topics: int = 1_000
+    partitions: int = 8
+    segment_bytes: int = 16 << 20
+    wal_bytes: int = 16 << 20
+    check_on_start: bool = False
+    synchronous: Synchronous = "FULL"
+    retention: Retention = Retention()
+    topic_retention: Mapping[str, Retention] = {}
+    retention_interval: float = 30.0
+    now_ms: Callable[[], int] = wall_ms
+    vfs: str | None = None
