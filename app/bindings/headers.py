@@ -1,0 +1,112 @@
+"""Attributes in headers: names under a prefix, values in percent code, and what to do with repeats.
+
+Only HTTP percent-codes header values; brokers carry plain UTF-8 (trap 1 of the specification family).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from urllib.parse import quote, unquote_to_bytes
+
+from app.errors import Fault, SenderError
+from app.event.types import is_name
+from app.event.validate import clip
+
+CACHED_NAMES = 1024
+CACHED_NAME_LENGTH = 64  # longer names are legal and merely looked at anew each time
+
+_PRINTABLE = bytes(range(0x20, 0x7F))
+_PLAIN = bytes(set(_PRINTABLE) - set(b'%"'))  # what decodes to itself
+_UNCODED = "".join(map(chr, sorted(set(_PRINTABLE) - set(b' "%'))))  # what encodes to itself
+_QUOTED_STRING = re.compile(rb'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
+_QUOTED_PAIR = re.compile(rb"\\(.)", re.DOTALL)
+_MALFORMED = re.compile(b"%(?![0-9A-Fa-f]{2})")
+
+
+class NotACloudEvent(SenderError):
+    """Nothing says that this is a CloudEvent: no media type of the family, no attribute headers."""
+
+    def __init__(self, title: str, faults: Iterable[Fault] = ()) -> None:
+        super().__init__(title, code="not-a-cloudevent", faults=tuple(faults))
+
+
+class AttributeNames(dict[bytes | str, str]):
+    """Header names of one prefix to attribute names; good ones are remembered, within a bound.
+
+    A name that is none maps to "": the caller refuses it.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._length = len(prefix)
+
+    def __missing__(self, header: bytes | str) -> str:
+        text = header if isinstance(header, str) else header.decode("latin-1")
+        name = text[self._length :]
+        if not is_name(name):
+            return ""
+        if len(self) < CACHED_NAMES and len(name) <= CACHED_NAME_LENGTH:
+            self[header] = name
+        return name
+
+
+class HeaderNames(dict[str, str]):
+    """Attribute names to header names with a prefix; remembered, within a bound."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._prefix = prefix
+
+    def __missing__(self, name: str) -> str:
+        header = self._prefix + name
+        if len(self) < CACHED_NAMES and len(name) <= CACHED_NAME_LENGTH:
+            self[name] = header
+        return header
+
+
+def is_plain(values: bytes) -> bool:
+    """Whether header values, joined, decode to themselves: printable ASCII without ``%`` and ``"``."""
+    return not values.translate(None, _PLAIN)
+
+
+def percent_encode(text: str) -> str:
+    """HTTP 3.1.3.2: space, ``"``, ``%`` and all outside U+0021-007E, as UTF-8, upper-case hex."""
+    return quote(text, safe=_UNCODED)
+
+
+def percent_decode(value: bytes) -> str:
+    """HTTP 3.1.3.2: quoted strings first, then one round of percent-decoding; then it must be UTF-8.
+
+    A ``%`` that starts no code, or a quote that is never closed, stays as it is: senders that do not
+    encode exist. Raw UTF-8 bytes are taken too. Raises UnicodeDecodeError.
+    """
+    if b'"' in value:
+        value = _QUOTED_STRING.sub(lambda quoted: _QUOTED_PAIR.sub(rb"\1", quoted[1]), value)
+    return unquote_to_bytes(value).decode()
+
+
+def malformed(value: bytes) -> str | None:
+    """What a strict reader refuses: a ``%`` that starts no code, a quote that is never closed."""
+    rest = _QUOTED_STRING.sub(lambda quoted: _QUOTED_PAIR.sub(rb"\1", quoted[1]), value)
+    if b'"' in _QUOTED_STRING.sub(b"", value):
+        return "a double quote that is never closed"
+    if _MALFORMED.search(rest):
+        return "a % that is not followed by two hexadecimal digits"
+    return None
+
+
+def collapse(
+    pairs: Iterable[tuple[str, str]], locate: Callable[[str], str]
+) -> tuple[dict[str, str], list[Fault]]:
+    """Name and value pairs as attributes. The same value twice is one; different values are a fault,
+    never "the last one wins" (core 1.1: an attribute appears at most once).
+    """
+    attributes: dict[str, str] = {}
+    faults: list[Fault] = []
+    for name, text in pairs:
+        first = attributes.setdefault(name, text)
+        if first != text:
+            detail = f"{name} is given twice, as {clip(first)} and as {clip(text)}."
+            faults.append(Fault("repeated-attribute", detail, locate(name), "core 1.1"))
+    return attributes, faults

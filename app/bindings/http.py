@@ -1,0 +1,199 @@
+"""The HTTP binding (H1-H13): requests to events, and events to webhook requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from app.bindings.headers import (
+    AttributeNames,
+    HeaderNames,
+    NotACloudEvent,
+    collapse,
+    is_plain,
+    malformed,
+    percent_decode,
+    percent_encode,
+)
+from app.bindings.modes import WireType, document_text, wire_type
+from app.bindings.record import ContentMode, Decoded
+from app.errors import Fault, InvalidEvent
+from app.event.validate import clip, faults_of, merge
+from app.event.value import CloudEvent, DataForm
+from app.event.versions import NEWEST, VERSIONS
+from app.formats import json
+
+MAX_BATCH = 10_000  # events in one batch (H5); more are answered 413
+JSON_DOCUMENT = f"{json.MEDIA_TYPE}; charset=UTF-8"  # H11
+JSON_BATCH = f"{json.BATCH_MEDIA_TYPE}; charset=UTF-8"  # H13
+
+Pairs = Sequence[tuple[bytes, bytes]]
+
+_BINARY = ContentMode.BINARY
+_BATCH = ContentMode.BATCH
+_NAMES = AttributeNames("ce-")
+_HEADERS = HeaderNames("ce-")
+
+
+class HttpMessage(msgspec.Struct, frozen=True):
+    """Headers and body of a request, ready for a client."""
+
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+def decode(
+    headers: Pairs, body: bytes, *, strict_percent: bool = False, max_batch: int = MAX_BATCH
+) -> list[Decoded]:
+    """The events of one request: one, or those of a batch, which may be none.
+
+    ``headers``         names in lower case, values without surrounding white space.
+    ``strict_percent``  refuse a malformed ``%`` or quote in a header instead of keeping it.
+
+    Raises InvalidEvent with every fault, NotACloudEvent, and SenderError (413, 415).
+    """
+    attribute_headers: list[tuple[bytes, bytes]] = []
+    content_type: bytes | None = None
+    for pair in headers:
+        name = pair[0]
+        if name[:3] == b"ce-":
+            attribute_headers.append(pair)
+        elif name == b"content-type":
+            content_type = _only(content_type, pair[1])
+    wire = wire_type(content_type) if content_type is not None else None
+    if wire is None or wire.mode is _BINARY:  # H4: the content type alone decides
+        return [_read_binary(attribute_headers, wire, body, strict_percent)]
+    return _read_documents(wire, body, max_batch)  # H12: ce- headers beside it are ignored
+
+
+def _only(first: bytes | None, second: bytes) -> bytes:
+    if first is None or first == second:
+        return second
+    detail = "content-type is given twice, with different values."
+    raise InvalidEvent([Fault("repeated-attribute", detail, "header content-type", "H8")])
+
+
+def _read_documents(wire: WireType, body: bytes, max_batch: int) -> list[Decoded]:
+    text = document_text(wire, body)
+    if wire.mode is not _BATCH:
+        return [Decoded(json.read_event(text), wire.mode, body, wire.text)]
+    return [
+        Decoded(event, _BATCH, slice_, JSON_DOCUMENT)
+        for event, slice_ in json.read_batch(text, max_batch)
+    ]
+
+
+def _read_binary(pairs: Pairs, wire: WireType | None, body: bytes, strict: bool) -> Decoded:
+    faults: list[Fault] = []
+    attributes = _read_plainly(pairs)
+    if attributes is None:
+        attributes, faults = _read_closely(pairs, wire, strict)
+    if wire is not None:
+        attributes["datacontenttype"] = wire.text  # H8: never percent-coded
+    invalid = faults_of(attributes, _locate)
+    if faults or invalid:
+        faults = merge(faults, invalid)
+        raise _refusal(attributes, faults)
+    # H9: the body as it is; a request without body is an event without data
+    return Decoded(CloudEvent(attributes, body or None), _BINARY)
+
+
+def _read_plainly(pairs: Pairs) -> dict[str, str] | None:
+    """The hot path: values that decode to themselves, each header once; None for anything else."""
+    if not is_plain(b"".join([value for _, value in pairs])):
+        return None
+    attributes = {_NAMES[name]: value.decode() for name, value in pairs}
+    if len(attributes) < len(pairs) or "" in attributes or "datacontenttype" in attributes:
+        return None
+    return attributes
+
+
+def _read_closely(
+    pairs: Pairs, wire: WireType | None, strict: bool
+) -> tuple[dict[str, str], list[Fault]]:
+    """Anything out of the ordinary: percent code, quotes, repeats, bad names."""
+    read: list[tuple[str, str]] = []
+    faults: list[Fault] = []
+    for header, value in pairs:
+        fault = _header_fault(header, value, wire, strict)
+        if fault is not None:
+            faults.append(fault)
+        elif header != b"ce-datacontenttype":
+            read.append((_NAMES[header], percent_decode(value)))
+    attributes, repeats = collapse(read, _locate)
+    return attributes, faults + repeats
+
+
+def _header_fault(header: bytes, value: bytes, wire: WireType | None, strict: bool) -> Fault | None:
+    at = f"header {clip(header.decode('latin-1'))[1:-1]}"
+    if not _NAMES[header]:
+        detail = f"{at} names no attribute: lower-case letters a-z and digits only, and not data."
+        return Fault("bad-attribute-name", detail, at, "core 1.2")
+    if header == b"ce-datacontenttype":
+        return _second_content_type(value, wire, at)
+    try:
+        percent_decode(value)
+    except UnicodeDecodeError:
+        return Fault("bad-utf8", f"{at} is not UTF-8 after percent-decoding.", at, "HTTP 3.1.3.2")
+    wrong = malformed(value) if strict else None
+    if wrong is not None:
+        return Fault("bad-percent", f"{at} holds {wrong}.", at, "HTTP 3.1.3.2")
+    return None
+
+
+def _second_content_type(value: bytes, wire: WireType | None, at: str) -> Fault | None:
+    """H8: ``ce-datacontenttype`` must not be there. One that repeats Content-Type does no harm and is
+    ignored; any other would leave open which of them is true.
+    """
+    if wire is not None and value.decode("utf-8", "surrogateescape") == wire.text:
+        return None
+    detail = "ce-datacontenttype must not be sent: the content type is the header Content-Type."
+    return Fault("unexpected-datacontenttype", detail, at, "H8")
+
+
+def _refusal(attributes: dict[str, str], faults: list[Fault]) -> InvalidEvent | NotACloudEvent:
+    required = VERSIONS[NEWEST].required
+    present = attributes.keys() & required
+    if not present and all(fault.code == "missing-attribute" for fault in faults):  # H7
+        return NotACloudEvent(
+            "Not a CloudEvent: no ce- headers, and the content type is none of the family", faults
+        )
+    return InvalidEvent(faults)
+
+
+def _locate(name: str) -> str:
+    return "header content-type" if name == "datacontenttype" else f"header ce-{name}"
+
+
+def encode(decoded: Decoded, mode: ContentMode) -> HttpMessage:
+    """A webhook request. Structured: the document the event came with is reused untouched.
+
+    A binary event without data is a request with headers only.
+    """
+    if mode is _BINARY:
+        return _write_binary(decoded.event)
+    document = decoded.document
+    if document is None:
+        document = json.write_event(decoded.event)
+    if mode is _BATCH:
+        return HttpMessage((("Content-Type", JSON_BATCH),), json.write_batch([document]))
+    return HttpMessage((("Content-Type", decoded.media_type or JSON_DOCUMENT),), document)
+
+
+def _write_binary(event: CloudEvent) -> HttpMessage:
+    headers = [
+        (_HEADERS[name], percent_encode(text))
+        for name, text in event.attributes.items()
+        if name != "datacontenttype"  # H8, H10
+    ]
+    content_type = content_type_of(event)
+    if content_type is not None:
+        headers.append(("Content-Type", content_type))
+    return HttpMessage(tuple(headers), event.data or b"")
+
+
+def content_type_of(event: CloudEvent) -> str | None:
+    """``datacontenttype``, made explicit where the JSON format had implied it (J13, I4)."""
+    implied = "application/json" if event.data_form is DataForm.JSON else None
+    return event.attributes.get("datacontenttype", implied)

@@ -1,0 +1,187 @@
+"""The Kafka binding (K1-K18), also of the embedded log: strict on write, liberal on read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from app.bindings.headers import AttributeNames, HeaderNames, NotACloudEvent, collapse
+from app.bindings.modes import WireType, document_text, unsupported_format, wire_type
+from app.bindings.record import ContentMode, Decoded, Header, Record
+from app.errors import Fault, InvalidEvent
+from app.event.media_types import declares_json
+from app.event.validate import clip, faults_of, merge
+from app.event.value import CloudEvent, DataForm
+from app.formats import json
+
+__all__ = ["NotACloudEvent", "decode", "encode"]
+
+_BINARY = ContentMode.BINARY
+_STRUCTURED = ContentMode.STRUCTURED
+_JSON_DATA = DataForm.JSON
+_JSON_DOCUMENT = f"{json.MEDIA_TYPE}; charset=UTF-8".encode()
+_CONTENT_TYPE = "content-type"
+_HEADERS = HeaderNames("ce_")
+_NAMES = AttributeNames("ce_")
+
+
+class _Required(msgspec.Struct):
+    """What a JSON object must hold to be taken for an event where no content type says so."""
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+
+
+_SNIFF = msgspec.json.Decoder(_Required)
+
+
+def encode(
+    decoded: Decoded,
+    mode: Literal["binary", "structured", "as_received"],
+    key: bytes | None,
+    empty_body: Literal["null", "empty"] = "null",
+) -> Record:
+    """The record of one event. The key is the caller's affair and never touches the event (K10).
+
+    ``as_received``  what arrived as a document, alone or in a batch, goes on as that document.
+    ``empty_body``   what an event without data becomes in binary mode: no value (K13), or ``b""``.
+    """
+    if mode == "binary" or (mode == "as_received" and decoded.mode is _BINARY):
+        return _write_binary(decoded.event, key, b"" if empty_body == "empty" else None)
+    return _write_structured(decoded, key)
+
+
+def _write_binary(event: CloudEvent, key: bytes | None, no_data: bytes | None) -> Record:
+    headers: list[Header] = [
+        (_HEADERS[name], text.encode()) if name != "datacontenttype"  # K14, K15: plain UTF-8
+        else (_CONTENT_TYPE, text.encode())  # K12
+        for name, text in event.attributes.items()
+    ]  # fmt: skip
+    if event.data_form is _JSON_DATA and "datacontenttype" not in event.attributes:
+        headers.append((_CONTENT_TYPE, b"application/json"))  # J13, I4
+    data = event.data
+    return Record(key, tuple(headers), no_data if data is None else data)
+
+
+def _write_structured(decoded: Decoded, key: bytes | None) -> Record:
+    if decoded.document is None:
+        document, media_type = json.write_event(decoded.event), _JSON_DOCUMENT
+    else:
+        document = decoded.document
+        media_type = decoded.media_type.encode() if decoded.media_type else _JSON_DOCUMENT
+    return Record(key, ((_CONTENT_TYPE, media_type),), document)  # K16: always written
+
+
+def decode(record: Record) -> Decoded:
+    """The event in a record. Raises InvalidEvent with every fault, NotACloudEvent, and SenderError
+    (415) for formats that are not ours to read.
+
+    Liberal: header names in any case, repeated headers that agree, null headers, quoted values, and
+    documents whose producer gave the content type of the data or none.
+    """
+    content_type = _content_type(record.headers)
+    wire = wire_type(content_type) if content_type is not None else None
+    if wire is not None and wire.mode is not _BINARY:  # K4: it beats mirrored headers (K18)
+        return _read_document(wire, record.body)
+    pairs = _attribute_headers(record.headers)
+    if not any(_NAMES[name] == "specversion" for name, _ in pairs) and _is_event(wire, record.body):
+        return Decoded(json.read_event(record.body or b""), _STRUCTURED, record.body)
+    if not pairs:
+        raise NotACloudEvent("Not a CloudEvent: no ce_ headers, and no content type of the family")
+    return Decoded(_read_binary(pairs, wire, record.body), _BINARY)
+
+
+def _content_type(headers: Sequence[Header]) -> bytes | None:
+    """The exact name first, else any case; several that differ leave the mode open: refused."""
+    for fold in (str, str.lower):
+        values = {value for name, value in headers if fold(name) == _CONTENT_TYPE and value}
+        if len(values) > 1:
+            detail = "content-type is given more than once, with different values."
+            raise InvalidEvent([Fault("repeated-attribute", detail, "header content-type", "K4")])
+        if values:
+            return values.pop()
+    return None
+
+
+def _read_document(wire: WireType, body: bytes | None) -> Decoded:
+    if wire.mode is not _STRUCTURED:  # K1: no batches
+        raise unsupported_format(wire)
+    if body is None:
+        detail = "A structured event has a value, also without data."
+        raise InvalidEvent([Fault("no-document", detail, rule="K17")])
+    return Decoded(json.read_event(document_text(wire, body)), _STRUCTURED, body, wire.text)
+
+
+def _is_event(wire: WireType | None, body: bytes | None) -> bool:
+    """Whether a body of plain JSON type, or of none, holds the required attributes (K16 as broken by
+    producers that give the content type of the data instead).
+    """
+    if body is None or (wire is not None and not declares_json(wire.text)):
+        return False
+    try:
+        _SNIFF.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def _attribute_headers(headers: Sequence[Header]) -> list[tuple[str, bytes]]:
+    """Headers under ``ce_`` that have a value; other spellings count where the exact one is absent."""
+    exact = [(name, value) for name, value in headers if name[:3] == "ce_" and value is not None]
+    names = {name for name, _ in exact}
+    loose = [
+        (name.lower(), value)
+        for name, value in headers
+        if name[:3] != "ce_" and name[:3].lower() == "ce_" and value is not None
+    ]
+    return exact + [pair for pair in loose if pair[0] not in names]
+
+
+def _read_binary(
+    pairs: list[tuple[str, bytes]], wire: WireType | None, body: bytes | None
+) -> CloudEvent:
+    texts, faults = _texts(pairs)
+    attributes, repeats = collapse(_unquoted(texts), _locate)
+    if wire is not None:
+        attributes["datacontenttype"] = wire.text  # K12: it wins over ce_datacontenttype
+    faults = merge(faults + repeats, faults_of(attributes, _locate))
+    if faults:
+        raise InvalidEvent(faults)
+    return CloudEvent(attributes, body)
+
+
+def _texts(pairs: list[tuple[str, bytes]]) -> tuple[list[tuple[str, str]], list[Fault]]:
+    """Attribute names and texts: K14, UTF-8 and nothing decoded any further."""
+    read: list[tuple[str, str]] = []
+    faults: list[Fault] = []
+    for header, value in pairs:
+        try:
+            read.append((_NAMES[header] or header[3:], value.decode()))
+        except UnicodeDecodeError:
+            at = f"header {clip(header)[1:-1]}"
+            faults.append(Fault("bad-utf8", f"{at} is not UTF-8.", at, "K14"))
+    return read, faults
+
+
+def _unquoted(texts: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The examples of the binding show values in quotes, and some producers write them so; that is
+    so for all of them or none, and ``specversion`` tells.
+    """
+    if not any(name == "specversion" and text.startswith('"') for name, text in texts):
+        return texts
+    return [(name, _unquote(text)) for name, text in texts]
+
+
+def _unquote(text: str) -> str:
+    try:
+        return msgspec.json.decode(text, type=str)
+    except msgspec.DecodeError:
+        return text
+
+
+def _locate(name: str) -> str:
+    return "header content-type" if name == "datacontenttype" else f"header {_HEADERS[name]}"

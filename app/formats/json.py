@@ -1,0 +1,144 @@
+"""The JSON event format (J1-J14): documents to events and back, the text of ``data`` untouched.
+
+Reading slices the raw bytes of ``data`` out of the document, so ``1.10``, ``1e400``, key order and
+repeated keys inside data survive byte for byte, and nothing nested is ever parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from app.errors import Fault, InvalidEvent, SenderError
+from app.event.validate import clip
+from app.event.value import CloudEvent
+from app.formats.json_data import read_data, write_data
+from app.formats.json_members import read_attributes, read_members, value_of
+
+MEDIA_TYPE = "application/cloudevents+json"  # J4
+BATCH_MEDIA_TYPE = "application/cloudevents-batch+json"  # J14
+
+
+class _Versioned(msgspec.Struct):
+    specversion: str | None = None
+
+
+_ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
+
+_VERSIONED = msgspec.json.Decoder(_Versioned)
+_BOM = b"\xef\xbb\xbf"
+
+
+def read_event(document: bytes) -> CloudEvent:
+    """The event in a UTF-8 document. Raises InvalidEvent with every fault, located by JSON Pointer."""
+    return _event(_text(document))
+
+
+def read_batch(document: bytes, limit: int | None = None) -> list[tuple[CloudEvent, bytes]]:
+    """Each event of a batch with its own slice of the document; an empty batch is legal (J14).
+
+    Raises InvalidEvent with every fault of every element, ``index`` set; SenderError (413) when
+    there are more than ``limit`` elements (H5).
+    """
+    elements = _split(_text(document))
+    if limit is not None and len(elements) > limit:
+        raise SenderError(
+            f"The batch has {len(elements)} events; at most {limit} are taken at once",
+            status=413,
+            code="batch-too-large",
+        )
+    found: list[tuple[CloudEvent, bytes]] = []
+    faults: list[Fault] = []
+    for index, element in enumerate(elements):
+        try:
+            found.append((_event(element), element))
+        except InvalidEvent as invalid:
+            faults += [_in_batch(fault, index) for fault in invalid.faults]
+    if faults or len({event.version for event, _ in found}) > 1:
+        faults += _mixed_versions(elements)
+    if faults:
+        raise InvalidEvent(faults)
+    return found
+
+
+def write_event(event: CloudEvent) -> bytes:
+    """The event as a document of its version. Raw JSON data is embedded as it is (J6)."""
+    types = event.types
+    members = [
+        b'"%b":%b' % (name.encode(), value_of(text, types.get(name)))
+        for name, text in event.attributes.items()
+    ]
+    data = write_data(event)
+    if data is not None:
+        members.append(data)
+    return b"{" + b",".join(members) + b"}"
+
+
+def write_batch(documents: Sequence[bytes]) -> bytes:
+    """A batch of documents as they are (J14)."""
+    return b"[" + b",".join(documents) + b"]"
+
+
+def _event(text: bytes) -> CloudEvent:
+    members = read_members(text)
+    raw = members.pop("data", None)
+    encoded = members.pop("data_base64", None)
+    attributes, types, faults = read_attributes(members)
+    data, form, data_faults = read_data(raw, encoded, attributes.get("datacontenttype"))
+    if faults or data_faults:
+        raise InvalidEvent([*faults, *data_faults])
+    return CloudEvent(attributes, data, form, types)
+
+
+def _text(document: bytes) -> bytes:
+    """The document without a byte order mark (tolerated on read), proven to be UTF-8 all through."""
+    if document.isascii():
+        return document
+    try:
+        document.decode()
+    except UnicodeDecodeError as error:
+        detail = f"The document is not UTF-8: {error.reason} at byte {error.start}."
+        raise InvalidEvent([Fault("bad-utf8", detail, rule="RFC 8259 8.1")]) from None
+    return document.removeprefix(_BOM)
+
+
+def _split(text: bytes) -> list[bytes]:
+    try:
+        return [bytes(element) for element in _ELEMENTS.decode(text)]
+    except msgspec.ValidationError:
+        fault = Fault("not-an-array", "A batch is a JSON array of events.", rule="J14")
+    except msgspec.DecodeError as error:
+        fault = Fault("bad-json", f"{error}.", rule="RFC 8259")
+    except RecursionError:
+        fault = Fault("json-too-deep", "The document is nested too deeply.", rule="RFC 8259 9")
+    raise InvalidEvent([fault])
+
+
+def _in_batch(fault: Fault, index: int) -> Fault:
+    return replace(fault, at=f"/{index}{fault.at}", index=index)
+
+
+def _mixed_versions(elements: Sequence[bytes]) -> list[Fault]:
+    """I6: all events of a batch have one specversion, the first one's."""
+    versions = [_specversion(element) for element in elements]
+    first = next((version for version in versions if version is not None), None)
+    return [
+        Fault(
+            "mixed-specversions",
+            f"specversion {clip(version)} differs from the batch's first, {clip(first or '')}.",
+            f"/{index}/specversion",
+            "I6",
+            index,
+        )
+        for index, version in enumerate(versions)
+        if version is not None and version != first
+    ]
+
+
+def _specversion(element: bytes) -> str | None:
+    try:
+        return _VERSIONED.decode(element).specversion
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,109 @@
+"""``data`` and ``data_base64`` of the JSON format: raw text in, raw text out (J5-J13)."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+
+import msgspec
+from msgspec import Raw
+
+from app.errors import Fault
+from app.event.media_types import MediaType, declares_json, parse
+from app.event.types import binary
+from app.event.validate import clip
+from app.event.value import CloudEvent, DataForm
+
+_STRING = msgspec.json.Decoder(str)
+_BASE64 = msgspec.json.Decoder(str | None)
+_ONE_VALUE = msgspec.json.Decoder(Raw)
+_WHITE_SPACE = b" \t\r\n"
+
+Data = tuple[bytes | None, DataForm, list[Fault]]
+
+
+def read_data(raw: Raw | None, encoded: Raw | None, datacontenttype: str | None) -> Data:
+    """The payload from the raw values of ``data`` and ``data_base64``, its form, and its faults."""
+    if encoded is not None and bytes(encoded) != b"null":
+        return _from_base64(raw, bytes(encoded))
+    if raw is None:
+        return None, DataForm.OPAQUE, []
+    if datacontenttype is None:
+        return bytes(raw), DataForm.JSON, []  # J6: absent means JSON; null is a payload (J9)
+    media_type = parse(datacontenttype)
+    if media_type is None:  # a fault of the attribute already
+        return None, DataForm.OPAQUE, []
+    if media_type.is_json:
+        return bytes(raw), DataForm.JSON, []  # J11: a string keeps its quotes
+    return _from_string(bytes(raw), media_type)
+
+
+def _from_base64(raw: Raw | None, encoded: bytes) -> Data:
+    if raw is not None:
+        detail = "data and data_base64 exclude each other."
+        return _refused("data-and-data-base64", detail, "/data_base64", "J8")
+    try:
+        data = binary(_BASE64.decode(encoded) or "")
+    except msgspec.ValidationError:
+        return _refused("wrong-type", "data_base64 is no string.", "/data_base64", "J10")
+    if data is None:
+        detail = "data_base64 is not base64 (RFC 4648 section 4, padded)."
+        return _refused("bad-base64", detail, "/data_base64", "J10")
+    return data, DataForm.OPAQUE, []
+
+
+def _from_string(raw: bytes, media_type: MediaType) -> Data:
+    """J7: under a type that is not JSON, ``data`` is a string, to be encoded as the type says."""
+    try:
+        return media_type.encode(_STRING.decode(raw)), DataForm.TEXT, []
+    except msgspec.ValidationError:
+        detail = f"data is no string, but {clip(media_type.essence)} is not JSON."
+        return _refused("data-not-text", detail, "/data", "J12")
+    except UnicodeError:
+        detail = f"data cannot be encoded in the charset {clip(media_type.charset or 'utf-8')}."
+        return _refused("data-not-encodable", detail, "/data", "J7")
+
+
+def _refused(code: str, detail: str, at: str, rule: str) -> Data:
+    return None, DataForm.OPAQUE, [Fault(code, detail, at, rule)]
+
+
+def write_data(event: CloudEvent) -> bytes | None:
+    """The member that carries the payload; None when there is no payload."""
+    if event.data is None:
+        return None
+    if event.data_form is DataForm.JSON or _is_json_document(event.data, event.datacontenttype):
+        return b'"data":' + event.data
+    text = _text_of(event.data, event.data_form, event.datacontenttype)
+    if text is not None:
+        return b'"data":' + msgspec.json.encode(text)
+    return b'"data_base64":"' + b2a_base64(event.data, newline=False) + b'"'  # J5
+
+
+def _is_json_document(data: bytes, datacontenttype: str | None) -> bool:
+    """Whether bytes declared JSON are exactly one JSON value with nothing around it: only then can a
+    reader get the very same bytes back from raw text.
+    """
+    if datacontenttype is None or not declares_json(datacontenttype):
+        return False
+    if data[:1] in _WHITE_SPACE or data[-1:] in _WHITE_SPACE:  # empty data too
+        return False
+    try:
+        data.decode()
+        _ONE_VALUE.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def _text_of(data: bytes, form: DataForm, datacontenttype: str | None) -> str | None:
+    """The text of text types, where decoding and encoding in the declared charset gives the same
+    bytes again; None where only base64 is exact.
+    """
+    media_type = parse(datacontenttype) if datacontenttype is not None else None
+    if media_type is None or not (form is DataForm.TEXT or media_type.is_text):
+        return None
+    try:
+        text = media_type.decode(data)
+        return text if media_type.encode(text) == data else None
+    except UnicodeError:
+        return None

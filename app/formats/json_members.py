@@ -1,0 +1,164 @@
+"""The members of one JSON document: no name twice, attributes of the right JSON types (J1-J3)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Raw
+
+from app.errors import Fault, InvalidEvent
+from app.event.types import INTEGER_MAX, INTEGER_MIN
+from app.event.validate import clip, faults_of, merge
+from app.event.value import NO_TYPES, AttributeType
+from app.event.versions import NEWEST, VERSIONS
+
+_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
+_TEXTS = msgspec.json.Decoder(list[str])
+_SCALAR = msgspec.json.Decoder(str | bool | int | None)
+_NAME_AND_COLON = re.compile(rb'[ \t\r\n]*+"(?:[^"\\]|\\.)*+"[ \t\r\n]*+:[ \t\r\n]*+')
+_COMMA = re.compile(rb"[ \t\r\n]*+,")
+_END = re.compile(rb"[ \t\r\n]*+\}[ \t\r\n]*+")
+
+Attributes = tuple[dict[str, str], Mapping[str, AttributeType], list[Fault]]
+
+
+def read_members(text: bytes) -> dict[str, Raw]:
+    """Member names to the raw text of their values, in order. ``text`` must be UTF-8.
+
+    Raises InvalidEvent when it is no JSON object, or has a name twice: which of two values counts is
+    something that readers disagree about (core 1.1: an attribute appears at most once).
+    """
+    try:
+        members = _MEMBERS.decode(text)
+    except msgspec.ValidationError:
+        fault = Fault("not-an-object", "An event is a JSON object.", rule="J4")
+    except msgspec.DecodeError as error:
+        fault = Fault("bad-json", f"{error}.", rule="RFC 8259")
+    except RecursionError:
+        fault = Fault("json-too-deep", "The document is nested too deeply.", rule="RFC 8259 9")
+    else:
+        if _is_compact(text, members) or _is_each_once(text, members):
+            return members
+        raise InvalidEvent(_repeated(text))
+    raise InvalidEvent([fault])
+
+
+def _is_compact(text: bytes, members: dict[str, Raw]) -> bool:
+    """Whether names, values and punctuation alone account for every byte: then nothing is there
+    twice. Repeats, white space and escapes can only make a document longer.
+    """
+    values = len(b",".join(members.values()))  # with the commas between them
+    return len("".join(members)) + 3 * len(members) + values + 2 == len(text)
+
+
+def _is_each_once(text: bytes, members: dict[str, Raw]) -> bool:
+    """Walk the document along the decoded members: with a repeat they do not match it to its end."""
+    at = text.index(b"{") + 1
+    for number, value in enumerate(map(bytes, members.values())):
+        comma = _COMMA.match(text, at) if number else None
+        name = _NAME_AND_COLON.match(text, comma.end() if comma else at)
+        if name is None or not text.startswith(value, name.end()):
+            return False
+        at = name.end() + len(value)
+    return _END.fullmatch(text, at) is not None
+
+
+def _repeated(text: bytes) -> list[Fault]:
+    try:
+        times = Counter(_names(text))
+    except RecursionError:  # deep data, and this reader is a little less deep than the other
+        return [Fault("duplicate-member", "A member is there more than once.", rule="core 1.1")]
+    return [
+        Fault("duplicate-member", f"{clip(name)} is there {n} times.", pointer(name), "core 1.1")
+        for name, n in times.items()
+        if n > 1
+    ]
+
+
+def _names(text: bytes) -> list[str]:
+    """Top-level names in order, repeats included; the outermost object is the last to be closed."""
+    outermost: list[str] = []
+
+    def close(pairs: list[tuple[str, object]]) -> None:
+        outermost[:] = [name for name, _ in pairs]
+
+    json.JSONDecoder(object_pairs_hook=close, parse_int=str, parse_float=str).decode(text.decode())
+    return outermost
+
+
+def read_attributes(members: dict[str, Raw]) -> Attributes:
+    """Attributes as canonical text, the types that are not String, and every fault."""
+    try:
+        texts = _TEXTS.decode(b"[" + b",".join(members.values()) + b"]")
+    except msgspec.ValidationError:  # something is no string, and may rightly be none
+        return _mixed_attributes(members)
+    attributes = dict(zip(members, texts, strict=True))
+    return attributes, NO_TYPES, faults_of(attributes, pointer)
+
+
+def _mixed_attributes(members: dict[str, Raw]) -> Attributes:
+    attributes: dict[str, str] = {}
+    types: dict[str, AttributeType] = {}
+    faults: list[Fault] = []
+    for name, raw in members.items():
+        value = _scalar(name, bytes(raw))
+        if isinstance(value, Fault):
+            faults.append(value)
+        elif value is not None:  # J2: null is unset
+            attributes[name], kind = _canonical(value)
+            if kind is not AttributeType.STRING:
+                types[name] = kind
+    return attributes, types, merge(faults, faults_of(attributes, pointer))
+
+
+def _scalar(name: str, raw: bytes) -> str | bool | int | Fault | None:
+    try:
+        value = _SCALAR.decode(raw)
+    except msgspec.ValidationError:
+        value = raw
+    if value is None or isinstance(value, str):
+        return value
+    if name in VERSIONS[NEWEST].rules:
+        return _wrong_type(name, raw, "a string")
+    if isinstance(value, bool):
+        return value
+    if raw.removeprefix(b"-").isdigit():
+        return _in_range(name, raw, value)
+    return _wrong_type(name, raw, "a string, a boolean or an integer without fraction or exponent")
+
+
+def _in_range(name: str, raw: bytes, value: int | bytes) -> int | Fault:
+    if isinstance(value, int) and INTEGER_MIN <= value <= INTEGER_MAX:
+        return value
+    detail = f"{clip(name)} is {clip(raw.decode())}, which is no 32-bit integer."
+    return Fault("integer-out-of-range", detail, pointer(name), "core 1.3")
+
+
+def _wrong_type(name: str, raw: bytes, expected: str) -> Fault:
+    detail = f"{clip(name)} is {clip(raw.decode())}; expected {expected}."
+    return Fault("wrong-type", detail, pointer(name), "J1")
+
+
+def _canonical(value: str | bool | int) -> tuple[str, AttributeType]:
+    """Core 1.3: booleans are ``true`` and ``false``, integers plain decimals."""
+    if isinstance(value, str):
+        return value, AttributeType.STRING
+    if isinstance(value, bool):
+        return ("true" if value else "false"), AttributeType.BOOLEAN
+    return str(value), AttributeType.INTEGER
+
+
+def value_of(text: str, kind: AttributeType | None) -> bytes:
+    """The JSON value of an attribute (J1): integers and booleans as such, all else as a string."""
+    if kind is None or kind is AttributeType.STRING:
+        return msgspec.json.encode(text)
+    return text.encode()
+
+
+def pointer(name: str) -> str:
+    """JSON Pointer to a member (RFC 6901)."""
+    return "/" + name.replace("~", "~0").replace("/", "~1")
