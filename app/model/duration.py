@@ -1,4 +1,7 @@
-"""Durations as people write them (``100ms``, ``15s``, ``5m``, ``2h``, ``7d``) and sizes (``64KiB``)."""
+"""Durations as people write them (``100ms``, ``15s``, ``1m30s``, ``7d``) and sizes (``64KiB``).
+
+No message here repeats the value it refuses: it may have come out of a secret.
+"""
 
 from __future__ import annotations
 
@@ -16,33 +19,41 @@ _BYTES = {
 }  # fmt: skip
 
 
-def seconds(text: object) -> object:
+def number(value: object) -> object:
+    """``true`` is no number, although Python counts it as one."""
+    if isinstance(value, bool):
+        raise ValueError("is no number")
+    return value
+
+
+def seconds(value: object) -> object:
     """``"1m"`` or ``"1m30s"`` to 60.0 or 90.0 seconds; a number is seconds already."""
-    if not isinstance(text, str):
-        return text
+    if not isinstance(value, str):
+        return number(value)
+    text = value.replace(" ", "")
     parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text.replace(" ", ""):
-        raise ValueError(f"{text!r} is no duration: write for example 100ms, 15s, 5m, 2h or 7d")
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if not parts or "".join(amount + unit for amount, unit in parts) != text:
+        raise ValueError("is no duration: write for example 100ms, 15s, 5m, 2h or 7d")
+    return sum(float(amount) * _SECONDS[unit] for amount, unit in parts)
 
 
-def byte_count(text: object) -> object:
+def byte_count(value: object) -> object:
     """``"64KiB"`` to 65536; a number is bytes already."""
-    if not isinstance(text, str):
-        return text
-    match = _SIZE.fullmatch(text.strip())
+    if not isinstance(value, str):
+        return number(value)
+    match = _SIZE.fullmatch(value.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no size: write for example 64KiB, 10MiB or 2GiB")
+        raise ValueError("is no size: write for example 64KiB, 10MiB or 2GiB")
     return int(match[1]) * _BYTES[match[2]]
 
 
+Count = Annotated[int, BeforeValidator(number, json_schema_input_type=int)]
+"""A whole number; bounds are the field's."""
 Duration = Annotated[
     float,
     BeforeValidator(seconds, json_schema_input_type=str | float),
-    Field(ge=0, description="seconds, or text such as 100ms, 15s, 5m, 2h, 7d"),
+    Field(ge=0, allow_inf_nan=False),
 ]
-Size = Annotated[
-    int,
-    BeforeValidator(byte_count, json_schema_input_type=str | int),
-    Field(ge=0, description="bytes, or text such as 64KiB, 10MiB, 2GiB"),
-]
+"""Seconds, or text such as ``100ms``, ``15s``, ``5m``, ``2h``, ``7d``."""
+Size = Annotated[int, BeforeValidator(byte_count, json_schema_input_type=str | int), Field(ge=0)]
+"""Bytes, or text such as ``64KiB``, ``10MiB``, ``2GiB``."""

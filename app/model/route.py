@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$")]
 AttributeName = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
@@ -20,24 +20,28 @@ class Strict(BaseModel):
 
 
 class Filter(Strict):
-    """One dialect with its argument (CloudEvents Subscriptions API: filters). All entries must match."""
+    """One dialect with its argument (Subscriptions API, filters). All entries must match; compare is
+    case-sensitive; an attribute that the event lacks does not match."""
 
-    exact: AttributeMatch | None = None
-    prefix: AttributeMatch | None = None
-    suffix: AttributeMatch | None = None
+    exact: AttributeMatch | None = Field(None, description="attribute has exactly this text")
+    prefix: AttributeMatch | None = Field(None, description="attribute begins with this text")
+    suffix: AttributeMatch | None = Field(None, description="attribute ends with this text")
 
     @model_validator(mode="after")
     def one_dialect(self) -> Filter:
-        if len(self.model_fields_set) != 1:
+        given = [self.exact, self.prefix, self.suffix]
+        if sum(argument is not None for argument in given) != 1:
             raise ValueError("a filter has exactly one of exact, prefix, suffix")
         return self
 
 
 class Target(Strict):
-    """A place to publish to. ``topic`` may be a template over attributes: ``orders.{type}``."""
+    """A place to publish to."""
 
-    broker: Name
-    topic: Annotated[str, Field(min_length=1)]
+    broker: Name = Field(description="a name under brokers")
+    topic: Annotated[str, Field(min_length=1)] = Field(
+        description="topic, or a template over attributes: orders.{type}; {{ and }} are braces"
+    )
 
 
 class KeyPolicy(Strict):
@@ -54,12 +58,20 @@ class KeyPolicy(Strict):
 
     mapper: Literal[
         "from_request", "partitionkey", "attribute", "template", "pointer", "hash", "none"
-    ] = "from_request"
-    attribute: AttributeName | None = None
-    template: str | None = None
-    pointer: Annotated[str, Field(pattern=r"^(/.*)?$")] | None = None
-    attributes: tuple[AttributeName, ...] | None = None
-    missing: Literal["none", "reject"] = "none"
+    ] = Field("from_request", description="where the record key comes from")
+    attribute: AttributeName | None = Field(None, description="for mapper attribute: its name")
+    template: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="for mapper template: text with {attribute} in it"
+    )
+    pointer: Annotated[str, Field(pattern=r"^(/([^~]|~[01])*)?$")] | None = Field(
+        None, description="for mapper pointer: a JSON Pointer into the data, such as /order/id"
+    )
+    attributes: Annotated[tuple[AttributeName, ...], Field(min_length=1)] | None = Field(
+        None, description="for mapper hash: the attributes that the digest is made of"
+    )
+    missing: Literal["none", "reject"] = Field(
+        "none", description="an event that yields no key: goes without one, or is refused with 400"
+    )
 
     @model_validator(mode="after")
     def argument_fits(self) -> KeyPolicy:
@@ -76,29 +88,29 @@ class KeyPolicy(Strict):
                 raise ValueError(f"mapper {self.mapper} takes no {argument}")
             if not given and argument == wanted:
                 raise ValueError(f"mapper {self.mapper} needs {argument}")
+        if self.mapper == "none" and self.missing == "reject":
+            raise ValueError("mapper none with missing: reject would refuse every event")
         return self
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, dict | Target) else value
 
 
 class Route(Strict):
     """Where the events that match ``filters`` go. The first route that matches wins."""
 
-    name: Name
-    filters: tuple[Filter, ...] = ()
-    to: tuple[Target, ...]
-    content_mode: Literal["binary", "structured", "as_received"] = "binary"
-    key: KeyPolicy = KeyPolicy()
+    name: Name = Field(description="name of the route; /events/{name} sends to it directly")
+    filters: tuple[Filter, ...] = Field((), description="all must match; none matches everything")
+    to: Annotated[
+        tuple[Target, ...],
+        BeforeValidator(_as_list, json_schema_input_type=Target | tuple[Target, ...]),
+        Field(min_length=1),
+    ] = Field(description="one target or a list; 202 is answered when all of them have the event")
+    content_mode: Literal["binary", "structured", "as_received"] = Field(
+        "binary", description="how the event is written to the log"
+    )
+    key: KeyPolicy = Field(KeyPolicy(), description="how the record key is made")
     empty_body: Literal["null", "empty"] = Field(
         "null", description="what an event without data becomes: no value (K13) or an empty value"
     )
-
-    @field_validator("to", mode="before")
-    @classmethod
-    def one_or_many(cls, value: object) -> object:
-        return [value] if isinstance(value, dict | Target) else value
-
-    @field_validator("to")
-    @classmethod
-    def at_least_one(cls, value: tuple[Target, ...]) -> tuple[Target, ...]:
-        if not value:
-            raise ValueError("a route needs at least one target")
-        return value

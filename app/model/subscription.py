@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
-from app.model.duration import Duration, Size
+from app.model.duration import Count, Duration, Size
 from app.model.route import AttributeName, Filter, Name, Strict, Target
+from app.model.start import StartAt
 
 DEFAULT_SCHEDULE = ("100ms", "500ms", "2s", "10s", "1m", "5m", "30m", "2h", "5h", "10h", "24h")
 
@@ -15,15 +24,38 @@ DEFAULT_SCHEDULE = ("100ms", "500ms", "2s", "10s", "1m", "5m", "30m", "2h", "5h"
 class Source(Strict):
     """Where the messages come from."""
 
-    broker: Name
-    topics: Annotated[tuple[str, ...], Field(min_length=1)]
+    broker: Name = Field(description="a name under brokers")
+    topics: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] = Field(
+        description="topics to read; names, not patterns"
+    )
+
+
+def _instant(text: str) -> str:
+    """RFC 3339 with its zone; kept as it was written."""
+    try:
+        zoned = datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        zoned = False
+    if not zoned:
+        raise ValueError("is no time with a zone: write for example 2026-01-01T00:00:00Z")
+    return text
+
+
+Position = Annotated[
+    str, BeforeValidator(lambda value: str(value) if type(value) is int else value)
+]
+"""Opaque text of the log; a number is taken as its text."""
 
 
 class Start(Strict):
     """``{time: 2026-01-01T00:00:00Z}`` or ``{position: {0: "123"}}``."""
 
-    time: str | None = None
-    position: dict[int, str] | None = None
+    time: Annotated[str, AfterValidator(_instant)] | None = Field(
+        None, description="the first message stored at this time or later"
+    )
+    position: dict[Annotated[int, Field(ge=0)], Position] | None = Field(
+        None, description="partition number to the position of the first message"
+    )
 
     @model_validator(mode="after")
     def one_way(self) -> Start:
@@ -32,47 +64,90 @@ class Start(Strict):
         return self
 
 
-class Retry(Strict):
-    """``schedule``: the waits between attempts, each drawn anew between 0 and its value (full jitter).
+def _start_form(value: object) -> str:
+    return "mapping" if isinstance(value, dict | Start) else "word"
 
-    ``hold``            how many of them hold the lane of the key.
-    ``retry_after_max`` the longest Retry-After that is honoured.
-    ``statuses``        which answers are tried again; 5xx, time-outs and network faults always are.
-    """
+
+StartSetting = Annotated[
+    Annotated[Literal["earliest", "latest"], Tag("word")] | Annotated[Start, Tag("mapping")],
+    Discriminator(_start_form),
+]
+
+
+class Retry(Strict):
+    """When a failed attempt is tried again (rules 4 and 7)."""
 
     schedule: Annotated[tuple[Duration, ...], Field(min_length=1)] = Field(
-        DEFAULT_SCHEDULE, validate_default=True
+        DEFAULT_SCHEDULE,
+        validate_default=True,
+        description="the waits between attempts, each drawn anew between 0 and its value",
     )
-    hold: Annotated[int, Field(ge=0)] = 3
-    retry_after_max: Duration = Field("24h", validate_default=True)
-    statuses: tuple[Annotated[int, Field(ge=400, le=599)], ...] = (404, 408, 409, 425, 429)
+    hold: Annotated[Count, Field(ge=0)] = Field(
+        3, description="how many of the waits hold the lane of the key"
+    )
+    retry_after_max: Duration = Field(
+        "24h", validate_default=True, description="the longest Retry-After that is honoured"
+    )
+    statuses: tuple[Annotated[Count, Field(ge=400, le=599)], ...] = Field(
+        (404, 408, 409, 425, 429),
+        description="answers that are tried again; 5xx, time-outs and network faults always are",
+    )
 
 
 class Subscription(Strict):
     """Messages of a log, on to a webhook."""
 
-    id: Name
-    source: Source
-    start: Literal["earliest", "latest"] | Start = "latest"
-    filters: tuple[Filter, ...] = ()
-    sink: Annotated[str, Field(pattern=r"^https?://")]
-    content_mode: Literal["binary", "structured"] = "binary"
-    ordering: Literal["per_key", "none"] = "per_key"
-    order_by: AttributeName | None = None
-    retry: Retry = Retry()
-    timeout: Duration = Field("15s", validate_default=True)
-    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
-    window: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
-    response_limit: Size = Field("64KiB", validate_default=True)
+    id: Name = Field(description="name of the subscription, part of its group's name")
+    source: Source = Field(description="where the messages come from")
+    start: StartSetting = Field(
+        "latest", description="earliest, latest, {time: ...} or {position: {...}}; used once"
+    )
+    filters: tuple[Filter, ...] = Field((), description="all must match; none matches everything")
+    sink: Annotated[str, Field(pattern=r"^https?://[^/?#]")] = Field(
+        description="URL that events are posted to"
+    )
+    content_mode: Literal["binary", "structured"] = Field(
+        "binary", description="how the event is written into the request"
+    )
+    ordering: Literal["per_key", "none"] = Field(
+        "per_key", description="one attempt a key at a time, or no order at all (rule 3)"
+    )
+    order_by: AttributeName | None = Field(
+        None, description="attribute that stands for the key; without it the record key"
+    )
+    retry: Retry = Field(Retry(), description="when a failed attempt is tried again")
+    timeout: Duration = Field(
+        "15s", validate_default=True, description="for one attempt, answer included"
+    )
+    concurrency: Annotated[Count, Field(ge=1, le=10_000)] = Field(
+        64, description="most attempts at once"
+    )
+    window: Annotated[Count, Field(ge=1, le=1_000_000)] = Field(
+        10_000, description="most messages between the commit position and the newest taken"
+    )
+    response_limit: Size = Field(
+        "64KiB", validate_default=True, description="most bytes read of an answer"
+    )
     on_foreign: Literal["dead_letter", "skip"] = Field(
         "dead_letter", description="what becomes of a record that is no CloudEvent"
     )
     dead_letter: Target | None = Field(None, description="also copy dead letters to this topic")
-    paused: bool = False
+    paused: bool = Field(False, description="keep its place, deliver nothing")
 
-    @field_validator("order_by")
-    @classmethod
-    def not_data(cls, value: str | None) -> str | None:
-        if value == "data":
+    @model_validator(mode="after")
+    def order_fits(self) -> Subscription:
+        if self.order_by == "data":
             raise ValueError("order_by names an attribute, not data")
-        return value
+        if self.order_by is not None and self.ordering == "none":
+            raise ValueError("order_by has no meaning with ordering: none")
+        return self
+
+    @property
+    def start_at(self) -> StartAt:
+        """``start`` as a log takes it."""
+        if isinstance(self.start, str):
+            return StartAt(self.start)
+        if self.start.time is not None:
+            moment = datetime.fromisoformat(self.start.time)
+            return StartAt("time", time_ms=round(moment.timestamp() * 1000))
+        return StartAt("position", positions=self.start.position or {})
