@@ -1,0 +1,110 @@
+"""What the events listener can answer: values only, no bytes of HTTP/1.1.
+
+202 is empty (a body that is no CloudEvent makes some senders repeat, spec 2.2). Every refusal is
+problem JSON (RFC 9457) that lists every fault; every 503 carries Retry-After (reliability G4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from app.errors import Fault, SenderError
+
+AnswerHeaders = tuple[tuple[bytes, bytes], ...]
+
+METHODS = b"POST, PUT, OPTIONS"
+CODINGS = b"gzip, deflate, identity"
+
+_PROBLEM_TYPE = (b"content-type", b"application/problem+json")
+_JSON_TYPE = (b"content-type", b"application/json")
+_to_json = msgspec.json.encode
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Status, headers without framing (lower-case names), and body."""
+
+    status: int
+    headers: AnswerHeaders = ()
+    body: bytes = b""
+
+
+ACCEPTED = Answer(202)
+
+
+def problem(
+    status: int,
+    code: str,
+    title: str,
+    *,
+    detail: str = "",
+    faults: Sequence[Fault] = (),
+    headers: AnswerHeaders = (),
+    members: dict[str, Any] | None = None,
+) -> Answer:
+    """A problem document; ``members`` are extension members beside the standard ones."""
+    document = {
+        "type": f"urn:skybridge:problem:{code}",
+        "title": title,
+        "status": status,
+        "detail": detail or "; ".join(fault.detail for fault in faults) or title,
+        "faults": faults,
+        **(members or {}),
+    }
+    return Answer(status, (_PROBLEM_TYPE, *headers), _to_json(document))
+
+
+def from_sender_error(error: SenderError) -> Answer:
+    """415 names the codings that would do (RFC 9110 15.5.16)."""
+    headers: AnswerHeaders = ()
+    if error.code == UNSUPPORTED_CODING:
+        headers = ((b"accept-encoding", CODINGS),)
+    return problem(error.status, error.code, error.title, faults=error.faults, headers=headers)
+
+
+def receipts(entries: Sequence[dict[str, Any]]) -> Answer:
+    """200 with where each event is now; only on request (RFC 7240 ``return=representation``)."""
+    headers = (_JSON_TYPE, (b"preference-applied", b"return=representation"))
+    return Answer(200, headers, _to_json(entries))
+
+
+def unavailable(
+    code: str, title: str, retry_after: float, *, events: Sequence[dict[str, Any]] = ()
+) -> Answer:
+    """503, always with Retry-After in whole seconds, at least one."""
+    seconds = str(max(1, math.ceil(retry_after))).encode()
+    members = {"events": events} if events else None
+    return problem(503, code, title, headers=((b"retry-after", seconds),), members=members)
+
+
+def method_not_allowed(method: str) -> Answer:
+    return problem(
+        405,
+        "method-not-allowed",
+        f"{method[:20]} is not for /events: POST or PUT an event",
+        headers=((b"allow", METHODS),),
+    )
+
+
+def not_found() -> Answer:
+    return problem(404, "not-found", "Nothing here: events go to /events or /events/{route}")
+
+
+def refusal(status: int, code: str, title: str) -> Answer:
+    return problem(status, code, f"{HTTPStatus(status).phrase}: {title}")
+
+
+UNSUPPORTED_CODING = "unsupported-content-encoding"
+BODY_TOO_LARGE = refusal(413, "body-too-large", "the body is beyond the bound")
+HEAD_TOO_LARGE = refusal(431, "head-too-large", "the head is beyond the bound")
+TOO_SLOW = refusal(408, "request-timeout", "the request did not arrive in time")
+MALFORMED = refusal(400, "malformed-request", "this is not HTTP/1.1")
+TRANSFER_CODING = refusal(
+    400, "unsupported-transfer-encoding", "the only transfer coding is chunked"
+)
+TUNNEL = method_not_allowed("CONNECT")
+BUG = refusal(500, "internal", "a fault of ours, it is in the log")

@@ -1,0 +1,76 @@
+"""One request for ``/events``, parsed as far as every way in needs it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from app.errors import Fault, SenderError
+
+HeaderPairs = Sequence[tuple[bytes, bytes]]
+
+KEY_HEADER = b"skybridge-key"
+
+
+class Request(msgspec.Struct):
+    """``headers``: lower-case names, order and repeats kept. ``named``: the same as a mapping, in
+    which the last of repeats stands; good for asking whether a name is there at all.
+    ``route``: the name in the path, None for the rules to choose. ``query``: without ``?``.
+    """
+
+    headers: HeaderPairs
+    named: dict[bytes, bytes]
+    body: bytes
+    route: str | None = None
+    query: bytes = b""
+
+
+def events_target(path: str) -> tuple[bool, str | None]:
+    """Whether ``path`` (decoded, no query) is ours, and the route it names."""
+    if path == "/events":
+        return True, None
+    route = path.removeprefix("/events/")
+    return (True, route) if route and route != path else (False, None)
+
+
+def request_key(request: Request) -> bytes | None:
+    """The sender's own record key (K7): header ``Skybridge-Key``, bytes as they are, or query
+    ``key``, percent-decoded. Two that differ are a fault, for one of them would be lost."""
+    if KEY_HEADER not in request.named and b"key=" not in request.query:
+        return None
+    given = _keys(request)
+    if not given:
+        return None
+    (at, key), *others = given
+    for other_at, other in others:
+        if other != key:
+            raise _conflict(at, other_at)
+    return key
+
+
+def _keys(request: Request) -> list[tuple[str, bytes]]:
+    headers = [
+        ("header skybridge-key", value) for name, value in request.headers if name == KEY_HEADER
+    ]
+    query = [
+        ("query key", unquote_to_bytes(part[4:]))
+        for part in request.query.split(b"&")
+        if part.startswith(b"key=")
+    ]
+    return headers + query
+
+
+def _conflict(at: str, other_at: str) -> SenderError:
+    fault = Fault("conflicting-key", f"{at} and {other_at} give different keys", other_at, "K7")
+    return SenderError("Conflicting keys", code="conflicting-key", faults=(fault,))
+
+
+def wants_receipts(named: dict[bytes, bytes]) -> bool:
+    """``Prefer: return=representation`` (RFC 7240), among other preferences, in any case."""
+    prefer = named.get(b"prefer")
+    if prefer is None:
+        return False
+    wishes = prefer.lower().replace(b'"', b"").replace(b" ", b"").split(b",")
+    return b"return=representation" in (wish.split(b";")[0] for wish in wishes)

@@ -1,0 +1,107 @@
+"""The resource ``/events``: one meaning, whichever way the request came in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from app.errors import SenderError
+from app.gateway.answers import (
+    BODY_TOO_LARGE,
+    BUG,
+    METHODS,
+    TRANSFER_CODING,
+    Answer,
+    AnswerHeaders,
+    from_sender_error,
+    method_not_allowed,
+)
+from app.gateway.content_coding import coding_of, decode_content
+from app.gateway.limits import Limits
+from app.gateway.request import Request
+from app.telemetry import Counters
+
+_log = logging.getLogger(__name__)
+
+Done = Callable[[Answer], None]
+POSTS = frozenset({b"POST", b"PUT"})
+
+
+class Publishing(Protocol):
+    """What stands behind the resource (``publish.Publisher``)."""
+
+    def publish(self, request: Request, done: Done) -> Answer | None:
+        """The answer when it is known at once; otherwise None, and ``done`` is called once later."""
+
+
+class EventsResource:
+    """Methods, encodings and the webhook handshake of ``/events``."""
+
+    def __init__(self, publisher: Publishing, limits: Limits, counters: Counters) -> None:
+        self.limits = limits
+        self.counters = counters
+        self._publisher = publisher
+
+    def post(self, request: Request, done: Done) -> Answer | None:
+        """One POST or PUT. A fault of ours is a 500 with a line in the log, never a silence."""
+        try:
+            if b"content-encoding" in request.named:
+                self._undo_coding(request)
+            return self._publisher.publish(request, done)
+        except SenderError as error:
+            return self.refused(from_sender_error(error), error.code)
+        except Exception:  # noqa: BLE001 - the sender is owed an answer whatever we did wrong
+            _log.exception("publishing failed in a way that was not foreseen")
+            return BUG
+
+    def refuse_head(self, named: Mapping[bytes, bytes], *, expects: bool) -> Answer | None:
+        """What can be told before the body is read. ``expects``: the sender waits for our word
+        (RFC 9110 10.1.1), so everything that can be told is worth telling."""
+        transfer = named.get(b"transfer-encoding")
+        if transfer is not None and transfer.lower() != b"chunked":
+            return TRANSFER_CODING
+        if int(named.get(b"content-length", 0)) > self.limits.body:
+            return BODY_TOO_LARGE
+        if expects and b"content-encoding" in named:
+            return self._refuse_coding(named[b"content-encoding"])
+        return None
+
+    def other(self, method: str, named: Mapping[bytes, bytes]) -> Answer:
+        """Any method but POST and PUT."""
+        if method != "OPTIONS":
+            return self.refused(method_not_allowed(method), "method-not-allowed")
+        return Answer(200, ((b"allow", METHODS), *_consent(named)))
+
+    def refused(self, answer: Answer, code: str = "") -> Answer:
+        """Count a refusal on its way out."""
+        self.counters.add("events_refused", code or _code_of(answer))
+        return answer
+
+    def _undo_coding(self, request: Request) -> None:
+        value = request.named[b"content-encoding"]
+        request.body = decode_content(value, request.body, self.limits.body)
+        request.headers = [pair for pair in request.headers if pair[0] != b"content-encoding"]
+
+    def _refuse_coding(self, value: bytes) -> Answer | None:
+        try:
+            coding_of(value)
+        except SenderError as error:
+            return from_sender_error(error)
+        return None
+
+
+def _consent(named: Mapping[bytes, bytes]) -> AnswerHeaders:
+    """The webhook handshake as a target (spec 5.3): consent to the origin that asks, exactly, and
+    without a bound on its rate. The callback address is never called."""
+    origin = named.get(b"webhook-request-origin")
+    if not origin:
+        return ()
+    return ((b"webhook-allowed-origin", origin), (b"webhook-allowed-rate", b"*"))
+
+
+def _code_of(answer: Answer) -> str:
+    document = msgspec.json.decode(answer.body, type=dict[str, object])
+    return str(document["type"]).rpartition(":")[2]

@@ -1,0 +1,143 @@
+"""The events listener's life: uvicorn without its signals, inside the loop that is running.
+
+``runtime`` owns the signals (rule 11); this starts, tells its port, and stops within a bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from functools import partial
+from typing import Any
+
+from uvicorn import Config, Server
+
+from app.errors import SetupError
+from app.gateway.asgi import EventsApp
+from app.gateway.guard import differences
+from app.gateway.httptools_protocol import EventsProtocol
+from app.gateway.limits import Limits
+from app.gateway.resource import EventsResource, Publishing
+from app.gateway.tls import Certificates, Tls
+from app.gateway.wire import Renderer
+from app.telemetry import Counters
+
+_log = logging.getLogger(__name__)
+
+_BACKLOG = 2048
+_ABORT_BOUND = 1.0  # seconds for aborted connections to be gone
+
+
+class EventsServer:
+    """One listener. ``port`` 0 takes a free one; ``port`` tells which, once started."""
+
+    def __init__(
+        self,
+        publisher: Publishing,
+        counters: Counters,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        limits: Limits | None = None,
+        tls: Tls | None = None,
+        date_header: bool = False,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self._limits = limits or Limits()
+        self._resource = EventsResource(publisher, self._limits, counters)
+        self._tls = tls
+        self._date_header = date_header
+        self._uvicorn: Server | None = None
+        self._sockets: list[socket.socket] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Returns when the port is open. Raises SetupError naming the setting."""
+        certificates = Certificates(self._tls) if self._tls else None
+        self._sockets = [_bind(self.host, self.port)]
+        self.port = self._sockets[0].getsockname()[1]
+        server = self._uvicorn = self._build(certificates)
+        await server.startup(sockets=self._sockets)
+        await server.on_tick(0)  # sets the headers of every answer
+        if self._date_header:
+            self._tasks.append(asyncio.create_task(server.main_loop(), name="events-date"))
+        if certificates is not None:
+            self._tasks.append(asyncio.create_task(certificates.watch(), name="events-tls"))
+        _log.info("events listener on %s:%d", self.host, self.port)
+
+    async def stop(self, drain: float = 25.0) -> None:
+        """Take nothing new, answer what is due, close. After ``drain`` seconds what is left is cut:
+        it has not been answered 2xx, so its sender repeats it (reliability G6)."""
+        server = self._uvicorn
+        if server is None:
+            return
+        self._uvicorn = None
+        server.config.timeout_graceful_shutdown = drain  # type: ignore[assignment]  # any number does
+        await server.shutdown(sockets=self._sockets)
+        await _cut(server)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    @property
+    def connections(self) -> int:
+        """Open connections, for the metrics."""
+        return len(self._uvicorn.server_state.connections) if self._uvicorn else 0
+
+    def _build(self, certificates: Certificates | None) -> Server:
+        config = Config(
+            EventsApp(self._resource),
+            http=self._protocol(),
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            loop="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=self._date_header,
+            proxy_headers=False,
+            backlog=_BACKLOG,
+            timeout_keep_alive=int(self._limits.keep_alive),
+        )
+        config.load()
+        config.ssl = certificates.context if certificates else None
+        server = Server(config)
+        server.lifespan = config.lifespan_class(config)
+        return server
+
+    def _protocol(self) -> Any:
+        """Our protocol; uvicorn's own where uvicorn is not as we know it."""
+        found = differences()
+        if not found:
+            return partial(EventsProtocol, resource=self._resource, renderer=Renderer())
+        _log.warning(
+            "uvicorn is not as expected, the events listener goes the ordinary, slower way: %s",
+            "; ".join(found),
+        )
+        return "httptools"
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise SetupError(
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            setting="server.events.port",
+            cure="choose a free port, or stop what uses it",
+        ) from error
+
+
+async def _cut(server: Server) -> None:
+    for connection in list(server.server_state.connections):
+        connection.transport.abort()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_ABORT_BOUND):
+            while server.server_state.connections:  # noqa: ASYNC110 - uvicorn keeps a plain set
+                await asyncio.sleep(0)

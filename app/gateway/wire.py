@@ -1,0 +1,43 @@
+"""Answers as the bytes of HTTP/1.1 (RFC 9112)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from app.gateway.answers import ACCEPTED, Answer
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+_STATUS_LINES = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
+
+
+class Renderer:
+    """Writes answers; the plain 202 is ready made. One for all connections of a listener.
+
+    ``defaults`` are the headers of every answer (``date`` where it is switched on). The list is
+    replaced, never changed, about once a second: so its identity says whether it is still the same.
+    """
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[bytes, bytes]] = []
+        self._shared = b""
+        self._accepted = _render(ACCEPTED, b"")
+
+    def render(self, answer: Answer, defaults: list[tuple[bytes, bytes]], *, last: bool) -> bytes:
+        """``last``: nothing follows on this connection (RFC 9112 9.6)."""
+        if defaults is not self._seen:
+            self._renew(defaults)
+        if answer is ACCEPTED and not last:
+            return self._accepted
+        return _render(answer, self._shared + b"connection: close\r\n" if last else self._shared)
+
+    def _renew(self, defaults: list[tuple[bytes, bytes]]) -> None:
+        self._seen = defaults
+        self._shared = b"".join(b"%b: %b\r\n" % pair for pair in defaults)
+        self._accepted = _render(ACCEPTED, self._shared)
+
+
+def _render(answer: Answer, shared: bytes) -> bytes:
+    own = b"".join(b"%b: %b\r\n" % pair for pair in answer.headers)
+    length = b"content-length: %d\r\n" % len(answer.body)
+    return b"".join((_STATUS_LINES[answer.status], shared, own, length, b"\r\n", answer.body))
