@@ -1,1 +1,69 @@
-"""."""
+"""Shell. The verbs a person types, one module each; heavy parts are imported inside the verb."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from app import __version__
+from app.cli import check, demo, exits, init, openapi, printing, receive, schema, send, serve, tail
+
+_EPILOG = "Exit codes: " + " · ".join(f"{code} {text}" for code, text in exits.MEANING.items())
+
+app = typer.Typer(
+    name="skybridge",
+    help="The CloudEvents bridge: HTTP in, Kafka or an embedded durable log, webhooks out.\n\n"
+    "Try it: skybridge demo. Or run skybridge serve in one terminal and "
+    "skybridge send --type com.example.hello in another.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: importing what draws boxes takes longer than helping
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _help(verb: ModuleType) -> str:
+    """The verb's docstring and its examples, which must not be wrapped."""
+    return "\n\n".join([verb.run.__doc__ or "", "\b\nExamples:\n  " + "\n  ".join(verb.EXAMPLES)])
+
+
+for each in (serve, send, receive, tail, demo, init, check, schema, openapi):
+    app.command(name=each.__name__.rpartition(".")[2], help=_help(each))(each.run)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"skybridge {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    del version
+
+
+def main() -> None:
+    """The console script. Expected errors become one sentence and an exit code, never a traceback."""
+    try:
+        app()
+    except Exception as error:
+        from app.errors import SetupError, SkybridgeError
+
+        if isinstance(error, SetupError):
+            where = f"{error.setting}: " if error.setting else ""
+            line = f" (line {error.line})" if error.line else ""
+            printing.explain(f"{where}{error.args[0]}{line}", error.cure)
+            sys.exit(exits.SETUP)
+        if isinstance(error, SkybridgeError):
+            printing.explain(str(error))
+            sys.exit(exits.FAILED)
+        raise

@@ -1,1 +1,1 @@
-"""."""
+"""Shell. Builds the parts from a configuration, runs the roles, owns the signals."""

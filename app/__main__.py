@@ -1,0 +1,5 @@
+"""``python -m app`` is ``skybridge``."""
+
+from app.cli import main
+
+main()

@@ -1,0 +1,112 @@
+"""The admin application: one router a resource, one guard in front of all.
+
+Reads only: what an operator may change comes with the resources of its own issue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse
+
+from app import __version__
+from app.api import (
+    access,
+    answers,
+    dead_letters,
+    docs_page,
+    events_openapi,
+    metrics,
+    problems,
+    topics,
+    views,
+)
+from app.api.running import Running
+
+DESCRIPTION = (
+    "Two listeners. The events listener takes CloudEvents at `/events`; the admin listener, on "
+    "loopback unless it has a token, answers everything else."
+)
+
+
+def create_app(running: Running, *, token: str | None, stopped: asyncio.Event) -> access.Asgi:
+    """``stopped`` ends streams that would otherwise go on for ever."""
+    return access.TokenGuard(describe(running, stopped), token)
+
+
+def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
+    """The application without its guard."""
+    app = FastAPI(
+        title="Skybridge",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,  # the ones FastAPI brings load their script from another host
+        redoc_url=None,
+        openapi_url=None,
+    )
+    problems.install(app)
+    app.include_router(_operators(running))
+    app.include_router(topics.router(running, stopped))
+    app.include_router(dead_letters.router(running))
+    app.include_router(_self_description(app))
+    return app
+
+
+def skeleton() -> FastAPI:
+    """The application of no service, for its description alone."""
+    return describe(cast("Running", None), asyncio.Event())
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """OpenAPI 3.1 of both listeners."""
+    return events_openapi.with_events(app.openapi())
+
+
+def _operators(running: Running) -> APIRouter:
+    router = APIRouter(tags=["operators"])
+
+    @router.get("/healthz", response_class=PlainTextResponse, operation_id="health")
+    async def health() -> str:
+        """The process lives and its loop turns. Needs no token."""
+        return "ok\n"
+
+    @router.get(
+        "/readyz",
+        operation_id="readiness",
+        response_model=answers.Readiness,
+        responses={503: {"model": answers.Readiness, "description": "Not ready: the causes."}},
+    )
+    async def ready(response: Response) -> answers.Readiness:
+        """Whether each role does its work, and if not, why. Needs no token."""
+        found = await views.readiness(running)
+        response.status_code = 200 if found.ready else 503
+        return found
+
+    @router.get("/status", operation_id="status")
+    async def status() -> answers.Status:
+        """Everything at a glance: roles, routes, brokers, subscriptions, counters."""
+        return await views.status(running)
+
+    @router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
+    async def measure() -> Response:
+        """Prometheus text."""
+        text = metrics.render(await views.snapshot(running))
+        return Response(text, media_type=metrics.CONTENT_TYPE)
+
+    return router
+
+
+def _self_description(app: FastAPI) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/openapi.json")
+    async def openapi() -> dict[str, Any]:
+        return document(app)
+
+    @router.get("/docs", response_class=HTMLResponse)
+    async def docs() -> str:
+        return docs_page.render(document(app))
+
+    return router

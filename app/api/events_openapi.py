@@ -1,0 +1,191 @@
+"""The events listener in the words of OpenAPI. It has no FastAPI (ADR 0002), so it is told here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_PROBLEM = "#/components/schemas/EventsProblem"
+_ENTRY = "#/components/schemas/EventFate"
+
+SERVER = {
+    "url": "http://{host}:{port}",
+    "description": "The events listener (server.events)",
+    "variables": {"host": {"default": "127.0.0.1"}, "port": {"default": "8080"}},
+}
+
+_RETRY_AFTER = {
+    "Retry-After": {
+        "description": "Seconds to wait before the same request.",
+        "schema": {"type": "integer", "minimum": 1},
+    }
+}
+
+
+def _refusal(description: str, **more: Any) -> dict[str, Any]:
+    content = {"application/problem+json": {"schema": {"$ref": _PROBLEM}}}
+    return {"description": description, "content": content, **more}
+
+
+ANSWERS: Mapping[str, Any] = {
+    "200": {
+        "description": "All stored, and receipts were asked for (Prefer: return=representation).",
+        "content": {"application/json": {"schema": {"type": "array", "items": {"$ref": _ENTRY}}}},
+    },
+    "202": {"description": "All stored durably. No body."},
+    "400": _refusal("Not a valid CloudEvent: every fault is listed, nothing was published."),
+    "404": _refusal("No route has this name."),
+    "405": _refusal("Only POST, PUT and OPTIONS."),
+    "408": _refusal("The request did not arrive in time."),
+    "413": _refusal("The body, or the number of events in a batch, is beyond its bound."),
+    "415": _refusal("A content type or content encoding that is not known."),
+    "422": _refusal("No route wants this event."),
+    "431": _refusal("The header block is beyond its bound."),
+    "500": _refusal("The broker will refuse this until somebody changes something."),
+    "503": _refusal(
+        "Not, or not all, stored. `events` names the fate of each: repeat only the failed ones.",
+        headers=_RETRY_AFTER,
+    ),
+}
+
+_KEY = [
+    {
+        "name": "Skybridge-Key",
+        "in": "header",
+        "description": "The record key; on a batch it holds for each event.",
+        "schema": {"type": "string"},
+    },
+    {
+        "name": "key",
+        "in": "query",
+        "description": "The same, percent-encoded.",
+        "schema": {"type": "string"},
+    },
+    {
+        "name": "Prefer",
+        "in": "header",
+        "description": "`return=representation` asks for receipts.",
+        "schema": {"type": "string"},
+    },
+]
+_ROUTE = {
+    "name": "route",
+    "in": "path",
+    "required": True,
+    "description": "A route's name; its filters are not asked.",
+    "schema": {"type": "string"},
+}
+
+_BODY = {
+    "description": "The content type alone decides the mode. Binary: attributes are `ce-` headers "
+    "and the body is the data. Structured: one JSON event. Batch: a JSON array of events.",
+    "content": {
+        "application/cloudevents+json": {"schema": {"$ref": "#/components/schemas/CloudEvent"}},
+        "application/cloudevents-batch+json": {
+            "schema": {"type": "array", "items": {"$ref": "#/components/schemas/CloudEvent"}}
+        },
+        "*/*": {"schema": {"type": "string", "format": "binary"}},
+    },
+}
+
+_FAULT = {
+    "type": "object",
+    "required": ["code", "detail"],
+    "properties": {
+        "code": {"type": "string", "examples": ["missing-attribute"]},
+        "detail": {"type": "string"},
+        "at": {"type": "string", "description": "a header, a JSON Pointer or a query parameter"},
+        "rule": {"type": "string", "description": "the clause that is broken"},
+        "index": {"type": "integer", "description": "the event's place in its batch, from 0"},
+    },
+}
+
+SCHEMAS: Mapping[str, Any] = {
+    "CloudEvent": {
+        "type": "object",
+        "description": "A CloudEvent in the JSON event format.",
+        "required": ["specversion", "id", "source", "type"],
+        "properties": {
+            "specversion": {"type": "string", "examples": ["1.0"]},
+            "id": {"type": "string", "minLength": 1},
+            "source": {"type": "string", "format": "uri-reference", "minLength": 1},
+            "type": {"type": "string", "minLength": 1},
+            "subject": {"type": "string", "minLength": 1},
+            "time": {"type": "string", "format": "date-time"},
+            "datacontenttype": {"type": "string"},
+            "dataschema": {"type": "string", "format": "uri"},
+            "data": {},
+            "data_base64": {"type": "string", "contentEncoding": "base64"},
+        },
+        "additionalProperties": {"type": ["string", "boolean", "integer"]},
+    },
+    "Receipt": {
+        "type": "object",
+        "required": ["broker", "topic", "partition", "position"],
+        "properties": {
+            "broker": {"type": "string"},
+            "topic": {"type": "string"},
+            "partition": {"type": "integer"},
+            "position": {"type": "string", "description": "opaque, ordered in its partition"},
+        },
+    },
+    "EventFate": {"type": "object"},
+    "EventsProblem": {
+        "type": "object",
+        "description": "RFC 9457 problem details.",
+        "required": ["type", "title", "status"],
+        "properties": {
+            "type": {"type": "string", "examples": ["urn:skybridge:problem:invalid-event"]},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "faults": {"type": "array", "items": _FAULT},
+            "events": {"type": "array", "items": {"$ref": _ENTRY}},
+        },
+    },
+}
+
+
+def with_events(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The admin listener's document with the events listener's paths before its own."""
+    components = document.get("components", {})
+    return {
+        **document,
+        "paths": {
+            "/events": _path("publish", "Publish events; the rules choose the route.", _KEY),
+            "/events/{route}": _path(
+                "publish_to_route", "Publish events to a route by name.", [_ROUTE, *_KEY]
+            ),
+            **document["paths"],
+        },
+        "components": {
+            **components,
+            "schemas": {**components.get("schemas", {}), **SCHEMAS},
+        },
+    }
+
+
+def _path(operation: str, summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+    def publish(operation_id: str) -> dict[str, Any]:
+        return {
+            "tags": ["events"],
+            "operationId": operation_id,
+            "summary": summary,
+            "parameters": parameters,
+            "requestBody": _BODY,
+            "responses": ANSWERS,
+        }
+
+    handshake = {
+        "tags": ["events"],
+        "operationId": f"{operation}_handshake",
+        "summary": "The webhook handshake, as a target: consent to the origin that asks.",
+        "parameters": [each for each in parameters if each["in"] == "path"],
+        "responses": {"200": {"description": "WebHook-Allowed-Origin and WebHook-Allowed-Rate."}},
+    }
+    return {
+        "servers": [SERVER],
+        "post": publish(operation),
+        "put": publish(f"{operation}_put"),
+        "options": handshake,
+    }

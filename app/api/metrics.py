@@ -1,0 +1,128 @@
+"""Prometheus text from the process's counters and from what can be measured now.
+
+Labels are bounded (rule 8): routes, brokers and subscriptions come from the configuration, codes
+and outcomes from closed sets, and ``Counters`` folds what exceeds its bound into ``other``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+
+from app import __version__
+from app.api.running import RoleState, SubscriptionState
+from app.model.metadata import GroupLag, Health
+from app.telemetry import Counters
+
+L = TypeVar("L", bound=tuple[str, ...])
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "events_received": (("mode",), "Events taken in, by content mode."),
+    "events_refused": (("code",), "Events refused, by problem code."),
+    "events_published": (("route", "broker"), "Events stored by a broker."),
+    "events_unpublished": (("route", "broker", "code"), "Events a broker did not store."),
+    "deliveries": (("subscription", "outcome"), "Deliveries concluded."),
+    "attempts": (("subscription", "outcome"), "Attempts to deliver."),
+    "dead_letters": (("subscription", "cause"), "Messages moved to the dead letters."),
+}
+
+
+class Snapshot(NamedTuple):
+    """What ``/metrics`` measures at the moment it is asked."""
+
+    counters: Counters
+    roles: Mapping[str, RoleState]
+    brokers: Mapping[str, Health]
+    subscriptions: Sequence[SubscriptionState]
+    lag: Sequence[GroupLag]
+    dead_letters: Mapping[tuple[str, str], int]
+
+
+class _Snapshots(Collector):
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterable[Metric]:
+        yield from _counters(self._snapshot.counters)
+        yield from _gauges(self._snapshot)
+
+
+def render(snapshot: Snapshot) -> bytes:
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    registry.register(_Snapshots(snapshot))
+    return generate_latest(registry)
+
+
+def _counters(counters: Counters) -> Iterator[Metric]:
+    """Those we know are always there; one that a part adds later shows with numbered labels."""
+    values = counters.values()
+    for name in [*COUNTERS, *(name for name in values if name not in COUNTERS)]:
+        series = values.get(name, {})
+        width = max((len(labels) for labels in series), default=0)
+        unknown = (tuple(f"label{number}" for number in range(width)), name)
+        labels, text = COUNTERS.get(name, unknown)
+        family = CounterMetricFamily(f"skybridge_{name}", text, labels=labels)
+        for texts, count in sorted(series.items()):
+            family.add_metric(texts, count)
+        yield family
+
+
+def _gauges(now: Snapshot) -> Iterator[Metric]:
+    yield _gauge("build_info", "The version that runs.", ("version",), {(__version__,): 1})
+    yield _gauge(
+        "ready", "1 when the role does its work.", ("role",),
+        {(role,): state.ready for role, state in now.roles.items()},
+    )  # fmt: skip
+    yield _gauge(
+        "broker_up", "1 when the broker answers.", ("broker",),
+        {(name,): health.healthy for name, health in now.brokers.items()},
+    )  # fmt: skip
+    yield _gauge(
+        "subscription_ready", "1 when it can deliver.", ("subscription",),
+        {(each.id,): each.ready for each in now.subscriptions},
+    )  # fmt: skip
+    yield _gauge(
+        "subscription_in_flight", "Deliveries under way.", ("subscription",),
+        {(each.id,): each.in_flight for each in now.subscriptions},
+    )  # fmt: skip
+    yield _gauge(
+        "subscription_window", "From the commit position to the newest message taken.",
+        ("subscription",), {(each.id,): each.window for each in now.subscriptions},
+    )  # fmt: skip
+    yield _gauge(
+        "subscription_lag", "Records not finished yet.", ("subscription", "topic"), _lag(now)
+    )
+    yield _gauge(
+        "dead_letters_stored", "Dead letters in the store.", ("subscription", "cause"),
+        now.dead_letters,
+    )  # fmt: skip
+
+
+def _lag(now: Snapshot) -> Mapping[tuple[str, ...], int]:
+    of_group = {each.group: each.id for each in now.subscriptions}
+    total: dict[tuple[str, ...], int] = {}
+    for each in now.lag:
+        if each.group in of_group and each.lag is not None:
+            place = (of_group[each.group], each.topic)
+            total[place] = total.get(place, 0) + each.lag
+    return total
+
+
+def _gauge(
+    name: str,
+    text: str,
+    labels: Sequence[str],
+    values: Mapping[L, float],
+) -> Metric:
+    family = GaugeMetricFamily(f"skybridge_{name}", text, labels=labels)
+    for texts, value in sorted(values.items()):
+        family.add_metric(texts, value)
+    return family

@@ -1,0 +1,129 @@
+"""A running service, looked at: each function asks what it must and shapes one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from app import __version__
+from app.api import answers
+from app.api.metrics import Snapshot
+from app.api.running import Running, SubscriptionState
+from app.interfaces import DeadLetter
+from app.model.metadata import GroupLag, Health, TopicMetadata
+from app.model.route import Route
+
+
+async def readiness(running: Running) -> answers.Readiness:
+    roles = {
+        role: answers.RoleReadiness(ready=state.ready, causes=list(state.causes))
+        for role, state in (await running.readiness()).items()
+    }
+    return answers.Readiness(ready=all(each.ready for each in roles.values()), roles=roles)
+
+
+async def status(running: Running) -> answers.Status:
+    dead = await _dead_letters(running)
+    lag = await running.lag()
+    return answers.Status(
+        version=__version__,
+        installation=running.installation,
+        roles=list(running.roles),
+        ready=(await readiness(running)).ready,
+        uptime_seconds=round(running.clock.monotonic() - running.started_at, 3),
+        routes=[route(each) for each in running.routes],
+        brokers={
+            name: answers.BrokerHealth(healthy=health.healthy, cause=health.cause)
+            for name, health in (await _brokers(running)).items()
+        },
+        subscriptions=[_subscription(each, lag, dead) for each in running.subscriptions()],
+        counters={
+            name: {",".join(labels): count for labels, count in series.items()}
+            for name, series in running.counters.values().items()
+        },
+    )
+
+
+async def snapshot(running: Running) -> Snapshot:
+    return Snapshot(
+        counters=running.counters,
+        roles=await running.readiness(),
+        brokers=await _brokers(running),
+        subscriptions=running.subscriptions(),
+        lag=await running.lag(),
+        dead_letters=await _dead_letters(running),
+    )
+
+
+def route(each: Route) -> answers.RouteView:
+    return answers.RouteView(
+        name=each.name,
+        to=[answers.TargetView(broker=target.broker, topic=target.topic) for target in each.to],
+        content_mode=each.content_mode,
+        key=each.key.mapper,
+    )
+
+
+def topic(broker: str, each: TopicMetadata) -> answers.TopicView:
+    return answers.TopicView(
+        broker=broker,
+        name=each.name,
+        partitions=[
+            answers.PartitionView(
+                number=partition.number,
+                leader=partition.leader,
+                replicas=list(partition.replicas),
+                isr=list(partition.isr),
+                earliest=partition.earliest,
+                latest=partition.latest,
+            )
+            for partition in each.partitions
+        ],
+    )
+
+
+def dead_letter(letter: DeadLetter) -> dict[str, object]:
+    """All but the message, which ``messages.to_json`` writes."""
+    return {
+        "subscription": letter.subscription,
+        "broker": letter.broker,
+        "cause": letter.cause,
+        "detail": letter.detail,
+        "attempts": letter.attempts,
+        "status": letter.status,
+        "at_ms": letter.at_ms,
+    }
+
+
+def _subscription(
+    state: SubscriptionState,
+    lag: Sequence[GroupLag],
+    dead: Mapping[tuple[str, str], int],
+) -> answers.SubscriptionView:
+    return answers.SubscriptionView(
+        id=state.id,
+        broker=state.broker,
+        group=state.group,
+        state=state.state,
+        ready=state.ready,
+        cause=state.cause,
+        lag=_lag_of(state.group, lag),
+        in_flight=state.in_flight,
+        window=state.window,
+        last_error=state.last_error,
+        dead_letters={cause: count for (owner, cause), count in dead.items() if owner == state.id},
+    )
+
+
+def _lag_of(group: str, lag: Sequence[GroupLag]) -> int | None:
+    """None where one of its partitions cannot be asked: a part of the truth would mislead."""
+    each = [entry.lag for entry in lag if entry.group == group]
+    known = [count for count in each if count is not None]
+    return sum(known) if known and len(known) == len(each) else None
+
+
+async def _brokers(running: Running) -> dict[str, Health]:
+    return {name: await log.health() for name, log in running.logs.items()}
+
+
+async def _dead_letters(running: Running) -> Mapping[tuple[str, str], int]:
+    return {} if running.store is None else await running.store.count_dead_letters()

@@ -1,0 +1,150 @@
+"""The sender's side of the events listener: posts, waits where it is told to, repeats what failed.
+
+Only what was *not* accepted is sent again, so that a 503 for half a batch does not double the other
+half.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import httpx
+import msgspec
+
+from app.bindings import http
+from app.bindings.record import ContentMode, Decoded
+from app.formats import json
+
+Mode = Literal["binary", "structured", "batch"]
+REPEATED = frozenset({429, 502, 503, 504})  # the same bytes may be welcome later
+FIRST_WAIT = 0.5  # seconds, doubled each time, where the answer names no Retry-After
+LONGEST_WAIT = 30.0
+
+
+class Fate(NamedTuple):
+    """What became of one event. ``receipts``: one a place it is stored in. ``problem``: why not."""
+
+    event: Decoded
+    status: int
+    receipts: Sequence[Mapping[str, Any]] = ()
+    problem: Mapping[str, Any] | None = None
+    attempts: int = 1
+
+    @property
+    def accepted(self) -> bool:
+        return 200 <= self.status < 300  # noqa: PLR2004 - the class of success
+
+
+class EventsClient:
+    """``url`` is the whole address, ``http://127.0.0.1:8080/events``. Network faults that outlast
+    the retries raise httpx.TransportError."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        retries: int = 5,
+        timeout: float = 30.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._url = url
+        self._headers = {"prefer": "return=representation", **(headers or {})}
+        if key is not None:
+            self._headers["skybridge-key"] = key
+        self._retries = retries
+        self._http = httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False)
+        self._sleep = sleep
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def send(self, events: Sequence[Decoded], mode: Mode) -> list[Fate]:
+        """One request (binary and structured take one event), repeated while it is worth it."""
+        fates: dict[int, Fate] = {}
+        waiting = list(range(len(events)))
+        for attempt in range(1, self._retries + 2):
+            answer = await self._post([events[index] for index in waiting], mode, attempt)
+            said = _fates([events[index] for index in waiting], answer, attempt)
+            fates.update(zip(waiting, said, strict=True))
+            waiting = [index for index in waiting if fates[index].status in REPEATED]
+            if not waiting or attempt > self._retries:
+                break
+            await self._sleep(_wait(answer, attempt))
+        return [fates[index] for index in range(len(events))]
+
+    async def _post(self, events: Sequence[Decoded], mode: Mode, attempt: int) -> httpx.Response:
+        message = encode(events, mode)
+        headers = [*message.headers, *self._headers.items()]
+        while True:
+            try:
+                return await self._http.post(self._url, content=message.body, headers=headers)
+            except httpx.TransportError:
+                if attempt > self._retries:
+                    raise
+                await self._sleep(_backoff(attempt))
+                attempt += 1
+
+
+def encode(events: Sequence[Decoded], mode: Mode) -> http.HttpMessage:
+    """One request's headers and body."""
+    if mode == "batch":
+        documents = [each.document or json.write_event(each.event) for each in events]
+        return http.HttpMessage((("content-type", http.JSON_BATCH),), json.write_batch(documents))
+    return http.encode(events[0], ContentMode(mode))
+
+
+def _fates(events: Sequence[Decoded], answer: httpx.Response, attempt: int) -> list[Fate]:
+    said = _document(answer)
+    if answer.is_success:
+        return [
+            Fate(event, answer.status_code, receipts, None, attempt)
+            for event, receipts in zip(events, _receipts(said, len(events)), strict=True)
+        ]
+    each = said.get("results") if isinstance(said, dict) else None
+    if isinstance(each, list) and len(each) == len(events):
+        return [_one(event, item, attempt) for event, item in zip(events, each, strict=True)]
+    problem = said if isinstance(said, dict) else {"title": answer.reason_phrase}
+    return [Fate(event, answer.status_code, (), problem, attempt) for event in events]
+
+
+def _one(event: Decoded, said: Mapping[str, Any], attempt: int) -> Fate:
+    """One entry of the answer to a batch whose events met different fates."""
+    status = int(said["status"])
+    problem = said.get("cause")
+    return Fate(
+        event,
+        status,
+        said.get("receipts") or [said["receipt"]] if 200 <= status < 300 else (),  # noqa: PLR2004
+        problem if isinstance(problem, dict) else {"title": str(problem)} if problem else None,
+        attempt,
+    )
+
+
+def _receipts(said: Any, count: int) -> list[list[Mapping[str, Any]]]:
+    """By event; an entry without an index belongs to the only one. None said: no receipts."""
+    found: list[list[Mapping[str, Any]]] = [[] for _ in range(count)]
+    for entry in said if isinstance(said, list) else []:
+        found[int(entry.get("index") or 0)].append(entry)
+    return found
+
+
+def _document(answer: httpx.Response) -> Any:
+    try:
+        return msgspec.json.decode(answer.content) if answer.content else None
+    except msgspec.DecodeError:
+        return {"title": answer.text[:200]}
+
+
+def _wait(answer: httpx.Response, attempt: int) -> float:
+    """Retry-After where the answer has it (in seconds; our own listener writes no dates)."""
+    said = answer.headers.get("retry-after", "")
+    return min(float(said), LONGEST_WAIT) if said.isdecimal() else _backoff(attempt)
+
+
+def _backoff(attempt: int) -> float:
+    return float(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT))

@@ -1,0 +1,15 @@
+"""What the exit code of every verb says. ``skybridge --help`` prints this table too."""
+
+from __future__ import annotations
+
+OK = 0
+FAILED = 1
+SETUP = 2
+UNREACHABLE = 3
+
+MEANING = {
+    OK: "done",
+    FAILED: "refused, or an error was found: the output says which",
+    SETUP: "an option or a setting is wrong: the message names it and the cure",
+    UNREACHABLE: "nothing answers there",
+}

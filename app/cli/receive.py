@@ -1,0 +1,148 @@
+"""``skybridge receive``: a webhook that prints what comes, and misbehaves when told to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import printing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.cli.receiver import Arrival, Reply
+
+
+EXAMPLES = (
+    "skybridge receive",
+    "skybridge receive --fail-first 3 --retry-after 2  # retries and Retry-After at work",
+    "skybridge receive --status 415  # everything becomes a dead letter",
+)
+
+
+def run(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 takes a free one.")] = 9000,
+    status: Annotated[int, typer.Option(min=200, max=599, help="What to answer.")] = 204,
+    fail_first: Annotated[
+        int, typer.Option(min=0, help="Answer the first N with --fail-status.")
+    ] = 0,
+    fail_status: Annotated[int, typer.Option(min=300, max=599, help="For --fail-first.")] = 503,
+    retry_after: Annotated[
+        str,
+        typer.Option(help="Retry-After on every answer that is no 2xx: seconds or an HTTP date."),
+    ] = "",
+    limit: Annotated[int, typer.Option(min=0, help="Stop after N requests; 0 never.")] = 0,
+    show_data: Annotated[bool, typer.Option("--data/--no-data", help="Print the data too.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a request.")] = False,
+) -> None:
+    """A webhook receiver that prints what comes."""
+    import asyncio
+
+    if retry_after and not (fail_first or not is_success(status)):
+        printing.explain(
+            "--retry-after has no effect: every answer is a success.",
+            "Add --fail-first N, or --status 429.",
+        )
+    answer = behaviour(status, fail_first, fail_status, retry_after)
+    show = _show_json if as_json else _show(show_data)
+    asyncio.run(_listen(host, port, answer, show, limit, as_json=as_json))
+
+
+def is_success(status: int) -> bool:
+    return 200 <= status < 300  # noqa: PLR2004 - the class of success
+
+
+def behaviour(
+    status: int, fail_first: int, fail_status: int, retry_after: str
+) -> Callable[[int], Reply]:
+    """What to answer to request number N, counted from 1."""
+    from app.cli.receiver import Reply
+
+    def answer(number: int) -> Reply:
+        code = fail_status if number <= fail_first else status
+        waits = retry_after and not is_success(code)
+        return Reply(code, ((b"retry-after", retry_after.encode()),) if waits else ())
+
+    return answer
+
+
+async def _listen(
+    host: str,
+    port: int,
+    answer: Callable[[int], Reply],
+    show: Callable[[int, Arrival, Reply], None],
+    limit: int,
+    *,
+    as_json: bool,
+) -> None:
+    from app.cli.receiver import Receiver
+    from app.runtime.asgi_server import AsgiServer
+    from app.runtime.signals import Signals
+
+    count = 0
+
+    def on_arrival(arrival: Arrival) -> Reply:
+        nonlocal count
+        count += 1
+        reply = answer(count)
+        show(count, arrival, reply)
+        if count == limit:
+            signals.leave()
+        return reply
+
+    server = AsgiServer(Receiver(on_arrival), host, port, setting="--port")
+    with Signals() as signals:
+        await server.start()
+        if as_json:
+            printing.json_line({"listening": server.url})
+        else:
+            printing.err().print(f"receiving at [bold]{server.url}[/]  (Ctrl+C ends)")
+        await signals.asked.wait()
+        await server.stop()
+
+
+def _show(show_data: bool) -> Callable[[int, Arrival, Reply], None]:
+    from rich.markup import escape
+
+    console = printing.out()
+
+    def show(number: int, arrival: Arrival, reply: Reply) -> None:
+        colour = "green" if is_success(reply.status) else "yellow"
+        console.print(f"[dim]{number}[/] {escape(arrival.path)} [{colour}]{reply.status}[/]")
+        if arrival.fault:
+            console.print(f"  [red]no CloudEvent[/] {escape(arrival.fault)}")
+        for each in arrival.events:
+            for name, text in each.event.attributes.items():
+                console.print(f"  [cyan]{escape(name)}[/]: {escape(text)}")
+            if show_data and each.event.data is not None:
+                console.print(f"  {escape(each.event.data.decode('utf-8', 'backslashreplace'))}")
+
+    return show
+
+
+def _show_json(number: int, arrival: Arrival, reply: Reply) -> None:
+    import base64
+
+    printing.json_line(
+        {
+            "number": number,
+            "path": arrival.path,
+            "status": reply.status,
+            "fault": arrival.fault or None,
+            "headers": [
+                [name.decode("latin-1"), value.decode("latin-1")] for name, value in arrival.headers
+            ],
+            "events": [
+                {
+                    "mode": each.mode.value,
+                    "attributes": each.event.attributes,
+                    "data_base64": None
+                    if each.event.data is None
+                    else base64.b64encode(each.event.data).decode(),
+                }
+                for each in arrival.events
+            ],
+        }
+    )

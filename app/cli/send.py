@@ -1,0 +1,244 @@
+"""``skybridge send``: make and post one event, or post a file of them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import exits, printing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from app.bindings.record import Decoded
+    from app.cli.client import EventsClient, Fate
+
+PROGRESS_FROM = 20  # events; fewer are there before a bar is drawn
+
+
+EXAMPLES = (
+    'skybridge send --type com.example.hello --data \'{"hello": "world"}\'',
+    "skybridge send -t com.example.order.created -k order-7 -a partitionkey=order-7",
+    "skybridge send -t com.example.load -n 10000 --mode batch",
+    "skybridge send events.jsonl --mode structured",
+)
+
+
+class Mode(StrEnum):
+    binary = "binary"
+    structured = "structured"
+    batch = "batch"
+
+
+def run(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Events to post: a JSON event, a JSON batch, or JSON lines; - is stdin."
+        ),
+    ] = None,
+    url: Annotated[
+        str, typer.Option(envvar="SKYBRIDGE_EVENTS_URL", help="The events listener.")
+    ] = "http://127.0.0.1:8080/events",
+    route: Annotated[str, typer.Option(help="Post to this route by name.")] = "",
+    type_: Annotated[str, typer.Option("--type", "-t", help="The event's type.")] = "",
+    source: Annotated[str, typer.Option("--source", "-s", help="Its source.")] = "/skybridge/send",
+    id_: Annotated[str, typer.Option("--id", help="Its id; a new UUID by default.")] = "",
+    subject: Annotated[str, typer.Option(help="Its subject.")] = "",
+    time: Annotated[str, typer.Option(help="Its time (RFC 3339); now by default.")] = "",
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="An extension attribute."),
+    ] = None,
+    data: Annotated[str, typer.Option("--data", "-d", help="Its data; @FILE reads a file.")] = "",
+    content_type: Annotated[
+        str, typer.Option(help="Of the data; JSON is recognised, all else is text/plain.")
+    ] = "",
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Make so many.")] = 1,
+    key: Annotated[
+        str, typer.Option("--key", "-k", help="The record key (order is kept per key).")
+    ] = "",
+    mode: Annotated[
+        Mode, typer.Option("--mode", "-m", help="Content mode on the wire.")
+    ] = Mode.binary,
+    batch_size: Annotated[int, typer.Option(min=1, help="Events of one batch request.")] = 100,
+    retries: Annotated[
+        int, typer.Option(min=0, help="Repeats of a 503; Retry-After is honoured.")
+    ] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object an event.")] = False,
+) -> None:
+    """Make and post one event, or a file of events.
+
+    Events go one request after another, so their order is kept. The receipt says where each is stored.
+    """
+    from app.cli import making
+
+    if (file is None) == (not type_):
+        printing.fail(
+            "send needs either a FILE of events or --type.",
+            cure='skybridge send --type com.example.hello --data \'{"hello": "world"}\'',
+            code=exits.SETUP,
+        )
+    if file is not None:
+        events = making.read(_content(file))
+    else:
+        recipe = making.Recipe(
+            type_, source, id_, subject, time or _now(), content_type,
+            _attributes(attribute or []), _data(data),
+        )  # fmt: skip
+        events = making.make(recipe, count)
+    _post(events, url=url if not route else f"{url}/{route}", key=key, mode=mode,
+          batch_size=batch_size, retries=retries, as_json=as_json)  # fmt: skip
+
+
+def _post(
+    events: Sequence[Decoded],
+    *,
+    url: str,
+    key: str,
+    mode: Mode,
+    batch_size: int,
+    retries: int,
+    as_json: bool,
+) -> None:
+    import asyncio
+
+    import httpx
+
+    from app.cli.client import EventsClient
+
+    shows_each = as_json or len(events) < PROGRESS_FROM
+    show = _show_json if as_json else _show if shows_each else _show_refused
+
+    async def post_all() -> tuple[int, int]:
+        client = EventsClient(url, key=key or None, retries=retries)
+        try:
+            return await _each_request(client, events, mode, batch_size, show, bar=not shows_each)
+        finally:
+            await client.close()
+
+    try:
+        accepted, refused = asyncio.run(post_all())
+    except (httpx.HTTPError, httpx.InvalidURL) as fault:
+        printing.fail(
+            f"nothing usable answers at {url}: {fault or type(fault).__name__}.",
+            cure="Start the service with `skybridge serve`, or name its events listener with --url.",
+            code=exits.UNREACHABLE,
+        )
+    if not as_json and not shows_each:
+        printing.err().print(f"{accepted} accepted, {refused} refused")
+    if refused:
+        raise typer.Exit(exits.FAILED)
+
+
+async def _each_request(
+    client: EventsClient,
+    events: Sequence[Decoded],
+    mode: Mode,
+    batch_size: int,
+    show: Callable[[Fate], None],
+    *,
+    bar: bool,
+) -> tuple[int, int]:
+    """How many were accepted and how many refused."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    size = batch_size if mode is Mode.batch else 1
+    columns = ("sending", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    accepted = 0
+    with Progress(*columns, console=printing.err(), disable=not bar) as progress:
+        task = progress.add_task("", total=len(events))
+        for first in range(0, len(events), size):
+            fates = await client.send(events[first : first + size], mode.value)
+            for fate in fates:
+                show(fate)
+            accepted += sum(fate.accepted for fate in fates)
+            progress.advance(task, len(fates))
+    return accepted, len(events) - accepted
+
+
+def _show(fate: Fate) -> None:
+    from rich.markup import escape
+
+    event = fate.event.event
+    name = escape(f"{event.type}  {event.id}")
+    if not fate.accepted:
+        _show_refused(fate)
+        return
+    places = ", ".join(escape(place(receipt)) for receipt in fate.receipts)
+    printing.out().print(f"[green]accepted[/]  {name}  {places}")
+
+
+def _show_refused(fate: Fate) -> None:
+    from rich.markup import escape
+
+    if fate.accepted:
+        return
+    event = fate.event.event
+    problem = fate.problem or {}
+    console = printing.err()
+    console.print(
+        f"[bold red]refused[/] {fate.status}  {escape(f'{event.type}  {event.id}')}  "
+        f"{escape(str(problem.get('title', '')))}"
+    )
+    for fault in problem.get("faults") or ():
+        where = f"{fault['at']}: " if fault.get("at") else ""
+        console.print(
+            f"  {escape(where + fault['detail'])}  [dim]{escape(fault.get('rule', ''))}[/]"
+        )
+
+
+def _show_json(fate: Fate) -> None:
+    event = fate.event.event
+    printing.json_line(
+        {
+            "id": event.id,
+            "source": event.source,
+            "type": event.type,
+            "status": fate.status,
+            "attempts": fate.attempts,
+            "receipts": fate.receipts,
+            "problem": fate.problem,
+        }
+    )
+
+
+def place(receipt: dict[str, object]) -> str:
+    """``log/events/3@42``: broker, topic, partition, position."""
+    return "{broker}/{topic}/{partition}@{position}".format_map(receipt)
+
+
+def _attributes(pairs: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            printing.fail(f"--attribute {pair} is not NAME=VALUE.", code=exits.SETUP)
+        found[name] = value
+    return found
+
+
+def _data(text: str) -> bytes | None:
+    if text.startswith("@"):
+        return _content(Path(text[1:]))
+    return text.encode() if text else None
+
+
+def _content(file: Path) -> bytes:
+    import sys
+
+    if str(file) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return file.read_bytes()
+    except OSError as failure:
+        printing.fail(f"{file} cannot be read: {failure.strerror}.", code=exits.SETUP)
+
+
+def _now() -> str:
+    import datetime as dt
+
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

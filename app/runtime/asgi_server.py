@@ -1,0 +1,106 @@
+"""One uvicorn around one ASGI application, inside a loop that somebody else runs.
+
+It binds before it starts, so that port 0 is known at once, and leaves the signals alone: only
+``runtime.signals`` has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+
+from app.errors import SetupError
+
+BACKLOG = 1024
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+
+class AsgiServer:
+    """``start`` returns when it answers; ``url`` then says where. ``stop`` waits ``grace`` seconds
+    for answers that are due. ``setting`` names the address in error messages.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        host: str,
+        port: int,
+        *,
+        grace: float = 1.0,
+        setting: str = "",
+        server_header: bool = True,
+    ) -> None:
+        self._address = (host, port)
+        self._setting = setting
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                server_header=server_header,
+                timeout_graceful_shutdown=max(1, round(grace)),
+            )
+        )
+        self._task: asyncio.Task[None] | None = None
+        self.url = ""
+
+    async def start(self) -> None:
+        bound = bind(*self._address, setting=self._setting)
+        self.url = url_of(bound)
+        self._task = asyncio.create_task(self._server.serve(sockets=[bound]))
+        up = asyncio.create_task(self._server.up.wait())
+        await asyncio.wait([up, self._task], return_when=asyncio.FIRST_COMPLETED)
+        if self._task.done():
+            up.cancel()
+            self._task.result()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._server.should_exit = True
+            await self._task
+
+
+def bind(host: str, port: int, *, setting: str = "") -> socket.socket:
+    """A socket ready to be listened on. Raises SetupError that says what holds the port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.listen(BACKLOG)
+        bound.setblocking(False)
+    except OSError as failure:
+        bound.close()
+        raise SetupError(
+            f"cannot listen on {host}:{port}: {failure.strerror or failure}.",
+            setting=setting,
+            cure="Choose another port, or stop what uses this one.",
+        ) from failure
+    return bound
+
+
+def url_of(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
