@@ -41,7 +41,7 @@ class ServiceProcess:
     """One service on one configuration. Its standard error goes to ``<folder>/service.log``."""
 
     def __init__(self, config: Path | None, folder: Path, admin_port: int) -> None:
-        self._command = [sys.executable, "-m", "app.cli", "serve"]
+        self._command = [str(Path(sys.executable).with_name("skybridge")), "serve"]
         if config is not None:
             self._command += ["--config", str(config)]
         self._folder = folder

@@ -1,0 +1,58 @@
+"""The events every part of the benchmark sends: 0.6 kB of JSON, seven header fields, 10,000 keys."""
+
+from __future__ import annotations
+
+import json
+
+KEYS = 10_000
+BATCH = 100
+BODY_SIZE = 600
+
+
+def body(number: int) -> bytes:
+    start = f'{{"order":"A-{number:05}","amount":1.10,"note":"'
+    return (start + "x" * (BODY_SIZE - len(start) - 2) + '"}').encode()
+
+
+def attributes(number: int) -> dict[str, str]:
+    return {
+        "specversion": "1.0",
+        "id": f"id-{number:05}",
+        "source": "/orders/eu",
+        "type": "com.example.order.created",
+        "time": "2026-11-20T10:00:00Z",
+        "partitionkey": f"customer-{number:05}",
+    }
+
+
+def single(number: int, host: str) -> bytes:
+    """A whole request in binary mode: six ``ce-`` fields and the content type."""
+    fields = "".join(f"ce-{name}: {value}\r\n" for name, value in attributes(number).items())
+    return _request(host, f"content-type: application/json\r\n{fields}", body(number))
+
+
+def batch(first: int, host: str) -> bytes:
+    """A whole request of 100 events from ``first`` on."""
+    events = [
+        json.dumps({**attributes(number), "datacontenttype": "application/json"})[:-1].encode()
+        + b',"data":'
+        + body(number)
+        + b"}"
+        for number in range(first, first + BATCH)
+    ]
+    head = "content-type: application/cloudevents-batch+json\r\n"
+    return _request(host, head, b"[" + b",".join(events) + b"]")
+
+
+def requests(shape: str, host: str) -> list[bytes]:
+    """One request a key (``single``), or all keys in batches (``batch``)."""
+    if shape == "single":
+        return [single(number, host) for number in range(KEYS)]
+    return [batch(first, host) for first in range(0, KEYS, BATCH)]
+
+
+def _request(host: str, fields: str, content: bytes) -> bytes:
+    head = (
+        f"POST /events HTTP/1.1\r\nhost: {host}\r\n{fields}content-length: {len(content)}\r\n\r\n"
+    )
+    return head.encode() + content
