@@ -1,0 +1,179 @@
+"""A YAML 1.2 document as plain values, each with the place where it was written.
+
+Built from the node tree rather than by a constructor, so that duplicate keys are all reported at
+once and a time stays the text that it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from app.config.finding import BadConfiguration, Finding, Path, Place, written
+
+_CORE = "tag:yaml.org,2002:"
+
+
+class Document:
+    """``root`` is the mapping; ``places`` has a place for every setting in it."""
+
+    def __init__(self) -> None:
+        self.root: dict[str | int, Any] = {}
+        self.places: dict[Path, Place] = {}
+        self.findings: list[Finding] = []
+
+    def place(self, path: Path) -> Place:
+        """Of the setting, or of the nearest one above it that was written."""
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places.get(path, Place())
+
+    def wrong(self, path: Path, message: str, cure: str, place: Place | None = None) -> None:
+        self.findings.append(
+            Finding(
+                level="error",
+                setting=written(path),
+                message=message,
+                cure=cure,
+                place=place or self.place(path),
+            )
+        )
+
+
+def parse(raw: bytes) -> Document:
+    """Raises BadConfiguration for what is no YAML mapping in UTF-8. Duplicate keys and the like are
+    findings of the document."""
+    text = _text(raw)
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+    except YAMLError as error:
+        raise _refused(*_explained(error)) from None
+    document = Document()
+    if root is None:
+        raise _refused("the file is empty", "skybridge init writes one to begin with", Place(1, 1))
+    if not isinstance(root, MappingNode):
+        raise _refused("the file is no mapping", "begin with: version: 1", _place(root))
+    document.root = _Reader(document).value(root, (), ())
+    return document
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise _refused("the file is not UTF-8", "save it as UTF-8", Place(line, 1)) from None
+
+
+def _explained(error: YAMLError) -> tuple[str, str, Place]:
+    """The parser's own words name characters, never a value of ours; its excerpt is left out."""
+    if not isinstance(error, MarkedYAMLError):
+        return "the file holds a character that YAML does not allow", "remove it", Place(1, 1)
+    mark = error.problem_mark or error.context_mark
+    place = Place(mark.line + 1, mark.column + 1) if mark is not None else Place(1, 1)
+    cure = 'quote text that holds any of : { } [ ] , # such as "${env:NAME}"'
+    return f"no YAML: {error.problem or error.context}", cure, place
+
+
+def _refused(message: str, cure: str, place: Place) -> BadConfiguration:
+    return BadConfiguration(
+        [Finding(level="error", setting="", message=message, cure=cure, place=place)]
+    )
+
+
+def _place(node: Node) -> Place:
+    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+class _Reader:
+    """Turns nodes into values. ``above`` are the collections that a node stands in: an alias to one
+    of them would never end."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def value(self, node: Node, path: Path, above: tuple[int, ...]) -> Any:
+        self._document.places.setdefault(path, _place(node))
+        if id(node) in above:
+            self._document.wrong(
+                path, "an alias to what it stands in", "write it out", _place(node)
+            )
+            return None
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path, (*above, id(node)))
+        if isinstance(node, SequenceNode):
+            inside = (*above, id(node))
+            return [self.value(item, (*path, n), inside) for n, item in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _mapping(self, node: MappingNode, path: Path, above: tuple[int, ...]) -> dict[Any, Any]:
+        result: dict[Any, Any] = {}
+        merged: list[tuple[Node, Node]] = []
+        for key_node, value_node in node.value:
+            if key_node.tag == f"{_CORE}merge":
+                merged += self._merged(value_node, path)
+                continue
+            key = self._key(key_node, path)
+            if key in result:
+                first = self._document.places[*path, key].line
+                self._document.wrong(
+                    (*path, key), f"is set twice, first in line {first}", "keep one",
+                    _place(key_node),
+                )  # fmt: skip
+                continue
+            self._document.places[*path, key] = _place(key_node)
+            result[key] = self.value(value_node, (*path, key), above)
+        for key_node, value_node in merged:  # what is written here wins over what is merged in
+            key = self._key(key_node, path)
+            if key not in result:
+                result[key] = self.value(value_node, (*path, key), above)
+        return result
+
+    def _merged(self, node: Node, path: Path) -> Iterator[tuple[Node, Node]]:
+        """The pairs of ``<<: *alias`` or ``<<: [*one, *two]``; the first of several wins."""
+        for source in node.value if isinstance(node, SequenceNode) else [node]:
+            if isinstance(source, MappingNode):
+                yield from source.value
+            else:
+                self._document.wrong(path, "<< takes mappings", "name an anchor", _place(node))
+
+    def _key(self, node: Node, path: Path) -> str | int:
+        key = self._scalar(node, path) if isinstance(node, ScalarNode) else None
+        if isinstance(key, str) or type(key) is int:
+            return key
+        self._document.wrong(path, "a name of a setting is text", "quote it", _place(node))
+        return str(node.value)
+
+    def _scalar(self, node: Node, path: Path) -> Any:
+        text: str = node.value
+        match str(node.tag).removeprefix(_CORE):
+            case "str" | "timestamp":
+                return text
+            case "null":
+                return None
+            case "bool":
+                return text.lower() == "true"
+            case "int":
+                return _integer(text)
+            case "float":
+                return float(
+                    text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan")
+                )
+            case other:
+                self._document.wrong(
+                    path, f"unknown tag {other}", "leave the tag out", _place(node)
+                )
+                return text
+
+
+def _integer(text: str) -> int:
+    """YAML 1.2: ``010`` is ten, ``0o10`` is eight."""
+    digits = text.replace("_", "")
+    try:
+        return int(digits, 0)
+    except ValueError:
+        return int(digits)

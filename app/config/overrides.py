@@ -1,0 +1,82 @@
+"""Environment variables that override the file: ``SKYBRIDGE_SERVER__EVENTS__PORT=9090``.
+
+``__`` steps into a setting, a number into a list. Letters of any case fit; ``_`` stands for the ``-``
+and ``.`` of a name. A list or mapping is written as JSON. A variable without ``__`` overrides only
+``installation``, because other programs, and Kubernetes, set ``SKYBRIDGE_...`` of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from app.config.document import Document
+from app.config.finding import Path, Place
+
+PREFIX = "SKYBRIDGE_"
+_ALONE = {"INSTALLATION"}
+
+
+def override(document: Document, environ: Mapping[str, str]) -> set[Path]:
+    """Puts the values of the environment into the document, in order of their names. Returns the
+    paths that were set, whose values are never repeated in a message."""
+    paths: set[Path] = set()
+    for variable in sorted(environ):
+        steps = variable.removeprefix(PREFIX).split("__")
+        if not variable.startswith(PREFIX) or (len(steps) == 1 and steps[0] not in _ALONE):
+            continue
+        path = _put(document, variable, steps, _read(environ[variable]))
+        if path is not None:
+            paths.add(path)
+    return paths
+
+
+def _put(document: Document, variable: str, steps: list[str], value: Any) -> Path | None:
+    holder: Any = document.root
+    path: Path = ()
+    place = Place(variable=variable)
+    for n, step in enumerate(steps):
+        key = _key(holder, step)
+        if key is None:
+            document.wrong(path, f"{variable} fits no setting", "check its name", place)
+            return None
+        path = (*path, key)
+        if n == len(steps) - 1:
+            holder[key] = value
+            break
+        if isinstance(holder, dict) and not isinstance(holder.get(key), dict | list):
+            holder[key] = {}
+            document.places[path] = place
+        holder = holder[key]
+    document.places = {
+        known: where for known, where in document.places.items() if known[: len(path)] != path
+    }
+    document.places[path] = place
+    return path
+
+
+def _key(holder: Any, step: str) -> str | int | None:
+    """The key that a step names: an existing one where its letters fit, else a new one."""
+    if isinstance(holder, list):
+        return int(step) if step.isdecimal() and int(step) < len(holder) else None
+    if not isinstance(holder, dict) or not step:
+        return None
+    for key in holder:
+        if _folded(str(key)) == _folded(step):
+            return key  # type: ignore[no-any-return]
+    return step.lower()
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "_").replace(".", "_")
+
+
+def _read(text: str) -> Any:
+    """JSON for lists and mappings; every other text as it is."""
+    if not text.lstrip().startswith(("[", "{")):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,96 @@
+"""``${env:NAME}`` and ``${file:/path}`` in any text of the file; ``$$`` is one dollar sign.
+
+What they resolve to is a secret: no message here or later repeats it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+from app.config.document import Document
+from app.config.finding import Path, did_you_mean
+
+_REFERENCE = re.compile(r"\$(?:\$|\{([^}]*)\}?)")
+
+
+class Unresolved(Exception):
+    """``args``: what is wrong with a reference, and its cure. Repeats names, never values."""
+
+
+def resolve(document: Document, environ: Mapping[str, str]) -> dict[Path, str]:
+    """Puts values in the place of references, in the document. Returns the text that stood there,
+    by path; what cannot be resolved is a finding of the document."""
+    references: dict[Path, str] = {}
+    document.root = _resolved(document.root, (), document, environ, references)
+    return references
+
+
+def _resolved(
+    value: Any,
+    path: Path,
+    document: Document,
+    environ: Mapping[str, str],
+    references: dict[Path, str],
+) -> Any:
+    match value:
+        case dict():
+            return {
+                key: _resolved(item, (*path, key), document, environ, references)
+                for key, item in value.items()
+            }
+        case list():
+            return [
+                _resolved(item, (*path, n), document, environ, references)
+                for n, item in enumerate(value)
+            ]
+        case str() if "$" in value:
+            try:
+                text = substitute(value, environ)
+            except Unresolved as problem:
+                document.wrong(path, *problem.args)
+                references[path] = value
+                return value
+            if _REFERENCE.sub("", value.replace("$$", "")) != value.replace("$$", ""):
+                references[path] = value
+            return text
+        case _:
+            return value
+
+
+def substitute(text: str, environ: Mapping[str, str]) -> str:
+    """The text with every reference in it resolved. What a value holds is never looked at again."""
+    return _REFERENCE.sub(lambda match: _value(match, environ), text)
+
+
+def _value(match: re.Match[str], environ: Mapping[str, str]) -> str:
+    if match[0] == "$$":
+        return "$"
+    kind, colon, name = match[1].partition(":")
+    if not match[0].endswith("}") or not colon or not name or kind not in {"env", "file"}:
+        raise Unresolved(
+            "a reference is ${env:NAME} or ${file:/path}", "write $$ for a dollar sign itself"
+        )
+    return _variable(name, environ) if kind == "env" else _content(name)
+
+
+def _variable(name: str, environ: Mapping[str, str]) -> str:
+    if name not in environ:
+        near = did_you_mean(name, environ) if environ else ""
+        cure = f"set {name}" + (f"; {near}" if near.startswith("did") else "")
+        raise Unresolved(f"environment variable {name} is not set", cure)
+    return environ[name]
+
+
+def _content(name: str) -> str:
+    """Without the line end that editors leave behind the last line."""
+    try:
+        return FilePath(name).read_text("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise Unresolved(f"file {name} is not UTF-8", "save it as UTF-8") from None
+    except OSError as error:
+        raise Unresolved(
+            f"file {name} cannot be read: {error.strerror}", "check path and rights"
+        ) from None
