@@ -6,18 +6,16 @@ Only HTTP percent-codes header values; brokers carry plain UTF-8 (trap 1 of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import quote, unquote_to_bytes
 
 from app.errors import Fault, SenderError
+from app.event.memo import Memo
 from app.event.types import is_name
 from app.event.validate import clip
 
-CACHED_NAMES = 1024
-CACHED_NAME_LENGTH = 64  # longer names are legal and merely looked at anew each time
-
 _PRINTABLE = bytes(range(0x20, 0x7F))
-_PLAIN = bytes(set(_PRINTABLE) - set(b'%"'))  # what decodes to itself
+_PLAIN_AND_BREAK = bytes(set(_PRINTABLE) - set(b'%"')) + b"\n"  # what decodes to itself
 _UNCODED = "".join(map(chr, sorted(set(_PRINTABLE) - set(b' "%'))))  # what encodes to itself
 _QUOTED_STRING = re.compile(rb'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _QUOTED_PAIR = re.compile(rb"\\(.)", re.DOTALL)
@@ -31,43 +29,33 @@ class NotACloudEvent(SenderError):
         super().__init__(title, code="not-a-cloudevent", faults=tuple(faults))
 
 
-class AttributeNames(dict[bytes | str, str]):
-    """Header names of one prefix to attribute names; good ones are remembered, within a bound.
+def attribute_names(prefix: str) -> Memo[bytes, str]:
+    """Header names that start with ``prefix`` to attribute names; "" for one that names none.
 
-    A name that is none maps to "": the caller refuses it.
+    ``datacontenttype`` has a header of its own, without prefix, and counts as none here (H8).
     """
 
-    def __init__(self, prefix: str) -> None:
-        super().__init__()
-        self._length = len(prefix)
+    def name_of(header: bytes) -> str:
+        name = header[len(prefix) :].decode("latin-1")
+        return name if is_name(name) and name != "datacontenttype" else ""
 
-    def __missing__(self, header: bytes | str) -> str:
-        text = header if isinstance(header, str) else header.decode("latin-1")
-        name = text[self._length :]
-        if not is_name(name):
-            return ""
-        if len(self) < CACHED_NAMES and len(name) <= CACHED_NAME_LENGTH:
-            self[header] = name
-        return name
+    return Memo(name_of)
 
 
-class HeaderNames(dict[str, str]):
-    """Attribute names to header names with a prefix; remembered, within a bound."""
-
-    def __init__(self, prefix: str) -> None:
-        super().__init__()
-        self._prefix = prefix
-
-    def __missing__(self, name: str) -> str:
-        header = self._prefix + name
-        if len(self) < CACHED_NAMES and len(name) <= CACHED_NAME_LENGTH:
-            self[name] = header
-        return header
+def header_names(prefix: str) -> Memo[str, str]:
+    """Attribute names to header names."""
+    return Memo(lambda name: prefix + name)
 
 
-def is_plain(values: bytes) -> bool:
-    """Whether header values, joined, decode to themselves: printable ASCII without ``%`` and ``"``."""
-    return not values.translate(None, _PLAIN)
+def plain_texts(values: Sequence[bytes]) -> list[str] | None:
+    """Header values as they are, when all decode to themselves: printable ASCII without ``%`` and
+    ``"``. None when one does not.
+    """
+    joined = b"\n".join(values)
+    if joined.translate(None, _PLAIN_AND_BREAK):
+        return None
+    texts = joined.decode().split("\n")  # one decoding is cheaper than many
+    return texts if len(texts) == len(values) else None
 
 
 def percent_encode(text: str) -> str:

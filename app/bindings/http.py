@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import msgspec
 
 from app.bindings.headers import (
-    AttributeNames,
-    HeaderNames,
     NotACloudEvent,
+    attribute_names,
     collapse,
-    is_plain,
+    header_names,
     malformed,
     percent_decode,
     percent_encode,
+    plain_texts,
 )
 from app.bindings.modes import WireType, document_text, wire_type
 from app.bindings.record import ContentMode, Decoded
@@ -32,8 +32,8 @@ Pairs = Sequence[tuple[bytes, bytes]]
 
 _BINARY = ContentMode.BINARY
 _BATCH = ContentMode.BATCH
-_NAMES = AttributeNames("ce-")
-_HEADERS = HeaderNames("ce-")
+_NAMES = attribute_names("ce-")
+_HEADERS = header_names("ce-")
 
 
 class HttpMessage(msgspec.Struct, frozen=True):
@@ -53,18 +53,23 @@ def decode(
 
     Raises InvalidEvent with every fault, NotACloudEvent, and SenderError (413, 415).
     """
-    attribute_headers: list[tuple[bytes, bytes]] = []
+    names: list[str] = []
+    values: list[bytes] = []
     content_type: bytes | None = None
-    for pair in headers:
-        name = pair[0]
+    for name, value in headers:
         if name[:3] == b"ce-":
-            attribute_headers.append(pair)
+            names.append(_NAMES[name])
+            values.append(value)
         elif name == b"content-type":
-            content_type = _only(content_type, pair[1])
+            content_type = _only(content_type, value)
     wire = wire_type(content_type) if content_type is not None else None
-    if wire is None or wire.mode is _BINARY:  # H4: the content type alone decides
-        return [_read_binary(attribute_headers, wire, body, strict_percent)]
-    return _read_documents(wire, body, max_batch)  # H12: ce- headers beside it are ignored
+    if wire is not None and wire.mode is not _BINARY:  # H4: the content type alone decides
+        return _read_documents(wire, body, max_batch)  # H12: ce- headers beside it are ignored
+    attributes = _read_plainly(names, values, wire)
+    if attributes is None:
+        attributes = _read_closely(headers, wire, strict_percent)
+    # H9: the body as it is; a request without body is an event without data
+    return [Decoded(CloudEvent(attributes, body or None), _BINARY)]
 
 
 def _only(first: bytes | None, second: bytes) -> bytes:
@@ -84,54 +89,49 @@ def _read_documents(wire: WireType, body: bytes, max_batch: int) -> list[Decoded
     ]
 
 
-def _read_binary(pairs: Pairs, wire: WireType | None, body: bytes, strict: bool) -> Decoded:
-    faults: list[Fault] = []
-    attributes = _read_plainly(pairs)
-    if attributes is None:
-        attributes, faults = _read_closely(pairs, wire, strict)
+def _read_plainly(
+    names: list[str], values: list[bytes], wire: WireType | None
+) -> dict[str, str] | None:
+    """The hot path: each header once, each value its own decoding. None when a closer look is due."""
+    texts = plain_texts(values)
+    if texts is None:
+        return None
+    attributes = dict(zip(names, texts))  # noqa: B905 - equal lengths, and the keyword costs time
+    if "" in attributes or len(attributes) < len(names):
+        return None
     if wire is not None:
-        attributes["datacontenttype"] = wire.text  # H8: never percent-coded
-    invalid = faults_of(attributes, _locate)
-    if faults or invalid:
-        faults = merge(faults, invalid)
-        raise _refusal(attributes, faults)
-    # H9: the body as it is; a request without body is an event without data
-    return Decoded(CloudEvent(attributes, body or None), _BINARY)
+        attributes["datacontenttype"] = wire.text
+    return None if faults_of(attributes, _locate, printable=True) else attributes
 
 
-def _read_plainly(pairs: Pairs) -> dict[str, str] | None:
-    """The hot path: values that decode to themselves, each header once; None for anything else."""
-    if not is_plain(b"".join([value for _, value in pairs])):
-        return None
-    attributes = {_NAMES[name]: value.decode() for name, value in pairs}
-    if len(attributes) < len(pairs) or "" in attributes or "datacontenttype" in attributes:
-        return None
-    return attributes
-
-
-def _read_closely(
-    pairs: Pairs, wire: WireType | None, strict: bool
-) -> tuple[dict[str, str], list[Fault]]:
-    """Anything out of the ordinary: percent code, quotes, repeats, bad names."""
+def _read_closely(headers: Pairs, wire: WireType | None, strict: bool) -> dict[str, str]:
+    """Anything out of the ordinary: percent code, quotes, repeats, bad names, faults."""
     read: list[tuple[str, str]] = []
     faults: list[Fault] = []
-    for header, value in pairs:
+    for header, value in headers:
+        if header[:3] != b"ce-":
+            continue
         fault = _header_fault(header, value, wire, strict)
         if fault is not None:
             faults.append(fault)
-        elif header != b"ce-datacontenttype":
+        elif _NAMES[header]:
             read.append((_NAMES[header], percent_decode(value)))
     attributes, repeats = collapse(read, _locate)
-    return attributes, faults + repeats
+    if wire is not None:
+        attributes["datacontenttype"] = wire.text  # H8: never percent-coded
+    faults = merge(faults + repeats, faults_of(attributes, _locate))
+    if faults:
+        raise _refusal(attributes, faults)
+    return attributes
 
 
 def _header_fault(header: bytes, value: bytes, wire: WireType | None, strict: bool) -> Fault | None:
     at = f"header {clip(header.decode('latin-1'))[1:-1]}"
+    if header == b"ce-datacontenttype":
+        return _second_content_type(value, wire, at)
     if not _NAMES[header]:
         detail = f"{at} names no attribute: lower-case letters a-z and digits only, and not data."
         return Fault("bad-attribute-name", detail, at, "core 1.2")
-    if header == b"ce-datacontenttype":
-        return _second_content_type(value, wire, at)
     try:
         percent_decode(value)
     except UnicodeDecodeError:
@@ -153,8 +153,8 @@ def _second_content_type(value: bytes, wire: WireType | None, at: str) -> Fault 
 
 
 def _refusal(attributes: dict[str, str], faults: list[Fault]) -> InvalidEvent | NotACloudEvent:
-    required = VERSIONS[NEWEST].required
-    present = attributes.keys() & required
+    rules = VERSIONS[NEWEST].rules
+    present = any(rules[name].required for name in attributes if name in rules)
     if not present and all(fault.code == "missing-attribute" for fault in faults):  # H7
         return NotACloudEvent(
             "Not a CloudEvent: no ce- headers, and the content type is none of the family", faults

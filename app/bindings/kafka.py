@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from app.bindings.headers import AttributeNames, HeaderNames, NotACloudEvent, collapse
+from app.bindings.headers import NotACloudEvent, collapse, header_names
 from app.bindings.modes import WireType, document_text, unsupported_format, wire_type
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.errors import Fault, InvalidEvent
@@ -23,8 +23,7 @@ _STRUCTURED = ContentMode.STRUCTURED
 _JSON_DATA = DataForm.JSON
 _JSON_DOCUMENT = f"{json.MEDIA_TYPE}; charset=UTF-8".encode()
 _CONTENT_TYPE = "content-type"
-_HEADERS = HeaderNames("ce_")
-_NAMES = AttributeNames("ce_")
+_HEADERS = header_names("ce_")
 
 
 class _Required(msgspec.Struct):
@@ -88,7 +87,7 @@ def decode(record: Record) -> Decoded:
     if wire is not None and wire.mode is not _BINARY:  # K4: it beats mirrored headers (K18)
         return _read_document(wire, record.body)
     pairs = _attribute_headers(record.headers)
-    if not any(_NAMES[name] == "specversion" for name, _ in pairs) and _is_event(wire, record.body):
+    if not any(name == "ce_specversion" for name, _ in pairs) and _is_event(wire, record.body):
         return Decoded(json.read_event(record.body or b""), _STRUCTURED, record.body)
     if not pairs:
         raise NotACloudEvent("Not a CloudEvent: no ce_ headers, and no content type of the family")
@@ -160,7 +159,7 @@ def _texts(pairs: list[tuple[str, bytes]]) -> tuple[list[tuple[str, str]], list[
     faults: list[Fault] = []
     for header, value in pairs:
         try:
-            read.append((_NAMES[header] or header[3:], value.decode()))
+            read.append((header[3:], value.decode()))
         except UnicodeDecodeError:
             at = f"header {clip(header)[1:-1]}"
             faults.append(Fault("bad-utf8", f"{at} is not UTF-8.", at, "K14"))

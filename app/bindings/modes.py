@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import msgspec
 
 from app.bindings.record import ContentMode
 from app.errors import Fault, InvalidEvent, SenderError
-from app.event.media_types import CACHED, CACHED_LENGTH, MediaType
+from app.event.media_types import MediaType
 from app.event.media_types import parse as parse_media_type
+from app.event.memo import Memo
 from app.event.validate import clip
 
 _FAMILY = "application/cloudevents"
@@ -27,23 +26,18 @@ class WireType(msgspec.Struct, frozen=True):
 
     ``mode``      BINARY for everything outside the CloudEvents family.
     ``readable``  False for a document in a format that is not ours to read (H6, K5).
-    ``charset``   as declared; None when none is.
-    ``malformed`` the parameters of a document's media type cannot be read.
+    ``text``      the content type as it is, forwarded with its parameters.
+    ``media_type``  of a readable document; None where it cannot be parsed.
     """
 
     mode: ContentMode
     readable: bool
     text: str
-    charset: str | None = None
-    malformed: bool = False
-
-
-def wire_type(content_type: bytes) -> WireType:
-    """The mode that a content type asks for: batch prefix first, any case. Not UTF-8: binary."""
-    return _cached(content_type) if len(content_type) <= CACHED_LENGTH else _wire_type(content_type)
+    media_type: MediaType | None = None
 
 
 def _wire_type(content_type: bytes) -> WireType:
+    """The mode that a content type asks for: batch prefix first, any case."""
     text = content_type.decode("utf-8", "surrogateescape")
     essence = text.partition(";")[0].strip().lower()
     if not essence.startswith(_FAMILY):
@@ -51,14 +45,11 @@ def _wire_type(content_type: bytes) -> WireType:
     if essence not in _JSON_DOCUMENTS:
         mode = ContentMode.BATCH if essence.startswith(_BATCH) else ContentMode.STRUCTURED
         return WireType(mode, readable=False, text=text)
-    media_type = parse_media_type(text)
-    mode = _JSON_DOCUMENTS[essence]
-    if media_type is None or not text.isascii():
-        return WireType(mode, readable=True, text=text, malformed=True)
-    return WireType(mode, readable=True, text=text, charset=media_type.charset)
+    media_type = parse_media_type(text) if text.isascii() else None
+    return WireType(_JSON_DOCUMENTS[essence], readable=True, text=text, media_type=media_type)
 
 
-_cached = lru_cache(CACHED)(_wire_type)
+wire_type = Memo(_wire_type).__getitem__
 
 
 def document_text(wire: WireType, body: bytes) -> bytes:
@@ -69,26 +60,27 @@ def document_text(wire: WireType, body: bytes) -> bytes:
     """
     if not wire.readable:
         raise unsupported_format(wire)
-    if wire.malformed:
+    media_type = wire.media_type
+    if media_type is None:
         detail = f"The content type {clip(wire.text)} is malformed."
         raise InvalidEvent([Fault("bad-media-type", detail, "header content-type", "RFC 2046")])
-    if wire.charset is None or wire.charset == "utf-8":
+    if media_type.charset is None or media_type.charset == "utf-8":
         return body
-    try:
-        return _transcoded(MediaType(wire.text, wire.charset), body)
-    except UnicodeError as error:
-        detail = f"The document is not in its charset {clip(wire.charset)}: {error}."
-        raise InvalidEvent([Fault("bad-charset", detail, rule="J4")]) from None
+    return _transcoded(media_type, media_type.charset, body)
 
 
-def _transcoded(media_type: MediaType, body: bytes) -> bytes:
+def _transcoded(media_type: MediaType, charset: str, body: bytes) -> bytes:
     if media_type.codec is None:
         raise SenderError(
-            f"The charset {clip(media_type.charset or '')} is not supported: send UTF-8",
+            f"The charset {clip(charset)} is not supported: send UTF-8",
             status=415,
             code="unsupported-charset",
         )
-    return media_type.decode(body).encode()
+    try:
+        return media_type.decode(body).encode()
+    except UnicodeError as error:
+        detail = f"The document is not in its charset {clip(charset)}: {error}."
+        raise InvalidEvent([Fault("bad-charset", detail, rule="J4")]) from None
 
 
 def unsupported_format(wire: WireType) -> SenderError:

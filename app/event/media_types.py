@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 import msgspec
 
-CACHED = 1024  # parsed media types kept
-CACHED_LENGTH = 256  # characters; longer ones are parsed anew, so that the cache stays small
+from app.event.memo import Memo
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z\-]++"  # noqa: S105 - RFC 9110 5.6.2
-_QUOTED = r'"(?:[^"\\]|\\.)*+"'
-_PARAMETER = rf"({_TOKEN})\s*+=\s*+({_TOKEN}|{_QUOTED})"
-_MEDIA_TYPE = re.compile(rf"\s*+({_TOKEN})/({_TOKEN})\s*+((?:;\s*+(?:{_PARAMETER}\s*+)?+)*+)")
+_QUOTED = r'"(?:[ !#-\[\]-~]|\\[ -~])*+"'
+_PARAMETER = rf"({_TOKEN}) *+= *+({_TOKEN}|{_QUOTED})"
+_MEDIA_TYPE = re.compile(rf" *+({_TOKEN})/({_TOKEN}) *+((?:; *+(?:{_PARAMETER} *+)?+)*+)")
 _PARAMETERS = re.compile(_PARAMETER)
 
 # Labels of the charsets we decode, to Python's codecs. A table of our own, because Python's registry
@@ -35,20 +33,14 @@ class MediaType(msgspec.Struct, frozen=True):
     """A parsed media type. ``essence`` is ``type/subtype`` in lower case, without parameters.
 
     ``charset``  the label as declared, lower-cased; None when none is.
+    ``is_json``  J6: ``*/json`` or ``*/*+json``.
+    ``is_text``  its payload may be a string in JSON: ``text/*``, ``*/xml``, ``*/*+xml``.
     """
 
     essence: str
     charset: str | None
-
-    @property
-    def is_json(self) -> bool:
-        """J6: ``*/json`` or ``*/*+json``."""
-        return self.essence.endswith(("/json", "+json"))
-
-    @property
-    def is_text(self) -> bool:
-        """Types whose payload JSON may hold as a string: ``text/*``, ``*/xml``, ``*/*+xml``."""
-        return self.essence.startswith("text/") or self.essence.endswith(("/xml", "+xml"))
+    is_json: bool
+    is_text: bool
 
     @property
     def codec(self) -> str | None:
@@ -69,20 +61,25 @@ class MediaType(msgspec.Struct, frozen=True):
         return self.codec
 
 
-def parse(text: str) -> MediaType | None:
-    """The media type in ``text``; None when it is none (RFC 2046, any case, odd spaces)."""
-    return _cached(text) if len(text) <= CACHED_LENGTH else _parse(text)
-
-
 def _parse(text: str) -> MediaType | None:
+    """The media type in ``text``; None when it is none (RFC 2046, any case, odd spaces).
+
+    What parses is printable ASCII throughout.
+    """
     match = _MEDIA_TYPE.fullmatch(text)
     if match is None:
         return None
     kind, subtype, parameters = match.group(1, 2, 3)
-    return MediaType(f"{kind}/{subtype}".lower(), _charset(parameters))
+    essence = f"{kind}/{subtype}".lower()
+    return MediaType(
+        essence,
+        _charset(parameters),
+        is_json=essence.endswith(("/json", "+json")),
+        is_text=essence.startswith("text/") or essence.endswith(("/xml", "+xml")),
+    )
 
 
-_cached = lru_cache(CACHED)(_parse)
+parse = Memo(_parse).__getitem__
 
 
 def _charset(parameters: str) -> str | None:

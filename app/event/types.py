@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import binascii
 import re
-from functools import lru_cache
+
+from app.event.memo import Memo
 
 INTEGER_MIN = -(2**31)
 INTEGER_MAX = 2**31 - 1
-CACHED = 1024  # answers about URI references kept
-CACHED_LENGTH = 256  # characters; longer ones are asked about anew, so that the cache stays small
 
 # core 1.3: C0 and C1 controls, the 66 noncharacters of Unicode, unpaired surrogates
 _FORBIDDEN = re.compile(
@@ -51,9 +50,12 @@ def forbidden_character(text: str) -> int | None:
     return None if match is None else match.start()
 
 
-def is_name(text: str) -> bool:
+def _is_name(text: str) -> bool:
     """Core 1.2: lower-case ASCII letters and digits, at least one, of any length, but not ``data``."""
     return text != "data" and _NAMES.fullmatch(text) is not None
+
+
+is_name = Memo(_is_name).__getitem__
 
 
 def is_timestamp(text: str) -> bool:
@@ -73,16 +75,12 @@ def is_uri(text: str) -> bool:
     return _URI.fullmatch(text) is not None
 
 
-def is_uri_reference(text: str) -> bool:
+def _is_uri_reference(text: str) -> bool:
     """RFC 3986 4.1: relative references and fragments alone are legal; not empty (core 1.1)."""
-    if len(text) <= CACHED_LENGTH:  # a sender has few sources and many events
-        return _short_uri_reference(text)
     return _URI_REFERENCE.fullmatch(text) is not None
 
 
-@lru_cache(CACHED)
-def _short_uri_reference(text: str) -> bool:
-    return _URI_REFERENCE.fullmatch(text) is not None
+is_uri_reference = Memo(_is_uri_reference).__getitem__
 
 
 def is_integer(text: str) -> bool:

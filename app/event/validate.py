@@ -14,26 +14,34 @@ Locate = Callable[[str], str]
 """Attribute name to where it stood: ``header ce-time``, ``/time``."""
 
 
-def faults_of(attributes: Mapping[str, str], locate: Locate) -> list[Fault]:
+def faults_of(
+    attributes: Mapping[str, str], locate: Locate, *, printable: bool = False
+) -> list[Fault]:
     """Everything wrong with ``attributes`` (1.0 names to canonical strings); empty when valid.
 
+    ``printable``  the caller has seen that all values are printable ASCII.
     An unsupported ``specversion`` hides other faults: whose rules would they break?
     """
-    return [] if _is_plainly_valid(attributes) else _diagnose(attributes, locate)
+    return [] if _is_plainly_valid(attributes, printable) else _diagnose(attributes, locate)
 
 
-def _is_plainly_valid(attributes: Mapping[str, str]) -> bool:
+def _is_plainly_valid(attributes: Mapping[str, str], printable: bool) -> bool:
     """The hot path. False only means that a closer look is needed: at any text beyond ASCII, say."""
-    version = VERSIONS.get(attributes.get("specversion", ""))
-    text = "".join(attributes.values())
-    if version is None or not (text.isascii() and text.isprintable()):
+    try:
+        version = VERSIONS[attributes["specversion"]]
+        version.required(attributes)
+    except KeyError:
         return False
     accepts = version.accepts
     for name, value in attributes.items():
-        accept = accepts.get(name, is_name)
-        if not accept(value if accept is not is_name else name):
+        accept = accepts.get(name)
+        if not (is_name(name) if accept is None else accept(value)):
             return False
-    return attributes.keys() >= version.required
+    return printable or _is_printable("".join(attributes.values()))
+
+
+def _is_printable(text: str) -> bool:
+    return text.isascii() and text.isprintable()
 
 
 def _diagnose(attributes: Mapping[str, str], locate: Locate) -> list[Fault]:

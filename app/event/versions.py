@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 
 import msgspec
 
@@ -28,19 +29,20 @@ class Rule(msgspec.Struct, frozen=True):
 class Version(msgspec.Struct, frozen=True):
     """One ``specversion``: its core attributes by name, in the order that faults are listed.
 
-    ``accepts`` and ``required`` are columns of the same table, for the hot path.
+    ``accepts`` and ``required`` are columns of the same table, for the hot path; ``required`` picks
+    the required attributes and raises KeyError when one is missing.
     """
 
     rules: Mapping[str, Rule]
     accepts: Mapping[str, Callable[[str], object]]
-    required: frozenset[str]
+    required: Callable[[Mapping[str, str]], object]
 
 
 def _version(rules: Mapping[str, Rule]) -> Version:
     return Version(
         rules,
         accepts={name: rule.accepts for name, rule in rules.items()},
-        required=frozenset(name for name, rule in rules.items() if rule.required),
+        required=itemgetter(*(name for name, rule in rules.items() if rule.required)),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -19,9 +18,8 @@ from app.event.versions import NEWEST, VERSIONS
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _TEXTS = msgspec.json.Decoder(list[str])
 _SCALAR = msgspec.json.Decoder(str | bool | int | None)
-_NAME_AND_COLON = re.compile(rb'[ \t\r\n]*+"(?:[^"\\]|\\.)*+"[ \t\r\n]*+:[ \t\r\n]*+')
-_COMMA = re.compile(rb"[ \t\r\n]*+,")
-_END = re.compile(rb"[ \t\r\n]*+\}[ \t\r\n]*+")
+_WHITE_SPACE = b" \t\r\n"
+_UNESCAPED = bytes(set(range(0x20, 0x7F)) - set(b"\\"))
 
 Attributes = tuple[dict[str, str], Mapping[str, AttributeType], list[Fault]]
 
@@ -41,30 +39,24 @@ def read_members(text: bytes) -> dict[str, Raw]:
     except RecursionError:
         fault = Fault("json-too-deep", "The document is nested too deeply.", rule="RFC 8259 9")
     else:
-        if _is_compact(text, members) or _is_each_once(text, members):
+        faults = [] if _is_each_once(text, members) else _repeated(text)
+        if not faults:
             return members
-        raise InvalidEvent(_repeated(text))
+        raise InvalidEvent(faults)
     raise InvalidEvent([fault])
 
 
-def _is_compact(text: bytes, members: dict[str, Raw]) -> bool:
-    """Whether names, values and punctuation alone account for every byte: then nothing is there
-    twice. Repeats, white space and escapes can only make a document longer.
-    """
-    values = len(b",".join(members.values()))  # with the commas between them
-    return len("".join(members)) + 3 * len(members) + values + 2 == len(text)
-
-
 def _is_each_once(text: bytes, members: dict[str, Raw]) -> bool:
-    """Walk the document along the decoded members: with a repeat they do not match it to its end."""
-    at = text.index(b"{") + 1
-    for number, value in enumerate(map(bytes, members.values())):
-        comma = _COMMA.match(text, at) if number else None
-        name = _NAME_AND_COLON.match(text, comma.end() if comma else at)
-        if name is None or not text.startswith(value, name.end()):
-            return False
-        at = name.end() + len(value)
-    return _END.fullmatch(text, at) is not None
+    """Whether names, values, punctuation and white space alone account for every byte: then nothing
+    is there twice. False only means that a closer look is needed: at a name with an escape, say.
+    """
+    values = b",".join(members.values())
+    rest = len("".join(members)) + 3 * len(members) + 2  # names, quotes and colons, braces
+    return rest + len(values) == len(text) or rest + _visible(values) == _visible(text)
+
+
+def _visible(text: bytes) -> int:
+    return len(text.translate(None, _WHITE_SPACE))
 
 
 def _repeated(text: bytes) -> list[Fault]:
@@ -92,12 +84,14 @@ def _names(text: bytes) -> list[str]:
 
 def read_attributes(members: dict[str, Raw]) -> Attributes:
     """Attributes as canonical text, the types that are not String, and every fault."""
+    values = b",".join(members.values())
     try:
-        texts = _TEXTS.decode(b"[" + b",".join(members.values()) + b"]")
+        texts = _TEXTS.decode(b"[" + values + b"]")
     except msgspec.ValidationError:  # something is no string, and may rightly be none
         return _mixed_attributes(members)
-    attributes = dict(zip(members, texts, strict=True))
-    return attributes, NO_TYPES, faults_of(attributes, pointer)
+    attributes = dict(zip(members, texts, strict=False))
+    printable = not values.translate(None, _UNESCAPED)
+    return attributes, NO_TYPES, faults_of(attributes, pointer, printable=printable)
 
 
 def _mixed_attributes(members: dict[str, Raw]) -> Attributes:
