@@ -16,6 +16,8 @@ from typing import Any
 import uvicorn
 from aiokafka import AIOKafkaProducer
 
+from app.brokers.kafka.settings import KafkaSettings
+
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -64,17 +66,19 @@ class ToKafka:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
+        settings = KafkaSettings(name="floor", bootstrap_servers=self._servers)
         self._producer = AIOKafkaProducer(
-            bootstrap_servers=self._servers, acks="all", enable_idempotence=True, **SETTINGS
+            **settings.client(),
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=0,
+            max_batch_size=settings.max_batch,
         )
         await self._producer.start()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self._producer.stop()
         await send({"type": "lifespan.shutdown.complete"})
-
-
-SETTINGS: dict[str, Any] = {"linger_ms": 0, "max_batch_size": 262_144}
 
 
 def main() -> None:

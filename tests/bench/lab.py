@@ -1,0 +1,179 @@
+"""The processes of one benchmark run, in one temporary folder, on free ports of loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from cost import cpu_seconds
+
+from service_process import ServiceProcess, free_ports, until
+
+HERE = Path(__file__).parent
+UP_WITHIN = 20.0
+LOAD_WITHIN = 300.0
+TOPIC = "bench"
+FLOOR_TOPIC = "floor"
+PARTITIONS = 8
+
+_CONFIG = """
+version: 1
+installation: bench
+server:
+  events: {{host: 127.0.0.1, port: {events}}}
+  admin: {{host: 127.0.0.1, port: {admin}}}
+store: {{kind: sqlite, path: {folder}/store.db}}
+brokers:
+  target: {broker}
+routes:
+  - name: everything
+    to: {{broker: target, topic: bench}}
+    key: {{mapper: partitionkey}}
+webhooks: {{allow_private: ["127.0.0.0/8"]}}
+timeouts: {{not_ready: 0s}}
+subscriptions: {subscriptions}
+"""
+
+
+class Service:
+    """Skybridge with one route, publishing with the key of the Partitioning extension."""
+
+    def __init__(self, folder: Path, broker: dict[str, Any]) -> None:
+        folder.mkdir()
+        self._folder = folder
+        self._broker = broker
+        self.port, self._admin = free_ports(2)
+
+    def start(self, subscriptions: tuple[dict[str, Any], ...] = ()) -> None:
+        config = self._folder / "skybridge.yaml"
+        text = _CONFIG.format(
+            events=self.port,
+            admin=self._admin,
+            folder=self._folder,
+            broker=json.dumps(self._broker),
+            subscriptions=json.dumps(subscriptions),
+        )
+        config.write_text(text)
+        self._process = ServiceProcess(config, self._folder, self._admin)
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def stop(self) -> None:
+        self._process.stop()
+
+
+class Floor:
+    """One of ``floors.py``."""
+
+    def __init__(self, kind: str, *arguments: str) -> None:
+        (self.port,) = free_ports(1)
+        self._process = start("floors.py", kind, f"--port={self.port}", *arguments)
+        until(lambda: listens(self.port), UP_WITHIN, f"floor {kind}")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def stop(self) -> None:
+        end(self._process)
+
+
+class Sink:
+    """The receiving webhook, and how much it has received."""
+
+    def __init__(self, folder: Path) -> None:
+        (self.port,) = free_ports(1)
+        self._count, self.first = folder / "count", folder / "first"
+        self._count.write_bytes(bytes(8))
+        self._process = start(
+            "sink.py", f"--port={self.port}", f"--count={self._count}", f"--first={self.first}"
+        )
+        until(lambda: listens(self.port), UP_WITHIN, "sink")
+
+    def count(self) -> int:
+        return int(struct.unpack("<Q", self._count.read_bytes())[0])
+
+    def stop(self) -> None:
+        end(self._process)
+
+
+def start(program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """One of the programs beside this file, able to import what ``app`` and they offer."""
+    path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
+    command = [sys.executable, str(HERE / program), *arguments]
+    return subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.communicate(timeout=UP_WITHIN)
+
+
+def result_of(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """The one line of JSON that the program printed."""
+    output, _ = process.communicate(timeout=LOAD_WITHIN)
+    if process.returncode:
+        raise RuntimeError(f"{process.args} failed")
+    answer: dict[str, Any] = json.loads(output)
+    return answer
+
+
+def load(port: int, shape: str, requests: int) -> dict[str, Any]:
+    return result_of(
+        start("load.py", f"--port={port}", f"--shape={shape}", f"--requests={requests}")
+    )
+
+
+def cpu_of_load(pid: int, port: int, shape: str, requests: int) -> float:
+    """Microseconds of the process's CPU time that one event of this load costs."""
+    before = cpu_seconds(pid)
+    sent = load(port, shape, requests)
+    return 1e6 * (cpu_seconds(pid) - before) / int(sent["events"])
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def create_topics(bootstrap_servers: str) -> None:
+    async def create() -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
+        await admin.start()
+        try:
+            await admin.create_topics(
+                [NewTopic(name, PARTITIONS, 1) for name in (TOPIC, FLOOR_TOPIC)]
+            )
+        finally:
+            await admin.close()
+
+    asyncio.run(create())
+
+
+@contextlib.contextmanager
+def stopping(stack: list[Any]) -> Iterator[None]:
+    """Whatever was started and put on the stack is stopped, newest first."""
+    try:
+        yield
+    finally:
+        while stack:
+            stack.pop().stop()

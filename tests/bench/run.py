@@ -1,0 +1,198 @@
+"""``make bench``: what one event costs, beside plain floors measured in the same run.
+
+CPU time of the service process, not wall time. Rounds of the service and of its floor alternate, so
+that a busy machine disturbs both alike. Nothing here is a test: a missed target is printed.
+
+::
+
+    python tests/bench/run.py                            five rounds
+    python tests/bench/run.py --short                    does it work? under a minute
+    python tests/bench/run.py --write docs/figures.md    also as a page
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import lab
+import table
+from cost import cpu_seconds, memory
+from events import BATCH
+
+from kafka_install import Missing
+from kafka_server import KafkaServer
+from service_process import until
+
+DELIVERED_WITHIN = 120.0
+
+
+@dataclass(frozen=True)
+class Size:
+    rounds: int
+    events: int
+    batches: int
+    deliveries: int
+
+
+FULL = Size(rounds=5, events=40_000, batches=1_000, deliveries=30_000)
+SHORT = Size(rounds=2, events=6_000, batches=100, deliveries=5_000)
+
+
+class Bench:
+    """Everything that was started, and the rows measured so far."""
+
+    def __init__(self, size: Size, folder: Path) -> None:
+        self.size = size
+        self.folder = folder
+        self.started: list[Any] = []
+        self.remarks: list[str] = []
+        self._rounds: list[Callable[[], None]] = []
+        self.rows: list[table.Row] = []
+
+    def keep(self, part: Any) -> Any:
+        self.started.append(part)
+        return part
+
+    def prepare_embedded(self) -> None:
+        service = self._service("embedded", {"kind": "embedded", "path": str(self.folder / "log")})
+        floor = self.keep(lab.Floor("nothing"))
+        single = self._row("HTTP → embedded log, single", "bare ASGI, stores nothing", 1.2)
+        batch = self._row("HTTP → embedded log, batches of 100", "", 15)
+        self._ingress(service, floor, single, batch)
+
+    def prepare_kafka(self) -> None:
+        server = KafkaServer()
+        try:
+            server.start()
+        except Missing as missing:
+            self.remarks.append(f"Kafka was not measured: {missing}")
+            return
+        self.keep(server)
+        lab.create_topics(server.bootstrap_servers)
+        broker = {"kind": "kafka", "bootstrap_servers": server.bootstrap_servers}
+        service = self._service("kafka", broker)
+        arguments = (
+            f"--bootstrap-servers={server.bootstrap_servers}",
+            f"--topic={lab.FLOOR_TOPIC}",
+        )
+        floor = self.keep(lab.Floor("kafka", *arguments))
+        single = self._row("HTTP → Kafka, single", "bare ASGI, await producer.send", 0.8)
+        batch = self._row("HTTP → Kafka, batches of 100", "", 15)
+        self._ingress(service, floor, single, batch)
+
+    def prepare_delivery(self) -> None:
+        """A log full of events, and the same subscription under a new name each round."""
+        path = str(self.folder / "delivered")
+        service = lab.Service(self.folder / "delivery", {"kind": "embedded", "path": path})
+        service.start()
+        lab.load(service.port, "single", self.size.deliveries)
+        service.stop()
+        row = self._row("embedded log → webhook", "bare aiohttp client, same bytes", 2.0)
+        self._rounds.append(lambda: self._delivery_round(service, row))
+
+    def run(self) -> None:
+        for number in range(self.size.rounds):
+            print(f"round {number + 1} of {self.size.rounds}", file=sys.stderr)
+            for measure in self._rounds:
+                measure()
+
+    def _service(self, name: str, broker: dict[str, Any]) -> lab.Service:
+        service = lab.Service(self.folder / name, broker)
+        service.start()
+        return self.keep(service)
+
+    def _row(self, name: str, floor: str, most: float) -> table.Row:
+        self.rows.append(table.Row(name, floor, most))
+        return self.rows[-1]
+
+    def _ingress(
+        self, service: lab.Service, floor: lab.Floor, single: table.Row, batch: table.Row
+    ) -> None:
+        lab.load(service.port, "single", self.size.events // 4)  # warm: imports, caches, topics
+        lab.load(floor.port, "single", self.size.events // 4)
+
+        def measure() -> None:
+            events, batches = self.size.events, self.size.batches
+            single.measured.append(lab.cpu_of_load(service.pid, service.port, "single", events))
+            single.floor.append(lab.cpu_of_load(floor.pid, floor.port, "single", events))
+            single.memory = memory_of(service.pid)
+            batch.measured.append(lab.cpu_of_load(service.pid, service.port, "batch", batches))
+            batch.memory = memory_of(service.pid)
+
+        self._rounds.append(measure)
+
+    def _delivery_round(self, service: lab.Service, row: table.Row) -> None:
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        sink = lab.Sink(folder)
+        try:
+            row.measured.append(self._deliver(service, sink, row))
+            arguments = (f"--port={sink.port}", f"--first={sink.first}")
+            bare = lab.start("bare_client.py", *arguments, f"--requests={self.size.deliveries}")
+            row.floor.append(lab.result_of(bare)["microseconds"])
+        finally:
+            sink.stop()
+
+    def _deliver(self, service: lab.Service, sink: lab.Sink, row: table.Row) -> float:
+        """Microseconds a delivery, counted from one tenth of the way to the end."""
+        subscription = {
+            "id": f"bench-{len(row.measured)}",
+            "source": {"broker": "target", "topics": [lab.TOPIC]},
+            "start": "earliest",
+            "sink": f"http://127.0.0.1:{sink.port}/",
+        }
+        total = self.size.deliveries
+        service.start((subscription,))
+        try:
+            until(lambda: sink.count() >= total // 10, DELIVERED_WITHIN, "first deliveries")
+            first, before = sink.count(), cpu_seconds(service.pid)
+            until(lambda: sink.count() >= total, DELIVERED_WITHIN, "all deliveries")
+            row.memory = memory_of(service.pid)
+            return 1e6 * (cpu_seconds(service.pid) - before) / (total - first)
+        finally:
+            service.stop()
+
+
+def memory_of(pid: int) -> str:
+    used = memory(pid)
+    return f"{used.now:.0f}/{used.peak:.0f}"
+
+
+def options_of(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--short", action="store_true", help="does it work? under a minute")
+    parser.add_argument("--write", type=Path, help="write the page of figures here")
+    parser.add_argument("--json", type=Path, help="write every round here")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> None:
+    options = options_of(arguments)
+    size = SHORT if options.short else FULL
+    with tempfile.TemporaryDirectory(prefix="skybridge-bench-") as folder:
+        bench = Bench(size, Path(folder))
+        with lab.stopping(bench.started):
+            bench.prepare_embedded()
+            bench.prepare_kafka()
+            bench.prepare_delivery()
+            bench.run()
+    bench.remarks.append(
+        f"{size.rounds} rounds of {size.events:,} single events, {size.batches:,} batches of "
+        f"{BATCH} and {size.deliveries:,} deliveries."
+    )
+    print(table.text(bench.rows), *bench.remarks, sep="\n")
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in bench.rows], indent=2))
+    if options.write:
+        command = 'make bench ARGS="' + " ".join(arguments) + '"'
+        options.write.write_text(table.markdown(bench.rows, command, bench.remarks))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,104 @@
+"""The rows of the benchmark: rounds of what was measured beside rounds of its floor."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+
+@dataclass
+class Row:
+    """Microseconds of CPU an event, one value a round. ``most`` bounds the ratio to the floor, or,
+    where there is no floor, the microseconds themselves.
+    """
+
+    name: str
+    floor_name: str
+    most: float
+    measured: list[float] = field(default_factory=list)
+    floor: list[float] = field(default_factory=list)
+    memory: str = ""
+
+    @property
+    def value(self) -> float:
+        """What the target bounds: the median ratio of the rounds, or the median itself."""
+        if not self.floor_name:
+            return median(self.measured)
+        return median(own / floor for own, floor in zip(self.measured, self.floor, strict=True))
+
+    @property
+    def met(self) -> bool:
+        return self.value <= self.most
+
+    def cells(self) -> list[str]:
+        floor = f"{spread(self.floor)} ({self.floor_name})" if self.floor_name else ""
+        unit = "" if self.floor_name else " µs"
+        ratio = f"{self.value:.2f}" if self.floor_name else ""
+        target = f"≤ {self.most:g}{unit}"
+        return [
+            self.name,
+            spread(self.measured),
+            floor,
+            ratio,
+            target,
+            self._verdict(),
+            self.memory,
+        ]
+
+    def _verdict(self) -> str:
+        return "met" if self.met else f"missed by {self.value / self.most - 1:.0%}"
+
+
+HEADINGS = ["what", "CPU µs/event", "floor µs/event", "ratio", "target", "", "memory MB now/peak"]
+
+
+def spread(values: Sequence[float]) -> str:
+    return f"{median(values):.1f} [{min(values):.1f}-{max(values):.1f}]"
+
+
+def text(rows: Sequence[Row]) -> str:
+    lines = [HEADINGS, *(row.cells() for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def markdown(rows: Sequence[Row], command: str, remarks: Sequence[str]) -> str:
+    lines = [HEADINGS, ["---"] * len(HEADINGS), *(row.cells() for row in rows)]
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    notes = "\n".join(f"- {remark}" for remark in [*machine(), *remarks])
+    return f"{PREFACE}\n<!-- not run: it measures for minutes and writes this page -->\n```bash\n{command}\n```\n\n{table}\n\n{notes}\n"
+
+
+PREFACE = """# Figures
+
+Written by the command below and by nothing else. CPU time is utime + stime of the measured process,
+not wall time: it is what carries over to another machine. Each figure is the median of interleaved
+rounds with its lowest and highest in brackets; a ratio is the median of the rounds' ratios.
+
+Load: 64 keep-alive connections from a process of its own, one request in flight on each, 0.6 kB of
+JSON in seven header fields, 10,000 keys, 8 partitions, key from the Partitioning extension.
+"""
+
+
+def machine() -> list[str]:
+    """What a reader needs to compare."""
+    models = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return [
+        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.",
+        (
+            f"{os.cpu_count()} CPUs ({models[0] if models else platform.machine()}), "
+            f"{platform.system()} {platform.release()}, Python {platform.python_version()}."
+        ),
+    ]
