@@ -1,1 +1,1 @@
-"""."""
+"""Pure. Which events a route or a subscription wants: filters compiled to one predicate."""

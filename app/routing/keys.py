@@ -1,0 +1,137 @@
+"""Key mappers: where the record key comes from (Kafka binding 3.1).
+
+A mapper reads the event and returns bytes, or None where it finds nothing. It never touches the event
+(K10), and the bytes never become an attribute. A mapper of another kind is a line in ``MAPPERS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+
+from app.errors import Fault, SenderError
+from app.event.value import CloudEvent
+from app.model.route import KeyPolicy
+from app.routing.pointer import compile_pointer
+from app.routing.templates import compile_template
+
+KeyMapper = Callable[[CloudEvent, bytes | None], bytes | None]
+"""From an event, and the key that came with its request, to the record key."""
+
+DIGEST_HEX = 32  # 128 bits are enough to tell keys apart, and half of a record's key to store
+
+
+class MissingKey(SenderError):
+    """The route refuses events without a key, and this one yields none: 400."""
+
+    def __init__(self, where: str) -> None:
+        detail = f"This route needs a record key, and {where} yields none."
+        super().__init__(
+            "No record key", code="missing-key", faults=[Fault("missing-key", detail, at=where)]
+        )
+
+
+def compile_key(policy: KeyPolicy, *, setting: str = "") -> KeyMapper:
+    """SetupError names ``setting`` where a template is wrong."""
+    mapper = MAPPERS[policy.mapper](policy, setting)
+    if policy.missing == "none":
+        return mapper
+    where = _where(policy)
+
+    def required(event: CloudEvent, request_key: bytes | None) -> bytes | None:
+        key = mapper(event, request_key)
+        if key is None:
+            raise MissingKey(where)
+        return key
+
+    return required
+
+
+def digest(values: list[str | None]) -> bytes:
+    """The first 32 hexadecimal digits of SHA-256 over the values, each written as the number of its
+    UTF-8 bytes, a colon, the bytes and a comma; an absent one as ``-,``. So ``a, bc`` and ``ab, c``
+    differ, and so do absent and empty. Any language can make the same key.
+    """
+    state = sha256()
+    for value in values:
+        if value is None:
+            state.update(b"-,")
+        else:
+            text = value.encode()
+            state.update(b"%d:%b," % (len(text), text))
+    return state.hexdigest()[:DIGEST_HEX].encode()
+
+
+def _from_request(_policy: KeyPolicy, _setting: str) -> KeyMapper:
+    return lambda _event, request_key: request_key  # K7: as is
+
+
+def _partitionkey(_policy: KeyPolicy, _setting: str) -> KeyMapper:
+    return _of_attribute("partitionkey")  # K9: as is, where present
+
+
+def _attribute(policy: KeyPolicy, _setting: str) -> KeyMapper:
+    return _of_attribute(policy.attribute or "")
+
+
+def _of_attribute(name: str) -> KeyMapper:
+    def mapper(event: CloudEvent, _request_key: bytes | None) -> bytes | None:
+        text = event.attributes.get(name)
+        return None if text is None else text.encode()
+
+    return mapper
+
+
+def _template(policy: KeyPolicy, setting: str) -> KeyMapper:
+    """All attributes of the template must be there: half a key would join what is not one thing."""
+    template = compile_template(policy.template or "", setting=f"{setting}.template".lstrip("."))
+
+    def mapper(event: CloudEvent, _request_key: bytes | None) -> bytes | None:
+        try:
+            return template(event.attributes).encode()
+        except KeyError:
+            return None
+
+    return mapper
+
+
+def _pointer(policy: KeyPolicy, _setting: str) -> KeyMapper:
+    find = compile_pointer(policy.pointer or "")
+    return lambda event, _request_key: find(event)
+
+
+def _hash(policy: KeyPolicy, _setting: str) -> KeyMapper:
+    """Missing only where none of the attributes is there."""
+    names = policy.attributes or ()
+
+    def mapper(event: CloudEvent, _request_key: bytes | None) -> bytes | None:
+        values = [event.attributes.get(name) for name in names]
+        return digest(values) if any(value is not None for value in values) else None
+
+    return mapper
+
+
+def _none(_policy: KeyPolicy, _setting: str) -> KeyMapper:
+    return lambda _event, _request_key: None
+
+
+MAPPERS: Mapping[str, Callable[[KeyPolicy, str], KeyMapper]] = {
+    "from_request": _from_request,
+    "partitionkey": _partitionkey,
+    "attribute": _attribute,
+    "template": _template,
+    "pointer": _pointer,
+    "hash": _hash,
+    "none": _none,
+}
+
+
+def _where(policy: KeyPolicy) -> str:
+    """What a sender must give so that there is a key."""
+    return {
+        "from_request": "header skybridge-key",
+        "attribute": policy.attribute or "",
+        "template": f"template {policy.template}",
+        "pointer": f"pointer {policy.pointer}",
+        "hash": ", ".join(policy.attributes or ()),
+    }.get(policy.mapper, policy.mapper)

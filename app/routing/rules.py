@@ -1,0 +1,58 @@
+"""The routes in force, in order: the first one whose filters match wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from app.errors import Fault, SenderError
+from app.event.value import CloudEvent
+from app.filters.dialects import Predicate, compile_filters
+from app.model.route import Route
+
+T = TypeVar("T")
+
+
+class NoRoute(SenderError):
+    """No route matches: 422."""
+
+    def __init__(self, event: CloudEvent) -> None:
+        kind = event.type if len(event.type) <= 200 else f"{event.type[:200]}..."  # noqa: PLR2004
+        fault = Fault("no-route", f"No route matches this event of type {kind!r}.", at="type")
+        super().__init__("No route", status=422, code="no-route", faults=[fault])
+
+
+class UnknownRoute(SenderError):
+    """A request names a route that does not exist: 404."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is no route {name[:127]!r}", status=404, code="unknown-route")
+
+
+class Rules(Generic[T]):
+    """``compiled`` turns each route into what is wanted of it."""
+
+    def __init__(self, routes: Sequence[Route], compiled: Callable[[Route, str], T]) -> None:
+        made = [compiled(route, f"routes[{n}]") for n, route in enumerate(routes)]
+        predicates = [compile_filters(route.filters) for route in routes]
+        self._ordered: tuple[tuple[Predicate, T], ...] = tuple(zip(predicates, made, strict=True))
+        self._named: Mapping[str, T] = {
+            route.name: each for route, each in zip(routes, made, strict=True)
+        }
+
+    def first(self, event: CloudEvent) -> T:
+        attributes = event.attributes
+        for wants, made in self._ordered:
+            if wants(attributes):
+                return made
+        raise NoRoute(event)
+
+    def named(self, name: str) -> T:
+        """The route itself: its filters are not asked. Who names a route has decided."""
+        made = self._named.get(name)
+        if made is None:
+            raise UnknownRoute(name)
+        return made
+
+    def __iter__(self) -> Iterator[T]:
+        return (made for _, made in self._ordered)

@@ -1,0 +1,107 @@
+"""Text with attributes in it: ``orders.{type}``. ``{{`` and ``}}`` are the braces themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+
+from app.errors import Fault, SenderError, SetupError
+
+Template = Callable[[Mapping[str, str]], str]
+"""From attributes to text. Raises KeyError with the name of an attribute that the event lacks."""
+
+_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_ATTRIBUTE = re.compile(r"[a-z0-9]+")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9._-]")
+_CURE = "{attribute} with a-z and 0-9 only, braces themselves as {{ and }}"
+_CLIP = 80
+
+
+class BadTopic(SenderError):
+    """The attributes of an event make no legal topic name: 400."""
+
+    def __init__(self, detail: str, attribute: str) -> None:
+        fault = Fault("bad-topic", detail, at=attribute)
+        super().__init__("No topic can be made for this event", code="bad-topic", faults=[fault])
+
+
+def placeholders(text: str) -> tuple[str, ...]:
+    """The attributes that a template names, in order, repeats kept."""
+    return tuple(match[1] for match in _TOKEN.finditer(text) if match[1] is not None)
+
+
+def compile_template(text: str, *, setting: str = "") -> Template:
+    """SetupError for braces that hold no attribute name."""
+    names = _checked(text, setting)
+    form = _TOKEN.sub(_form, text.replace("%", "%%"))
+    if not names:
+        constant = form % ()
+        return lambda _attributes: constant
+    values = itemgetter(*names)  # one name: its text; several: a tuple of theirs
+    return lambda attributes: form % values(attributes)
+
+
+def compile_topic(text: str, *, setting: str = "") -> Template:
+    """A template whose result must be a topic name of Kafka's grammar. At compile time SetupError for
+    what can never be one, afterwards BadTopic: the sender's attribute does not fit.
+    """
+    template = compile_template(text, setting=setting)
+    names = placeholders(text)
+    if not names:
+        return _constant_topic(template({}), setting)
+    if _ILLEGAL.search(_TOKEN.sub("", text)) or "{{" in text or "}}" in text:
+        raise SetupError(
+            "holds characters that no topic name may have",
+            setting=setting,
+            cure="use a-z A-Z 0-9 . _ -",
+        )
+
+    def topic(attributes: Mapping[str, str]) -> str:
+        try:
+            name = template(attributes)
+        except KeyError as missing:
+            attribute = str(missing.args[0])
+            raise BadTopic(f"Attribute {attribute} is missing.", attribute) from None
+        if _TOPIC.fullmatch(name) and name not in {".", ".."}:
+            return name
+        raise _bad_topic(name, attributes, names)
+
+    return topic
+
+
+def is_topic(name: str) -> bool:
+    return _TOPIC.fullmatch(name) is not None and name not in {".", ".."}
+
+
+def _constant_topic(name: str, setting: str) -> Template:
+    if not is_topic(name):
+        raise SetupError(
+            "is no topic name", setting=setting, cure="1 to 249 of a-z A-Z 0-9 . _ -, not . or .."
+        )
+    return lambda _attributes: name
+
+
+def _checked(text: str, setting: str) -> tuple[str, ...]:
+    for match in _TOKEN.finditer(text):
+        if match[0] in {"{", "}"}:
+            raise SetupError(f"stray {match[0]}", setting=setting, cure=_CURE)
+        name = match[1]
+        if name is not None and (not _ATTRIBUTE.fullmatch(name) or name == "data"):
+            raise SetupError(f"unknown placeholder {match[0]}", setting=setting, cure=_CURE)
+    return placeholders(text)
+
+
+def _form(match: re.Match[str]) -> str:
+    return {"{{": "{", "}}": "}"}.get(match[0], "%s")
+
+
+def _bad_topic(name: str, attributes: Mapping[str, str], names: tuple[str, ...]) -> BadTopic:
+    guilty = next((each for each in names if _ILLEGAL.search(attributes[each])), names[0])
+    clipped = name if len(name) <= _CLIP else f"{name[:_CLIP]}..."
+    return BadTopic(
+        f"Attribute {guilty} makes the topic name {clipped!r}: a topic name has 1 to 249 of "
+        "a-z A-Z 0-9 . _ - and is not . or ..",
+        guilty,
+    )
