@@ -113,21 +113,21 @@ class Engine:
     def unwatch(self, place: Partition, notify: Callable[[], None]) -> None:
         self._watchers.get(self.partition(place), set()).discard(notify)
 
-    async def commit(self, group: str, places: Mapping[Partition, Committed]) -> None:
-        """Durable when it returns. Fencing is the coordinator's."""
-        await self._writing().run(lambda db: self.positions.commit(db, group, places))
+    def commit(self, group: str, places: Mapping[Partition, Committed]) -> asyncio.Future[None]:
+        """Done when it is durable. Fencing is the coordinator's."""
+        return self._writing().run(lambda db: self.positions.commit(db, group, places))
 
-    async def begin(self, group: str, places: Mapping[Partition, Committed]) -> None:
+    def begin(self, group: str, places: Mapping[Partition, Committed]) -> asyncio.Future[None]:
         """Commit a start where the group has no position yet (rule 10)."""
-        await self._writing().run(lambda db: self.positions.begin(db, group, places))
+        return self._writing().run(lambda db: self.positions.begin(db, group, places))
 
-    async def advance(self, group: str, generation: int) -> None:
+    def advance(self, group: str, generation: int) -> asyncio.Future[None]:
         """Note a group's new generation, so that epochs never go back."""
-        await self._writing().run(lambda db: self.positions.advance(db, group, generation))
+        return self._writing().run(lambda db: self.positions.advance(db, group, generation))
 
-    async def declare(self, declared: Sequence[Declared], *, whole: bool = False) -> None:
+    def declare(self, declared: Sequence[Declared], *, whole: bool = False) -> asyncio.Future[None]:
         """Groups whose unread records retention keeps. ``whole``: there are no others any more."""
-        await self._writing().run(lambda db: self.positions.declare(db, declared, whole=whole))
+        return self._writing().run(lambda db: self.positions.declare(db, declared, whole=whole))
 
     async def retain(self) -> int:
         """Drop what may go, now; returns how many segments went."""

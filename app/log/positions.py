@@ -52,6 +52,9 @@ class Positions:
         """The newest generation the group has had: it never goes back, also not by a restart."""
         return self._generations.get(group, 0)
 
+    def declares(self, group: str, topic: str) -> bool:
+        return (group, topic) in self._declared
+
     def keeps(self, place: Partition) -> int | None:
         """The lowest offset that a declared group still needs; None: nobody needs any."""
         needed = [

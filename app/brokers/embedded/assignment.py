@@ -1,0 +1,85 @@
+"""Who gets which partitions: Kafka's range strategy and its wire form, so that members in this
+process and members behind a Kafka listener can share one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from struct import pack, unpack_from
+
+from app.model.message import Partition
+
+STRATEGY = "range"
+_VERSION = pack(">h", 0)
+_NO_USER_DATA = pack(">i", -1)
+
+
+def write_subscription(topics: Sequence[str]) -> bytes:
+    """What a member tells the leader: the topics it wants."""
+    return _VERSION + pack(">i", len(topics)) + b"".join(map(_text, topics)) + _NO_USER_DATA
+
+
+def read_subscription(data: bytes) -> list[str]:
+    (count,) = unpack_from(">i", data, 2)
+    topics, at = [], 6
+    for _ in range(count):
+        topic, at = _read_text(data, at)
+        topics.append(topic)
+    return topics
+
+
+def write_assignment(partitions: Sequence[Partition]) -> bytes:
+    """What the leader tells a member: the partitions it gets."""
+    by_topic: dict[str, list[int]] = {}
+    for partition in partitions:
+        by_topic.setdefault(partition.topic, []).append(partition.number)
+    parts = [
+        _text(topic) + pack(f">i{len(numbers)}i", len(numbers), *numbers)
+        for topic, numbers in by_topic.items()
+    ]
+    return _VERSION + pack(">i", len(parts)) + b"".join(parts) + _NO_USER_DATA
+
+
+def read_assignment(data: bytes) -> list[Partition]:
+    if not data:
+        return []
+    (count,) = unpack_from(">i", data, 2)
+    partitions, at = [], 6
+    for _ in range(count):
+        topic, at = _read_text(data, at)
+        (many,) = unpack_from(">i", data, at)
+        partitions += [Partition(topic, n) for n in unpack_from(f">{many}i", data, at + 4)]
+        at += 4 + 4 * many
+    return partitions
+
+
+def assign_ranges(
+    wanted: Mapping[str, Sequence[str]], partitions: Mapping[str, int]
+) -> dict[str, list[Partition]]:
+    """Member to its partitions: of each topic a run of neighbours, the first members get one more.
+
+    ``wanted``      the topics of each member.
+    ``partitions``  how many each topic has.
+    """
+    given: dict[str, list[Partition]] = {member: [] for member in wanted}
+    for topic, count in sorted(partitions.items()):
+        members = sorted(member for member, topics in wanted.items() if topic in topics)
+        if not members:
+            continue
+        share, more = divmod(count, len(members))
+        first = 0
+        for at, member in enumerate(members):
+            after = first + share + (at < more)
+            given[member] += [Partition(topic, number) for number in range(first, after)]
+            first = after
+    return given
+
+
+def _text(value: str) -> bytes:
+    data = value.encode()
+    return pack(">h", len(data)) + data
+
+
+def _read_text(data: bytes, at: int) -> tuple[str, int]:
+    (length,) = unpack_from(">h", data, at)
+    return data[at + 2 : at + 2 + length].decode(), at + 2 + length

@@ -1,0 +1,193 @@
+"""One member of a group, for as long as its consumer lives: join, assign, hold, give up, join again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal, Protocol
+from uuid import uuid4
+
+import msgspec
+
+from app.brokers.embedded.assignment import (
+    STRATEGY,
+    assign_ranges,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+    write_subscription,
+)
+from app.log.coordinator import Coordinator
+from app.log.engine import Engine
+from app.log.groups import Code, Join, Joined
+from app.model.message import Partition
+
+End = Literal["rebalance", "lost"]
+
+
+class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds. ``rebalance_timeout`` bounds how long a revocation waits for the consumer."""
+
+    session_timeout: float = 10.0
+    rebalance_timeout: float = 30.0
+    heartbeat_interval: float = 3.0
+    retry_interval: float = 0.5
+
+
+class Owner(Protocol):
+    """The consumer behind the member."""
+
+    def gained(self, partitions: Sequence[Partition], epoch: int) -> None: ...
+
+    def revoking(self) -> asyncio.Event:
+        """Tell the user; the event is set when the user has dealt with it."""
+
+    async def released(self) -> None:
+        """Commit what is settled and forget the partitions."""
+
+    def lost(self) -> None:
+        """They are somebody else's already."""
+
+
+class Membership:
+    def __init__(
+        self,
+        engine: Engine,
+        coordinator: Coordinator,
+        owner: Owner,
+        *,
+        group: str,
+        topics: Sequence[str],
+        client_id: str,
+        times: GroupTimes,
+    ) -> None:
+        self._engine = engine
+        self._coordinator = coordinator
+        self._owner = owner
+        self._topics = tuple(topics)
+        self._client = client_id or "skybridge"
+        self._times = times
+        self._loop = asyncio.get_running_loop()
+        self._stirred = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.group = group
+        self.member = self._new_name()
+        self.generation = -1
+        self.lease = (
+            0.0  # of the loop's clock: until then the partitions are ours, whatever happens
+        )
+
+    def start(self) -> None:
+        self._coordinator.watch(self.group, self._stirred.set)
+        name = f"member {self.group} {self.member}"
+        self._task = asyncio.create_task(self._run(), name=name)
+
+    async def leave(self) -> None:
+        """Stop, and let the others have the partitions now rather than when the session ends."""
+        self._coordinator.unwatch(self.group, self._stirred.set)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        await self._owner.released()
+        self.lease = 0.0
+        self._coordinator.leave(self.group, self.member)
+
+    async def _run(self) -> None:
+        while True:
+            assignment = await self._join_and_sync()
+            if assignment is None:
+                continue
+            self._renew()
+            self._owner.gained(assignment, self.generation)
+            if await self._hold() == "rebalance":
+                await self._give_up()
+            else:
+                self._lose()
+
+    async def _join_and_sync(self) -> list[Partition] | None:
+        """None: somebody came or went meanwhile, or the group cannot answer now: ask again."""
+        joined = await self._coordinator.join(self.group, self._join_request())
+        if joined.code is not Code.NONE:
+            await self._refused(joined.code)
+            return None
+        self.generation = joined.generation
+        synced = await self._coordinator.sync(
+            self.group, self.member, self.generation, self._assign(joined)
+        )
+        if synced.code is not Code.NONE:
+            await self._refused(synced.code)
+            return None
+        return read_assignment(synced.assignment)
+
+    def _join_request(self) -> Join:
+        return Join(
+            member=self.member,
+            client=self._client,
+            protocols=((STRATEGY, write_subscription(self._topics)),),
+            session_timeout=self._times.session_timeout,
+            rebalance_timeout=self._times.rebalance_timeout,
+        )
+
+    def _assign(self, joined: Joined) -> dict[str, bytes]:
+        """The leader's work; nothing for the others."""
+        wanted = {member: read_subscription(data) for member, data in joined.members}
+        topics = self._engine.topics()
+        counts = {
+            topic: len(topics[topic].partitions)
+            for topic in {topic for names in wanted.values() for topic in names}
+            if topic in topics
+        }
+        given = assign_ranges(wanted, counts)
+        return {member: write_assignment(partitions) for member, partitions in given.items()}
+
+    async def _refused(self, code: Code) -> None:
+        if code is Code.UNKNOWN_MEMBER:
+            self.member = self._new_name()
+        elif code is not Code.REBALANCE_IN_PROGRESS:
+            await asyncio.sleep(self._times.retry_interval)
+
+    async def _hold(self) -> End:
+        """Beat until the group wants to share anew, or has given us up."""
+        while True:
+            self._stirred.clear()
+            code = self._beat()
+            if code is Code.REBALANCE_IN_PROGRESS:
+                return "rebalance"
+            if code is not Code.NONE:
+                return "lost"
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._times.heartbeat_interval):
+                    await self._stirred.wait()
+
+    async def _give_up(self) -> None:
+        """Wait for the consumer to deal with it, within bounds, then commit and let go."""
+        dealt_with = self._owner.revoking()
+        until = self._loop.time() + self._times.rebalance_timeout
+        while not dealt_with.is_set() and self._loop.time() < until:
+            if self._beat() not in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
+                self._lose()
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._times.heartbeat_interval):
+                    await dealt_with.wait()
+        await self._owner.released()
+        self.lease = 0.0
+
+    def _lose(self) -> None:
+        self.lease = 0.0
+        self._owner.lost()
+        self.member = self._new_name()
+
+    def _beat(self) -> Code:
+        code = self._coordinator.heartbeat(self.group, self.member, self.generation)
+        if code in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
+            self._renew()
+        return code
+
+    def _renew(self) -> None:
+        self.lease = self._loop.time() + self._times.session_timeout
+
+    def _new_name(self) -> str:
+        return f"{self._client}-{uuid4().hex}"

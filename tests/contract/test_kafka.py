@@ -1,0 +1,91 @@
+"""Kafka keeps the broker contract: the real server, the same cases."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+from broker_contract import PATIENCE, BrokerContract
+from kafka_server import KafkaServer
+
+from app.brokers.kafka import CAPABILITIES, open_log
+from app.brokers.portable import Bounds, PortableLog
+
+
+class KafkaHarness:
+    """Logs on one cluster: a new one is a restart of ours."""
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, bootstrap_servers: str, server: KafkaServer | None = None) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._server = server
+        self.can_go_away = server is not None
+        self._logs: list[PortableLog] = []
+
+    async def make_log(self, *, bounds: Bounds | None = None) -> PortableLog:
+        log = open_log(
+            name="kafka",
+            bootstrap_servers=self._bootstrap_servers,
+            session_timeout=6.0,
+            bounds=bounds,
+        )
+        await log.start()
+        self._logs.append(log)
+        return log
+
+    async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str:
+        topic = f"t-{uuid4().hex[:12]}"
+        await log.create_topic(topic, partitions)
+        async with asyncio.timeout(PATIENCE):
+            while not await self._ready(log, topic, partitions):
+                await asyncio.sleep(0.01)
+        return topic
+
+    async def take_away(self) -> None:
+        assert self._server is not None
+        await asyncio.to_thread(self._server.kill)
+
+    async def bring_back(self) -> None:
+        assert self._server is not None
+        await asyncio.to_thread(self._server.restart)
+
+    async def close(self) -> None:
+        for log in self._logs:
+            await log.stop()
+
+    async def _ready(self, log: PortableLog, topic: str, partitions: int) -> bool:
+        found = (await log.metadata([topic])).topics
+        return bool(found) and [p.leader is None for p in found[0].partitions] == (
+            [False] * partitions
+        )
+
+
+@contextlib.asynccontextmanager
+async def closing(harness: KafkaHarness) -> AsyncIterator[KafkaHarness]:
+    yield harness
+    await harness.close()
+
+
+@pytest.mark.kafka
+class TestKafka(BrokerContract):
+    @pytest.fixture
+    async def harness(self, kafka: str) -> AsyncIterator[KafkaHarness]:
+        async with closing(KafkaHarness(kafka)) as harness:
+            yield harness
+
+
+@pytest.mark.kafka
+@pytest.mark.fault
+class TestKafkaThatGoesAway:
+    """The one case that needs a server to itself."""
+
+    @pytest.fixture
+    async def harness(self, own_kafka: KafkaServer) -> AsyncIterator[KafkaHarness]:
+        async with closing(KafkaHarness(own_kafka.bootstrap_servers, own_kafka)) as harness:
+            yield harness
+
+    test_it_heals = BrokerContract.test_it_heals_when_the_broker_comes_back
