@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
-from broker_contract import PATIENCE, BrokerContract
-from kafka_server import KafkaServer
 
 from app.brokers.kafka import CAPABILITIES, open_log
 from app.brokers.portable import Bounds, PortableLog
+from broker_contract import PATIENCE, BrokerContract
+from kafka_server import KafkaServer
 
 
 class KafkaHarness:

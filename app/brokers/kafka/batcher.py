@@ -1,0 +1,185 @@
+"""The queue of one partition, and the wire batch of it that is on its way.
+
+Many callers that wait for room in one batch of aiokafka wake each other up in quadratic time
+(reliability 5.1, #528). Here nobody waits: a record is an entry in a plain queue, and the whole queue
+becomes the next wire batch when the broker is free. While one batch is in flight the next forms.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from app.bindings.record import Record
+from app.brokers.portable import Submission, size_of
+from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
+from app.model.receipt import Receipt
+from app.routing.partitions import partition_of
+
+Entry = tuple[Submission, int, Record]
+"""A record, and where its fate goes: the submission and the index in it."""
+
+UNLIMITED = 1 << 62
+
+
+class Lane:
+    """One partition. At most one wire batch of it is ``aboard`` at a time, so order per key holds."""
+
+    __slots__ = (
+        "aboard", "leader", "most", "number", "queue", "size", "suspects", "topic", "tp", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, topic: Topic, number: int) -> None:
+        self.topic = topic
+        self.number = number
+        self.tp = TopicPartition(topic.name, number)
+        self.queue: deque[Entry] = deque()
+        self.aboard: list[Entry] = []
+        self.leader = -1  # the node that the batch aboard went to
+        self.waiting = False  # in the producer's list of lanes that have something to send
+        self.size = 0  # bytes of the batch aboard
+        self.suspects = 0  # records at the head of the queue of which the broker objects to one
+        self.most = UNLIMITED  # records of the next batch, while that one is looked for
+
+    def fill(self, batch: Any, dropped: BrokerError) -> bool:
+        """Move what is still unanswered from the queue into ``batch``; whether anything is in it.
+
+        Rule 9: whoever has had his answer, or went away, is dropped here: it is not on the wire.
+        (Cancelling aiokafka's own futures would not stop a send: reliability 5.1.)
+        """
+        queue, aboard, append = self.queue, self.aboard, batch.append
+        most, topic = self.most, self.topic
+        bounded = topic.max_bytes or topic.too_large
+        while queue and len(aboard) < most:
+            entry = queue[0]
+            submission, index, record = entry
+            if submission.done():
+                submission.resolve(index, dropped)
+            elif bounded and (refusal := topic.refusal(record)) is not None:
+                submission.resolve(index, refusal)
+            elif bounded and aboard and batch.size() + size_of(record) > topic.max_bytes > 0:
+                break
+            else:
+                try:
+                    taken = append(
+                        timestamp=None,  # now
+                        key=record.key,
+                        value=record.body,
+                        headers=list(record.headers),
+                    )
+                except (TypeError, ValueError) as error:  # nothing of it was written
+                    submission.resolve(index, BrokerRefused(f"no Kafka record: {error}"))
+                else:
+                    if taken is None:
+                        break
+                    aboard.append(entry)
+            queue.popleft()
+        batch.close()
+        self.size = batch.size()
+        return bool(aboard)
+
+    def landed(self, broker: str, offset: int) -> None:
+        """Every record aboard is stored, the first one at ``offset``."""
+        aboard = self._unload()
+        name, number = self.topic.name, self.number
+        for submission, index, _ in aboard:
+            submission.resolve(index, Receipt(broker, name, number, str(offset)))
+            offset += 1
+
+    def narrow(self) -> None:
+        """Half as many records in the next batch, so that the one objected to will stand alone."""
+        self.suspects = max(self.suspects, len(self.aboard))
+        self.most = max(1, len(self.aboard) // 2)
+
+    def learn_size(self) -> None:
+        """The batch aboard is above the broker's bound: remember how much the topic does take."""
+        largest = max(size_of(record) for _, _, record in self.aboard)
+        if len(self.aboard) == 1:
+            self.topic.too_large = largest
+        elif largest * 2 < self.size:  # too large only because it holds many
+            self.topic.max_bytes = self.size // 2
+
+    def again(self, dropped: BrokerError) -> None:
+        """What is aboard and still unanswered goes back to the head of the queue, in its order."""
+        aboard, self.aboard = self.aboard, []
+        self.queue.extendleft(reversed(_unanswered(aboard, dropped)))
+
+    def fail(self, error: BrokerError) -> None:
+        """What is aboard has met its fate."""
+        for submission, index, _ in self._unload():
+            submission.resolve(index, error)
+
+    def _unload(self) -> list[Entry]:
+        aboard, self.aboard = self.aboard, []
+        if self.suspects:
+            self.suspects = max(0, self.suspects - len(aboard))
+            self.most = self.most if self.suspects else UNLIMITED
+        return aboard
+
+    def drop_answered(self, dropped: BrokerError) -> int:
+        """Let go of queued records whose caller has had his answer; how many there were."""
+        before = len(self.queue)
+        self.queue = deque(_unanswered(self.queue, dropped))
+        return before - len(self.queue)
+
+    def give_up(self, error: BrokerError) -> None:
+        """The same fate for all that is queued."""
+        queue, self.queue = self.queue, deque()
+        for submission, index, _ in queue:
+            submission.resolve(index, error)
+
+    def answered(self) -> bool:
+        """Whether anybody aboard has had his answer, so that this batch may not go out (again)."""
+        return any(submission.done() for submission, _, _ in self.aboard)
+
+
+class Topic:
+    """The lanes of one topic, and which of them takes the records without a key for now."""
+
+    __slots__ = ("_keyless", "lanes", "max_bytes", "name", "too_large")
+
+    def __init__(self, name: str, partitions: int) -> None:
+        self.name = name
+        self.max_bytes = 0  # of one wire batch, learnt where the broker takes less than we send
+        self.too_large = 0  # bytes of the smallest record refused, standing alone, for its size
+        self.lanes = [Lane(self, number) for number in range(partitions)]
+        self._keyless = 0
+
+    def lane(self, key: bytes | None) -> Lane:
+        """Records without a key stay on one partition until a wire batch of it leaves (sticky)."""
+        if key is None:
+            return self.lanes[self._keyless]
+        return self.lanes[partition_of(key, len(self.lanes))]
+
+    def refusal(self, record: Record) -> BrokerRefused | None:
+        """A record as large as one that was refused need not cost another producer."""
+        if not self.too_large or size_of(record) < self.too_large:
+            return None
+        return BrokerRefused(
+            f"topic {self.name} takes no record of {size_of(record)} bytes", kind="record-too-large"
+        )
+
+    def left(self, lane: Lane) -> None:
+        """A wire batch of ``lane`` leaves: the next records without a key go to the next partition."""
+        if lane.number == self._keyless:
+            self._keyless = (lane.number + 1) % len(self.lanes)
+
+    def grow(self, partitions: int) -> None:
+        """Somebody added partitions."""
+        self.lanes += [Lane(self, number) for number in range(len(self.lanes), partitions)]
+
+
+def _unanswered(entries: Iterable[Entry], dropped: BrokerError) -> list[Entry]:
+    kept: list[Entry] = []
+    for entry in entries:
+        if entry[0].done():
+            entry[0].resolve(entry[1], dropped)
+        else:
+            kept.append(entry)
+    return kept
+
+
+DROPPED = BrokerUnavailable("dropped before it was on the wire: its caller has had an answer")

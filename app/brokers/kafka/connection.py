@@ -1,0 +1,137 @@
+"""One idempotent producer at a time: made, watched, and replaced when it is of no use any more.
+
+aiokafka's idempotent producer retries for ever, so after its callers have been answered it would send
+their records still (against rule 9); and one gap in its sequence numbers leaves it failing until it
+is replaced (reliability 5.1, #1017). So every produce request passes a gate, and whatever fails
+taints the producer: the next one has a new producer id, and sends only what is still unanswered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, for_code
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.produce import ProduceRequest
+
+from app.brokers.kafka.errors import Abandoned
+from app.brokers.kafka.settings import KafkaSettings
+
+log = logging.getLogger(__name__)
+
+STOP_WITHIN = 2.0  # seconds; a peer that does not read would let a close wait for ever
+PROBE_WITHIN = 2.0
+
+_UNKNOWN_TOPIC = 3
+
+Place = tuple[str, int]
+"""Topic and partition number."""
+
+
+class Connection:
+    """A started producer, its gate, and how it fares."""
+
+    def __init__(self, settings: KafkaSettings, may_leave: Callable[[Place], bool]) -> None:
+        """``may_leave``: asked for each partition of a request in the step that would send it."""
+        self.tainted = False  # nothing may leave any more
+        self._may_leave = may_leave
+        # acks=all and idempotence, against the defaults acks=1 and none; without idempotence a
+        # produce time-out is not retried (reliability 5.1, #197). No linger: it only hurts.
+        self._producer = AIOKafkaProducer(
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=0,
+            max_batch_size=settings.max_batch,
+            compression_type=settings.compression,
+            **settings.client(),
+        )
+        self.client: Any = self._producer.client
+        self._send = self.client.send
+        self.client.send = self._gate
+        self._timeout = settings.request_timeout
+
+    async def open(self) -> None:
+        """Raises KafkaError, OSError or TimeoutError."""
+        try:
+            await asyncio.wait_for(self._producer.start(), self._timeout)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Bounded: afterwards nothing is sent any more, whatever is left behind."""
+        self.tainted = True
+        try:
+            await asyncio.wait_for(self._producer.stop(), STOP_WITHIN)
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.warning("a Kafka producer did not close cleanly: %r", error)
+
+    def create_batch(self) -> Any:
+        return self._producer.create_batch()
+
+    async def send_batch(self, batch: Any, place: Place) -> asyncio.Future[Any]:
+        """Hand a wire batch over. Does not wait when the topic is known and nothing of the partition
+        is under way; the future has the base offset, or a KafkaError."""
+        future: asyncio.Future[Any] = await self._producer.send_batch(
+            batch, place[0], partition=place[1]
+        )
+        return future
+
+    async def partitions(self, topic: str) -> int | None:
+        """How many partitions the topic has, None for an unknown one. Never creates it.
+
+        Raises KafkaError, also when the topic is there and has no leaders yet.
+        """
+        request = MetadataRequest([topic], allow_auto_topic_creation=False)
+        answer = await self.ask(request)
+        [(code, _, _, partitions)] = answer.topics
+        if code == _UNKNOWN_TOPIC:
+            return None
+        if code:
+            raise for_code(code)(topic)
+        await self._producer.partitions_for(topic)  # from now on its metadata is kept fresh
+        return len(partitions)
+
+    async def watch(self, topics: Collection[str], changed: Callable[[Any], None]) -> bool:
+        """Keep the metadata of these topics; ``changed`` gets the cluster after each refresh.
+        False: no broker told us."""
+        self.client.cluster.add_listener(changed)
+        return not topics or bool(await self.client.set_topics(topics))
+
+    async def ask(self, request: Any) -> Any:
+        """One request to any broker."""
+        return await self.client.send(self.client.get_random_node(), request)
+
+    async def probe(self) -> None:
+        """A real answer of a broker, soon. Raises KafkaError, OSError or TimeoutError."""
+        await asyncio.wait_for(self.ask(MetadataRequest([])), PROBE_WITHIN)
+
+    def leader(self, place: Any) -> int | None:
+        """The node that takes writes for a partition; None while an election is under way."""
+        leader: int | None = self.client.cluster.leader_for_partition(place)
+        return None if leader == -1 else leader
+
+    def refresh(self) -> None:
+        """Ask for fresh metadata, soon."""
+        self.client.force_metadata_update()
+
+    async def _gate(self, node: int, request: Any, **options: Any) -> Any:
+        """In front of the wire. Connecting comes first, so that asking and writing are one step."""
+        if isinstance(request, ProduceRequest):
+            await self.client.ready(node)
+            if self.tainted or not all(map(self._may_leave, _places(request))):
+                raise Abandoned
+        return await self._send(node, request, **options)
+
+
+def _places(request: Any) -> list[Place]:
+    """The client keeps them private; ``test_connection`` guards that they stay there."""
+    return [
+        (topic, partition)
+        for topic, partitions in request._topics  # noqa: SLF001
+        for partition, _ in partitions
+    ]

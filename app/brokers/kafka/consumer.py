@@ -1,0 +1,311 @@
+"""One member of a consumer group, at the pace of whoever polls it.
+
+aiokafka runs the group in a task of its own and calls us when ownership changes. Those changes become
+events of ``poll``; a revocation waits, within a bound, until the next poll says that it was dealt with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import (
+    CommitFailedError,
+    ConsumerStoppedError,
+    IllegalStateError,
+    KafkaError,
+    OffsetOutOfRangeError,
+)
+
+from app.brokers.kafka.admin import Admin
+from app.brokers.kafka.errors import explain
+from app.brokers.kafka.ownership import Membership, Owned
+from app.brokers.kafka.reader import message_of, out_of_range
+from app.brokers.kafka.settings import KafkaSettings
+from app.brokers.kafka.starts import prepare, resolve_new
+from app.delivery.offsets import FinishedRuns
+from app.errors import SkybridgeError
+from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
+from app.model.start import StartAt
+
+log = logging.getLogger(__name__)
+
+NEVER_MS = 2**31 - 1  # no poll for long is no reason to leave: a full window pauses us for hours
+FETCH_MS = 60_000
+NOTHING = Owned(-1, {})
+
+
+class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """A ``Consumer``."""
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        group: str,
+        topics: Sequence[str],
+        start: StartAt,
+        client_id: str = "",
+    ) -> None:
+        self._settings = settings
+        self._group = group
+        self._topics = list(topics)
+        self._start = start
+        self._admin = Admin(settings)
+        self._owned = NOTHING
+        self._events: deque[Assigned | Revoked | Lost] = deque()
+        self._news = asyncio.Event()  # an event, a failure, or the end
+        self._leaving: asyncio.Event | None = None  # set once a revocation has been dealt with
+        self._told: Revoked | None = None
+        self._failure: BaseException | None = None
+        self._fetch: asyncio.Task[Any] | None = None
+        self._paused: set[Partition] = set()
+        self._settled = asyncio.Event()
+        self._commit_lock = asyncio.Lock()
+        self._committing: asyncio.Task[None] | None = None
+        self._closed = False
+        self._consumer = self._make(client_id)
+        self._membership = Membership(self._consumer, settings.session_timeout)
+
+    async def start(self) -> None:
+        """Join. Raises PositionOutOfRange for a start that the log does not hold, or KafkaError."""
+        try:
+            await prepare(self._admin, self._group, self._topics, self._start)
+            await self._consumer.start()
+        except BaseException:
+            self._closed = True
+            await self._consumer.stop()
+            raise
+        self._consumer.subscribe(self._topics, listener=self)
+        self._committing = asyncio.create_task(self._commit_as_settled())
+
+    async def poll(self, wait: float) -> ConsumerEvent | None:
+        self._dealt_with()
+        until = asyncio.get_running_loop().time() + wait
+        while not self._closed:
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
+            if self._events:
+                return self._tell(self._events.popleft())
+            self._news.clear()
+            left = until - asyncio.get_running_loop().time()
+            batch = await self._fetched(max(0.0, left))
+            if batch:
+                return batch
+            if left <= 0 and not self._events:
+                return None
+        return None
+
+    async def settle(self, messages: Collection[Message]) -> None:
+        self._owned.settle(messages)
+        self._settled.set()
+
+    def window(self, partition: Partition) -> int:
+        return self._owned.window(partition)
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        self._paused |= set(partitions)
+        self._consumer.pause(*self._still_ours(partitions))
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        self._paused -= set(partitions)
+        self._consumer.resume(*self._still_ours(partitions))
+
+    def holds(self, message: Message) -> bool:
+        return self._owned.has(message) and self._membership.sure()
+
+    async def commit(self) -> None:
+        """Bounded. A commit that the group refuses means that a rebalance is under way or was: the
+        events of ``poll`` tell, and what is not committed is read again (reliability 5.1)."""
+        async with self._commit_lock:
+            owned = self._owned
+            offsets = owned.due()
+            if not offsets:
+                return
+            try:
+                async with asyncio.timeout(self._settings.request_timeout):
+                    await self._consumer.commit(offsets)
+            except (CommitFailedError, IllegalStateError) as error:
+                log.warning("group %s refused a commit: %s", self._group, error)
+            except (KafkaError, TimeoutError) as error:
+                log.warning("a commit of group %s failed, to be made again: %r", self._group, error)
+            else:
+                owned.committed(offsets)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._news.set()
+        self._dealt_with(force=True)
+        await self.commit()
+        self._owned = NOTHING
+        for task in (self._committing, self._fetch):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+        try:
+            await asyncio.wait_for(self._consumer.stop(), self._settings.request_timeout)
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.warning("group %s was not left cleanly: %r", self._group, error)
+
+    # What aiokafka calls, in its own task. Errors here would only be logged by it.
+
+    async def on_partitions_revoked(self, _revoked: Collection[TopicPartition]) -> None:
+        owned = self._owned
+        if not owned.partitions:
+            return
+        if self._membership.thrown_out:  # a zombie: nothing can be settled any more
+            self._owned = NOTHING
+            self._add(Lost(owned.partitions, owned.epoch))
+            return
+        self._leaving = asyncio.Event()
+        self._add(Revoked(owned.partitions, owned.epoch))
+        try:
+            await asyncio.wait_for(self._leaving.wait(), self._settings.handover)
+        except TimeoutError:
+            log.warning("group %s: a revocation was not dealt with in time", self._group)
+        await self.commit()
+        self._owned = NOTHING
+        self._leaving = None
+
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        try:
+            async with asyncio.timeout(self._settings.session_timeout):
+                runs = await self._places(list(assigned))
+        except (KafkaError, SkybridgeError, TimeoutError) as error:
+            self._fail(error)
+            return
+        self._forget_fetch()
+        self._paused.clear()
+        self._owned = Owned(self._membership.generation, runs)
+        if runs:
+            self._add(Assigned(self._owned.partitions, self._owned.epoch))
+
+    async def _places(self, assigned: list[TopicPartition]) -> dict[Partition, FinishedRuns]:
+        """Begin each partition at its commit; one without gets its start, committed first."""
+        committed = dict(await self._membership.committed(assigned))
+        new = [place for place in assigned if place not in committed]
+        if new:
+            started = {place.topic for place in await self._admin.committed(self._group)}
+            offsets = await resolve_new(self._consumer, new, started, self._start)
+            await self._consumer.commit({place: (offset, "") for place, offset in offsets.items()})
+            committed |= await self._membership.committed(new)
+        runs = {}
+        for place in assigned:
+            offset, metadata = committed[place].offset, committed[place].metadata
+            self._consumer.seek(place, offset)
+            runs[Partition(place.topic, place.partition)] = FinishedRuns.restore(offset, metadata)
+        return runs
+
+    async def _fetched(self, wait: float) -> tuple[Message, ...]:
+        """The next messages of partitions that are ours and not paused; () when news come first.
+
+        The fetch goes on from poll to poll: while a rebalance is under way aiokafka lets it wait, and
+        nobody may have to wait for it.
+        """
+        if self._fetch is None:
+            self._fetch = asyncio.create_task(
+                self._consumer.getmany(
+                    timeout_ms=FETCH_MS, max_records=self._settings.max_poll_records
+                )
+            )
+        fetch, news = self._fetch, asyncio.ensure_future(self._news.wait())
+        try:
+            await asyncio.wait({fetch, news}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            news.cancel()
+        if self._news.is_set() or fetch is not self._fetch or not fetch.done():
+            return ()
+        self._fetch = None
+        try:
+            found = fetch.result()
+        except (ConsumerStoppedError, asyncio.CancelledError):
+            return ()
+        except OffsetOutOfRangeError as error:
+            raise await self._out_of_range(error) from error
+        except KafkaError as error:
+            raise explain(error, self._settings.name) or error from error
+        return tuple(self._ours(found))
+
+    def _ours(self, found: dict[TopicPartition, list[Any]]) -> list[Message]:
+        owned, messages = self._owned, []
+        for place, raws in found.items():
+            partition = Partition(place.topic, place.partition)
+            if partition in self._paused:
+                self._consumer.seek(place, raws[0].offset)  # read again when it is resumed
+                continue
+            messages += [
+                message_of(raw, partition, owned.epoch)
+                for raw in raws
+                if owned.take(partition, raw.offset)
+            ]
+        self._settled.set()  # what was finished before a restart moves the commit by itself
+        return messages
+
+    def _forget_fetch(self) -> None:
+        """What was fetched before the partitions were placed is fetched again from there."""
+        fetch, self._fetch = self._fetch, None
+        if fetch is not None and not fetch.cancel() and not fetch.cancelled():
+            fetch.exception()  # seen, so that nobody warns of it
+
+    async def _out_of_range(self, error: OffsetOutOfRangeError) -> BaseException:
+        """Rule 10: the subscription stops and asks."""
+        [(place, offset)] = error.args[0].items()
+        earliest = (await self._consumer.beginning_offsets([place]))[place]
+        latest = (await self._consumer.end_offsets([place]))[place]
+        partition = Partition(place.topic, place.partition)
+        return out_of_range(partition, str(offset), earliest, latest)
+
+    async def _commit_as_settled(self) -> None:
+        """Deferred, so that a commit covers what was settled within the interval."""
+        while True:
+            await self._settled.wait()
+            self._settled.clear()
+            await asyncio.sleep(self._settings.commit_interval)
+            await self.commit()
+
+    def _add(self, event: Assigned | Revoked | Lost) -> None:
+        self._events.append(event)
+        self._news.set()
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = (
+            error if isinstance(error, SkybridgeError) else explain(error, self._settings.name)
+        )
+        self._news.set()
+
+    def _tell(self, event: Assigned | Revoked | Lost) -> Assigned | Revoked | Lost:
+        if isinstance(event, Revoked):
+            self._told = event
+        return event
+
+    def _dealt_with(self, *, force: bool = False) -> None:
+        """Whoever asks for the next event has dealt with the last one."""
+        if self._leaving is not None and (force or self._told is not None):
+            self._leaving.set()
+        self._told = None
+
+    def _still_ours(self, partitions: Collection[Partition]) -> list[TopicPartition]:
+        places = {TopicPartition(each.topic, each.number) for each in partitions}
+        return list(places & self._consumer.assignment())
+
+    def _make(self, client_id: str) -> AIOKafkaConsumer:
+        settings = self._settings
+        session_ms = round(settings.session_timeout * 1000)
+        options = settings.client()
+        options["client_id"] = client_id or settings.client_id
+        return AIOKafkaConsumer(
+            group_id=self._group,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=session_ms // 10,
+            rebalance_timeout_ms=session_ms + round(settings.handover * 2000),
+            max_poll_interval_ms=NEVER_MS,
+            **options,
+        )

@@ -1,0 +1,80 @@
+"""Kafka behind the portable log: who does what."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from aiokafka.errors import KafkaError
+from msgspec import structs
+
+from app.brokers.kafka.admin import Admin
+from app.brokers.kafka.consumer import KafkaConsumer
+from app.brokers.kafka.errors import explain
+from app.brokers.kafka.producer import Producer
+from app.brokers.kafka.reader import read
+from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings
+from app.brokers.portable import Submission
+from app.errors import BrokerError
+from app.interfaces import Consumer
+from app.model.capabilities import Capabilities
+from app.model.message import Message, Partition
+from app.model.metadata import Health, LogMetadata
+from app.model.start import StartAt
+
+CAPABILITIES = Capabilities(
+    replayable=True,
+    partitions=True,
+    seek_by_time=True,
+    null_body=True,
+    binary_keys=True,
+    null_headers=True,
+    max_record=MAX_RECORD,
+)
+
+
+class KafkaDriver:
+    """One cluster."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.name = settings.name
+        self.capabilities = structs.replace(CAPABILITIES, max_record=settings.max_record)
+        self._settings = settings
+        self._producer = Producer(settings)
+        self._admin = Admin(settings)
+
+    async def start(self) -> None:
+        await self._producer.start()
+
+    async def stop(self) -> None:
+        await self._producer.stop()
+
+    def publish(self, submission: Submission) -> None:
+        self._producer.publish(submission)
+
+    async def subscribe(
+        self, group: str, topics: Sequence[str], start: StartAt, client_id: str
+    ) -> Consumer:
+        consumer = KafkaConsumer(self._settings, group, topics, start, client_id)
+        await consumer.start()
+        return consumer
+
+    async def read(
+        self, partition: Partition, start: str, until: str | None
+    ) -> AsyncIterator[Message]:
+        try:
+            async for message in read(self._admin, partition, start, until):
+                yield message
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise explain(error, self.name) or error from error
+
+    async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
+        return await self._admin.metadata(topics, groups)
+
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        await self._admin.create_topic(topic, partitions)
+
+    async def health(self) -> Health:
+        return await self._producer.health()
+
+    def explain(self, error: Exception) -> BrokerError | None:
+        return explain(error, self.name)

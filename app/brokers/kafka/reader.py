@@ -1,0 +1,72 @@
+"""Reading without a group: for peek, tail, replay and pull."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.errors import OffsetOutOfRangeError
+
+from app.bindings.record import Record
+from app.brokers.kafka.admin import Admin
+from app.errors import PositionOutOfRange
+from app.model.message import Message, Partition
+
+POLL_MS = 1_000
+
+
+async def read(
+    admin: Admin, partition: Partition, start: str, until: str | None
+) -> AsyncIterator[Message]:
+    """From ``start`` up to but not including ``until``, or the end as it is now."""
+    place = TopicPartition(partition.topic, partition.number)
+    if place not in await admin.places([partition.topic]):
+        raise PositionOutOfRange(f"there is no partition {partition}")
+    async with admin.reader(auto_offset_reset="none", enable_auto_commit=False) as reader:
+        reader.assign([place])
+        earliest = (await reader.beginning_offsets([place]))[place]
+        latest = (await reader.end_offsets([place]))[place]
+        first, end = offset_of(start), latest if until is None else min(offset_of(until), latest)
+        if not earliest <= first <= latest:
+            raise out_of_range(partition, start, earliest, latest)
+        reader.seek(place, first)
+        while first < end:
+            try:
+                found = await reader.getmany(place, timeout_ms=POLL_MS)
+            except OffsetOutOfRangeError as error:
+                raise out_of_range(partition, str(first), earliest, latest) from error
+            for raw in found.get(place, ()):
+                if raw.offset >= end:
+                    return
+                yield message_of(raw, partition, epoch=0)
+            first = await reader.position(place)  # beyond gaps too: compaction, transactions
+
+
+def message_of(raw: Any, partition: Partition, epoch: int) -> Message:
+    """What aiokafka read, with null and repeated headers as they were."""
+    return Message(
+        record=Record(key=raw.key, headers=tuple(raw.headers), body=raw.value),
+        partition=partition,
+        position=str(raw.offset),
+        offset=raw.offset,
+        time_ms=raw.timestamp,
+        epoch=epoch,
+    )
+
+
+def offset_of(position: str) -> int:
+    """The number in a position of ours; any other text is out of range by itself."""
+    if not position.isdecimal():
+        raise PositionOutOfRange(f"{position!r} is not a position of Kafka: an offset is a number")
+    return int(position)
+
+
+def out_of_range(
+    partition: Partition, position: str, earliest: int, latest: int
+) -> PositionOutOfRange:
+    return PositionOutOfRange(
+        f"{partition} holds positions {earliest} to {latest}, not {position}",
+        earliest=str(earliest),
+        latest=str(latest),
+    )

@@ -1,0 +1,107 @@
+"""How to reach a cluster, and how to behave towards it."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any, Literal
+
+import msgspec
+
+from app.errors import SetupError
+
+Compression = Literal["gzip", "snappy", "lz4", "zstd"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+MAX_RECORD = 1_000_000
+
+
+class Tls(msgspec.Struct, frozen=True, kw_only=True):
+    """Files in PEM. ``ca`` None: the system's authorities. ``certificate`` and ``key``: mutual TLS."""
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    verify_host: bool = True
+
+
+class Sasl(msgspec.Struct, frozen=True, kw_only=True):
+    """User and password. The password appears in no text that this makes."""
+
+    mechanism: Mechanism
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Sasl(mechanism={self.mechanism!r}, username={self.username!r}, password=***)"
+
+
+class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """One cluster. Times in seconds, sizes in bytes.
+
+    ``create_topics``    make topics that are not there, with ``partitions`` and ``replication``;
+                         otherwise they are refused at once.
+    ``request_timeout``  for one answer of a broker. Not below the publish time-out: an answer that
+                         still comes in time is better than "unknown".
+    ``session_timeout``  after how much silence the group gives our partitions to somebody else.
+    ``handover``         how long a revocation waits for what is in work to be settled.
+    ``max_record``       just below the broker's own default bound of one wire batch.
+    """
+
+    name: str
+    bootstrap_servers: str
+    client_id: str = "skybridge"
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+    compression: Compression | None = None
+    create_topics: bool = False
+    partitions: int = 8
+    replication: int = 1
+    request_timeout: float = 10.0
+    metadata_age: float = 60.0
+    max_batch: int = 256 << 10
+    max_record: int = MAX_RECORD
+    session_timeout: float = 30.0
+    commit_interval: float = 1.0
+    handover: float = 5.0
+    max_poll_records: int = 1_000
+
+    def client(self) -> dict[str, Any]:
+        """Keyword arguments that every client of aiokafka takes."""
+        return {
+            "bootstrap_servers": self.bootstrap_servers,
+            "client_id": self.client_id,
+            "request_timeout_ms": round(self.request_timeout * 1000),
+            "metadata_max_age_ms": round(self.metadata_age * 1000),
+            "security_protocol": self._protocol(),
+            "ssl_context": self._ssl_context(),
+            **self._credentials(),
+        }
+
+    def _protocol(self) -> str:
+        transport = "SSL" if self.tls else "PLAINTEXT"
+        return f"SASL_{transport}" if self.sasl else transport
+
+    def _credentials(self) -> dict[str, str]:
+        if self.sasl is None:
+            return {}
+        return {
+            "sasl_mechanism": self.sasl.mechanism,
+            "sasl_plain_username": self.sasl.username,
+            "sasl_plain_password": self.sasl.password,
+        }
+
+    def _ssl_context(self) -> ssl.SSLContext | None:
+        if self.tls is None:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.tls.ca)
+            if self.tls.certificate is not None:
+                context.load_cert_chain(self.tls.certificate, self.tls.key)
+        except OSError as error:
+            raise SetupError(
+                f"TLS for Kafka cannot be set up: {error}",
+                setting=f"brokers.{self.name}.security.tls",
+                cure="name readable PEM files, the key without a pass phrase",
+            ) from error
+        context.check_hostname = self.tls.verify_host
+        return context
