@@ -12,11 +12,12 @@ from urllib.parse import quote, unquote_to_bytes
 from app.errors import Fault, SenderError
 from app.event.memo import Memo
 from app.event.types import is_name
-from app.event.validate import clip
+from app.event.validate import clip, faults_of
 
 _PRINTABLE = bytes(range(0x20, 0x7F))
+_PRINTABLE_AND_BREAK = _PRINTABLE + b"\n"
 _PLAIN_AND_BREAK = bytes(set(_PRINTABLE) - set(b'%"')) + b"\n"  # what decodes to itself
-_UNCODED = "".join(map(chr, sorted(set(_PRINTABLE) - set(b' "%'))))  # what encodes to itself
+_UNCODED = bytes(set(_PRINTABLE) - set(b' "%'))  # what encodes to itself
 _QUOTED_STRING = re.compile(rb'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _QUOTED_PAIR = re.compile(rb"\\(.)", re.DOTALL)
 _MALFORMED = re.compile(b"%(?![0-9A-Fa-f]{2})")
@@ -47,20 +48,48 @@ def header_names(prefix: str) -> Memo[str, str]:
     return Memo(lambda name: prefix + name)
 
 
+def printable_texts(values: Sequence[bytes]) -> list[str] | None:
+    """Header values as text, when all are printable ASCII; None when one is not."""
+    return _texts(values, _PRINTABLE_AND_BREAK)
+
+
 def plain_texts(values: Sequence[bytes]) -> list[str] | None:
-    """Header values as they are, when all decode to themselves: printable ASCII without ``%`` and
-    ``"``. None when one does not.
+    """Header values as text, when all are printable ASCII that decodes to itself, without ``%`` and
+    ``"``; None when one is not.
     """
+    return _texts(values, _PLAIN_AND_BREAK)
+
+
+def _texts(values: Sequence[bytes], allowed: bytes) -> list[str] | None:
     joined = b"\n".join(values)
-    if joined.translate(None, _PLAIN_AND_BREAK):
+    if joined.translate(None, allowed):
         return None
     texts = joined.decode().split("\n")  # one decoding is cheaper than many
     return texts if len(texts) == len(values) else None
 
 
-def percent_encode(text: str) -> str:
+def plain_attributes(
+    names: Sequence[str], texts: Sequence[str] | None, content_type: str | None
+) -> dict[str, str] | None:
+    """The hot path of binary mode: valid attributes, each named once, from texts that need no
+    decoding. None when a closer look is due.
+    """
+    if texts is None:
+        return None
+    attributes = dict(zip(names, texts))  # noqa: B905 - equal lengths, and the keyword costs time
+    if len(attributes) < len(names) or "datacontenttype" in attributes:
+        return None
+    if content_type is not None:
+        attributes["datacontenttype"] = content_type
+    return None if faults_of(attributes, str, printable=True) else attributes
+
+
+def percent_encode(texts: Iterable[str]) -> list[str]:
     """HTTP 3.1.3.2: space, ``"``, ``%`` and all outside U+0021-007E, as UTF-8, upper-case hex."""
-    return quote(text, safe=_UNCODED)
+    texts = list(texts)
+    if not "".join(texts).encode().translate(None, _UNCODED):
+        return texts
+    return [quote(text, safe=_UNCODED) for text in texts]
 
 
 def percent_decode(value: bytes) -> str:

@@ -14,6 +14,7 @@ from app.bindings.headers import (
     malformed,
     percent_decode,
     percent_encode,
+    plain_attributes,
     plain_texts,
 )
 from app.bindings.modes import WireType, document_text, wire_type
@@ -65,7 +66,7 @@ def decode(
     wire = wire_type(content_type) if content_type is not None else None
     if wire is not None and wire.mode is not _BINARY:  # H4: the content type alone decides
         return _read_documents(wire, body, max_batch)  # H12: ce- headers beside it are ignored
-    attributes = _read_plainly(names, values, wire)
+    attributes = plain_attributes(names, plain_texts(values), wire.text if wire else None)
     if attributes is None:
         attributes = _read_closely(headers, wire, strict_percent)
     # H9: the body as it is; a request without body is an event without data
@@ -87,21 +88,6 @@ def _read_documents(wire: WireType, body: bytes, max_batch: int) -> list[Decoded
         Decoded(event, _BATCH, slice_, JSON_DOCUMENT)
         for event, slice_ in json.read_batch(text, max_batch)
     ]
-
-
-def _read_plainly(
-    names: list[str], values: list[bytes], wire: WireType | None
-) -> dict[str, str] | None:
-    """The hot path: each header once, each value its own decoding. None when a closer look is due."""
-    texts = plain_texts(values)
-    if texts is None:
-        return None
-    attributes = dict(zip(names, texts))  # noqa: B905 - equal lengths, and the keyword costs time
-    if "" in attributes or len(attributes) < len(names):
-        return None
-    if wire is not None:
-        attributes["datacontenttype"] = wire.text
-    return None if faults_of(attributes, _locate, printable=True) else attributes
 
 
 def _read_closely(headers: Pairs, wire: WireType | None, strict: bool) -> dict[str, str]:
@@ -182,11 +168,10 @@ def encode(decoded: Decoded, mode: ContentMode) -> HttpMessage:
 
 
 def _write_binary(event: CloudEvent) -> HttpMessage:
-    headers = [
-        (_HEADERS[name], percent_encode(text))
-        for name, text in event.attributes.items()
-        if name != "datacontenttype"  # H8, H10
-    ]
+    attributes = {**event.attributes}
+    attributes.pop("datacontenttype", None)  # H8
+    texts = percent_encode(attributes.values())
+    headers = [(_HEADERS[name], text) for name, text in zip(attributes, texts, strict=True)]  # H10
     content_type = content_type_of(event)
     if content_type is not None:
         headers.append(("Content-Type", content_type))

@@ -7,7 +7,13 @@ from typing import Literal
 
 import msgspec
 
-from app.bindings.headers import NotACloudEvent, collapse, header_names
+from app.bindings.headers import (
+    NotACloudEvent,
+    collapse,
+    header_names,
+    plain_attributes,
+    printable_texts,
+)
 from app.bindings.modes import WireType, document_text, unsupported_format, wire_type
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.errors import Fault, InvalidEvent
@@ -82,6 +88,32 @@ def decode(record: Record) -> Decoded:
     Liberal: header names in any case, repeated headers that agree, null headers, quoted values, and
     documents whose producer gave the content type of the data or none.
     """
+    return _read_plainly(record) or _read_liberally(record)
+
+
+def _read_plainly(record: Record) -> Decoded | None:
+    """The hot path: a binary event as we write it. None when a closer look is due."""
+    names: list[str] = []
+    values: list[bytes] = []
+    content_types: list[bytes] = []
+    for name, value in record.headers:
+        if value is None:
+            return None
+        if name[:3] == "ce_":
+            names.append(name[3:])
+            values.append(value)
+        elif name == _CONTENT_TYPE:
+            content_types.append(value)
+        elif name[:1] in "cC":  # perhaps one of ours in another case
+            return None
+    wire = wire_type(content_types[0]) if content_types else None
+    if len(content_types) > 1 or (wire is not None and wire.mode is not _BINARY):
+        return None
+    attributes = plain_attributes(names, printable_texts(values), wire.text if wire else None)
+    return None if attributes is None else Decoded(CloudEvent(attributes, record.body), _BINARY)
+
+
+def _read_liberally(record: Record) -> Decoded:
     content_type = _content_type(record.headers)
     wire = wire_type(content_type) if content_type is not None else None
     if wire is not None and wire.mode is not _BINARY:  # K4: it beats mirrored headers (K18)
@@ -130,13 +162,11 @@ def _is_event(wire: WireType | None, body: bytes | None) -> bool:
 
 def _attribute_headers(headers: Sequence[Header]) -> list[tuple[str, bytes]]:
     """Headers under ``ce_`` that have a value; other spellings count where the exact one is absent."""
-    exact = [(name, value) for name, value in headers if name[:3] == "ce_" and value is not None]
+    lowered = [(name.lower(), name, value) for name, value in headers if value is not None]
+    ours = [header for header in lowered if header[0].startswith("ce_")]
+    exact = [(name, value) for lower, name, value in ours if lower == name]
+    loose = [(lower, value) for lower, name, value in ours if lower != name]
     names = {name for name, _ in exact}
-    loose = [
-        (name.lower(), value)
-        for name, value in headers
-        if name[:3] != "ce_" and name[:3].lower() == "ce_" and value is not None
-    ]
     return exact + [pair for pair in loose if pair[0] not in names]
 
 

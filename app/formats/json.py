@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from app.errors import Fault, InvalidEvent, SenderError
 from app.event.validate import clip
 from app.event.value import CloudEvent
+from app.formats.json_compact import read_compact
 from app.formats.json_data import read_data, write_data
 from app.formats.json_members import read_attributes, read_members, value_of
 
@@ -82,6 +83,10 @@ def write_batch(documents: Sequence[bytes]) -> bytes:
 
 
 def _event(text: bytes) -> CloudEvent:
+    return read_compact(text) or _read_any(text)
+
+
+def _read_any(text: bytes) -> CloudEvent:
     members = read_members(text)
     raw = members.pop("data", None)
     encoded = members.pop("data_base64", None)
