@@ -43,8 +43,9 @@ class FinishedRuns:
         return False
 
     def finish(self, offset: int) -> None:
-        """Idempotent; an offset below the commit position is nothing new."""
-        if not self._taken or offset < self._taken[0]:
+        """Idempotent. An offset below the commit position is nothing new; one that was not taken yet
+        says nothing about the message that will be there."""
+        if not self._taken or not self._taken[0] <= offset < self._next:
             return
         self._finished.add(offset)
         while self._taken and self._taken[0] in self._finished:
@@ -110,8 +111,8 @@ def decode_runs(committed: int, metadata: str) -> list[Run]:
         return []
     runs: list[Run] = []
     for part in metadata.removeprefix(_VERSION).split(","):
-        first, _, last = part.partition("-")
-        if not (first.isdecimal() and (not last or last.isdecimal())):
+        first, dash, last = part.partition("-")
+        if not (first.isdecimal() and (last if dash else first).isdecimal()):
             return []
         runs.append((committed + int(first), committed + int(last or first)))
     return runs

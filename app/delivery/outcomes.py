@@ -39,12 +39,13 @@ class Fate(enum.Enum):
 
 class Outcome(msgspec.Struct, frozen=True):
     """``code`` is stable: the cause of a dead letter (``status-415``, ``timeout``). ``label`` is the
-    same with few values (``4xx``), for counters."""
+    same with few values (``4xx``), for counters. ``reached``: False when nothing was sent at all."""
 
     fate: Fate
     code: str
     label: str
     endpoint_fault: bool = False
+    reached: bool = True
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -81,5 +82,5 @@ def judge(status: int | None, fault: str, retried: frozenset[int]) -> Outcome:
 
 def _judge_fault(fault: str) -> Outcome:
     if fault == _UNSENDABLE:
-        return Outcome(Fate.DEAD_LETTER, fault, fault)
+        return Outcome(Fate.DEAD_LETTER, fault, fault, reached=False)
     return Outcome(Fate.RETRY, fault, fault, endpoint_fault=True)

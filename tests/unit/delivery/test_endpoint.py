@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+
+from app.delivery.endpoint import FEWEST, RECENT, Endpoint, Flow
+
+
+def fail(endpoint, count, *, keys=5, now=0.0):
+    """Failures of ``keys`` keys in turn; which of them found or made the endpoint paused."""
+    return [endpoint.failed(n % keys, "timeout", now, 0.5, probe=False) for n in range(count)]
+
+
+@pytest.fixture
+def paused():
+    endpoint = Endpoint()
+    fail(endpoint, FEWEST)
+    assert endpoint.flow is Flow.PAUSED
+    return endpoint
+
+
+def test_it_pauses_when_most_attempts_of_several_keys_fail():
+    """Rule 6: and the attempt that tips it, like all after it, is not held against its event."""
+    assert fail(Endpoint(), FEWEST + 2) == [False] * (FEWEST - 1) + [True] * 3
+
+
+def test_one_key_that_always_fails_stops_nobody():
+    """Rule 6: only the event's own schedule ends it."""
+    endpoint = Endpoint()
+    assert not any(fail(endpoint, 1000, keys=2))
+    assert endpoint.flow is Flow.FLOWING
+
+
+def test_a_target_that_fails_now_and_then_goes_on():
+    """Reliability R5: 40 % failures are a bad target, but not a dead one."""
+    endpoint = Endpoint()
+    for n in range(1000):
+        if n % 5 < 2:
+            assert not endpoint.failed(n, "status-500", 0.0, 0.5, probe=False)
+        else:
+            endpoint.answered(probe=False)
+
+
+def test_old_failures_are_forgotten():
+    endpoint = Endpoint()
+    fail(endpoint, FEWEST - 1)
+    for _ in range(RECENT):
+        endpoint.answered(probe=False)
+    assert not any(fail(endpoint, RECENT // 2))
+
+
+def test_exactly_one_probe_when_the_pause_is_over(paused):
+    assert not paused.probe_if_due(paused.until - 0.01)
+    assert paused.probe_if_due(paused.until)
+    assert not paused.probe_if_due(paused.until + 100)
+    assert paused.flow is Flow.PROBING
+
+
+def test_an_answered_probe_lets_it_flow_with_a_clean_slate(paused):
+    paused.probe_if_due(paused.until)
+    paused.answered(probe=True)
+    assert (paused.flow, paused.cause) == (Flow.FLOWING, "")
+    assert not any(fail(paused, FEWEST - 1))
+
+
+def test_failed_probes_pause_longer_each_time_up_to_a_minute(paused):
+    pauses = []
+    for _ in range(9):
+        now = paused.until
+        paused.probe_if_due(now)
+        assert paused.failed("k", "timeout", now, 0.0, probe=True)
+        pauses.append(paused.until - now)
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 30.0]
+
+
+def test_late_answers_of_attempts_before_the_pause_do_not_end_it(paused):
+    """They were on the wire when it was paused; the probe decides."""
+    until = paused.until
+    paused.answered(probe=False)
+    paused.failed("k", "timeout", 100.0, 0.5, probe=False)
+    assert (paused.flow, paused.until) == (Flow.PAUSED, until)
+
+
+def test_a_wait_that_was_asked_for_is_kept_to_the_second():
+    """W6; and a shorter one that comes later does not shorten it."""
+    endpoint = Endpoint()
+    endpoint.asked_to_wait(30.0, "status-429")
+    endpoint.asked_to_wait(20.0, "status-429")
+    assert endpoint.until == 30.0
+    assert "status-429" in endpoint.cause
+    assert not endpoint.probe_if_due(29.9)
+    assert endpoint.probe_if_due(30.0)
+
+
+def test_a_probe_may_be_asked_to_wait_again():
+    endpoint = Endpoint()
+    endpoint.asked_to_wait(30.0, "status-429")
+    endpoint.probe_if_due(30.0)
+    endpoint.asked_to_wait(35.0, "status-429")
+    assert (endpoint.flow, endpoint.until) == (Flow.PAUSED, 35.0)
+
+
+def test_a_probe_that_never_left_is_made_again(paused):
+    paused.probe_if_due(paused.until)
+    paused.probe_came_to_nothing(paused.until + 1)
+    assert not paused.probe_if_due(paused.until - 0.5)
+    assert paused.probe_if_due(paused.until)
+
+
+def test_with_nothing_to_probe_it_flows_but_remembers(paused):
+    paused.probe_if_due(paused.until)
+    paused.nothing_to_probe()
+    assert paused.flow is Flow.FLOWING
+    assert paused.failed("k", "timeout", 0.0, 0.5, probe=False)
