@@ -1,0 +1,70 @@
+"""A service as the README starts it, for the blocks that speak to one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from service_process import ServiceProcess, free_ports
+
+DOCUMENTED = ("8080", "8081", "9000")
+"""The ports that the pages write: events, admin, and the receiving webhook of the examples."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """``folder`` is where the blocks run; free ports stand in for the documented ones, which may
+    be taken on this machine.
+    """
+
+    folder: Path
+    ports: Mapping[str, str]
+
+    def localised(self, text: str) -> str:
+        for documented, free in self.ports.items():
+            text = text.replace(f":{documented}", f":{free}").replace(
+                f"--port {documented}", f"--port {free}"
+            )
+        return text
+
+    def environ(self) -> dict[str, str]:
+        """As in a shell with the project's environment on its path."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        return {
+            **os.environ,
+            "PATH": path,
+            "SKYBRIDGE_SERVER": f"http://127.0.0.1:{self.ports['8081']}",
+        }
+
+
+@pytest.fixture
+def stand_ins(tmp_path: Path) -> Running:
+    """Ports and a folder, with nothing running yet."""
+    free = map(str, free_ports(len(DOCUMENTED)))
+    return Running(tmp_path, dict(zip(DOCUMENTED, free, strict=True)))
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """``skybridge serve`` without a file."""
+    folder = tmp_path_factory.mktemp("blocks")
+    free = map(str, free_ports(len(DOCUMENTED)))
+    service_of_readme = Running(folder, dict(zip(DOCUMENTED, free, strict=True)))
+    admin = service_of_readme.ports["8081"]
+    service = ServiceProcess(None, folder, int(admin))
+    service.start(
+        {
+            "SKYBRIDGE_SERVER__EVENTS__PORT": service_of_readme.ports["8080"],
+            "SKYBRIDGE_SERVER__ADMIN__PORT": admin,
+            "SKYBRIDGE_TIMEOUTS__NOT_READY": "0s",
+        }
+    )
+    try:
+        yield service_of_readme
+    finally:
+        service.stop()

@@ -1,0 +1,145 @@
+"""Writes docs/configuration.md from the JSON Schema of the configuration: ``make docs``.
+
+One section a definition, in the order in which a reader of the file meets it, headed by where it
+stands in the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+PREFACE = """# Configuration
+
+Every setting, written from the model that reads the file: `make docs` writes this page anew, and a
+test fails when it is stale. `skybridge schema` prints the same as a JSON Schema for editors,
+`skybridge init` writes a commented file, `skybridge check FILE` finds mistakes with their lines.
+
+One YAML file. `${env:NAME}` and `${file:/path}` stand for a value anywhere in a string, `$$` for a
+dollar sign. An environment variable overrides a setting: `SKYBRIDGE_SERVER__EVENTS__PORT` sets
+`server.events.port`. Durations are seconds or text such as `100ms`, `15s`, `5m`, `2h`, `7d`; sizes are
+bytes or text such as `64KiB`, `10MiB`. A setting that is not on this page is refused.
+"""
+
+
+def page(schema: Schema) -> str:
+    """The whole page as Markdown."""
+    definitions: Schema = schema["$defs"]
+    paths: dict[str, list[str]] = {}
+    for path, name in _places(schema, definitions, ""):
+        known = paths.setdefault(name, [])
+        if path not in known:
+            known.append(path)
+    sections = [_section("The file", [], schema)]
+    sections += [_section(f"`{at[0]}`", at[1:], definitions[name]) for name, at in paths.items()]
+    return "\n".join([PREFACE, *sections])
+
+
+def _places(schema: Schema, definitions: Schema, path: str) -> Iterator[tuple[str, str]]:
+    """Each definition with every path it stands at, outermost first."""
+    for name, value in schema.get("properties", {}).items():
+        for suffix, reference in _references(value):
+            below = f"{path}.{name}{suffix}".removeprefix(".")
+            yield below, reference
+            yield from _places(definitions[reference], definitions, below)
+
+
+def _references(value: Schema, suffix: str = "") -> Iterator[tuple[str, str]]:
+    """Definitions that a value may be, with what comes after its name: ``[]`` or ``.NAME``."""
+    if "$ref" in value:
+        yield suffix, value["$ref"].rpartition("/")[2]
+    for choice in [*value.get("anyOf", ()), *value.get("oneOf", ())]:
+        yield from _references(choice, suffix)
+    if "items" in value:
+        yield from _references(value["items"], f"{suffix}[]")
+    for inner in _map_values(value):
+        yield from _references(inner, f"{suffix}.NAME")
+
+
+def _map_values(value: Schema) -> Iterator[Schema]:
+    if isinstance(value.get("additionalProperties"), dict):
+        yield value["additionalProperties"]
+    yield from value.get("patternProperties", {}).values()
+
+
+def _section(heading: str, also: list[str], schema: Schema) -> str:
+    lines = [f"## {heading}", "", _prose(schema.get("description", ""))]
+    if kind := schema["properties"].get("kind", {}).get("const"):
+        lines[0] += f" (kind: {kind})"
+    if also:
+        lines += ["", "Also at " + ", ".join(f"`{path}`" for path in also) + "."]
+    lines += ["", "| setting | type | default | meaning |", "|---|---|---|---|"]
+    required = schema.get("required", [])
+    lines += [_row(name, value, name in required) for name, value in schema["properties"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _prose(description: str) -> str:
+    """Docstrings use double back-ticks and aligned columns; Markdown wants single ones and a list."""
+    paragraphs = description.replace("``", "`").split("\n\n")
+    return "\n\n".join(
+        "\n".join(f"- {line}" for line in _joined(text)) if text.startswith("`") else text
+        for text in paragraphs
+    )
+
+
+def _joined(text: str) -> list[str]:
+    entries: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("`"):
+            entries.append(" ".join(line.split()))
+        else:
+            entries[-1] += " " + line.strip()
+    return entries
+
+
+def _row(name: str, value: Schema, required: bool) -> str:
+    default = "required" if required else _default(value)
+    cells = [f"`{name}`", _type(value), default, _meaning(value)]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _meaning(value: Schema) -> str:
+    return " ".join(value.get("description", "").replace("``", "`").split())
+
+
+def _default(value: Schema) -> str:
+    """Nothing for what is not set, and for a section: that has its own defaults."""
+    default = value.get("default")
+    if default is None or isinstance(default, dict):
+        return ""
+    return f"`{json.dumps(default, ensure_ascii=False)}`"
+
+
+def _type(value: Schema) -> str:
+    if "const" in value:
+        return f"`{value['const']}`"
+    if "enum" in value:
+        return " or ".join(f"`{choice}`" for choice in value["enum"])
+    if "$ref" in value:
+        return "section"
+    choices = [*value.get("anyOf", ()), *value.get("oneOf", ())]
+    if choices:
+        names = [_type(choice) for choice in choices if choice.get("type") != "null"]
+        return " or ".join(dict.fromkeys(names))
+    return _plain_type(value)
+
+
+def _plain_type(value: Schema) -> str:
+    kind = value.get("type", "any")
+    if kind == "array":
+        return f"list of {_type(value['items'])}" if "items" in value else "list"
+    if kind == "object":
+        return "section by name" if any(_references(value)) else "map"
+    return {"string": "text", "number": "number", "integer": "number", "boolean": "true or false"}[
+        kind
+    ]
+
+
+if __name__ == "__main__":
+    from app.config.schema import schema
+
+    print(page(schema()), end="")
