@@ -45,15 +45,22 @@ class RouteView(BaseModel):
 
 class SubscriptionView(BaseModel):
     id: str
+    sink: str
     broker: str
     group: str
-    state: str
+    state: str = Field(
+        description="starting, running, paused, disabled, restarting, stopping or stopped"
+    )
     ready: bool
-    cause: str = ""
+    cause: str = Field(description="why it does not run, or what hinders it")
+    partitions: list[str]
     lag: int | None = Field(description="records not finished yet; null where nobody can say")
-    in_flight: int
-    window: int = Field(description="distance from the commit position to the newest message taken")
-    last_error: str = ""
+    held: int = Field(description="messages taken and not finished")
+    in_flight: int = Field(description="of them: on the wire")
+    waiting: int = Field(description="of them: waiting for their next attempt")
+    paused_for: float | None = Field(description="seconds until the endpoint is tried again")
+    restarts: int
+    last_error: str
     dead_letters: dict[str, int] = Field(description="count by cause")
 
 

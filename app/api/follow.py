@@ -48,26 +48,34 @@ async def follow(
 ) -> AsyncIterator[Message | None]:
     """Every message from ``begin`` on, until ``stopped``; None now and then while nothing comes.
 
-    A partition that appears later is read from its earliest (rule 10).
+    What is there already is given in any case: ``stopped`` from the start means "to the end and no
+    further". A partition that appears later is read from its earliest (rule 10).
     """
     positions: dict[int, str] = {}
     if begin == "latest":
         positions = {each.number: each.latest for each in await partitions_of(log, topic) or ()}
     rest = 0
-    while not stopped.is_set():
-        came = False
-        for each in await partitions_of(log, topic) or ():
-            start = positions.get(each.number, each.earliest)
-            if start == each.latest:
-                continue
-            with contextlib.suppress(PositionOutOfRange):  # retention was faster: go on behind it
-                async for message in log.read(Partition(topic, each.number), start, each.latest):
-                    came = True
-                    yield message
-            positions[each.number] = each.latest
-        rest = 0 if came else rest + 1
+    while True:
+        rest += 1
+        async for message in _news(log, topic, positions):
+            rest = 0
+            yield message
+        if stopped.is_set():
+            return
         if rest % HEARTBEAT_EVERY == 1:
             yield None
-        if not came:
+        if rest:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopped.wait(), LOOK_EVERY)
+
+
+async def _news(log: Log, topic: str, positions: dict[int, str]) -> AsyncIterator[Message]:
+    """From ``positions`` to the ends as they are now; ``positions`` moves along."""
+    for each in await partitions_of(log, topic) or ():
+        start = positions.get(each.number, each.earliest)
+        if start == each.latest:
+            continue
+        with contextlib.suppress(PositionOutOfRange):  # retention was faster: go on behind it
+            async for message in log.read(Partition(topic, each.number), start, each.latest):
+                yield message
+        positions[each.number] = each.latest

@@ -23,19 +23,32 @@ class RoleState(msgspec.Struct, frozen=True):
 class SubscriptionState(msgspec.Struct, frozen=True, kw_only=True):
     """One subscription as its dispatcher sees it.
 
-    ``state``      ``running``, ``paused``, ``disabled``, ``stopped``, ``starting`` ...
-    ``window``     distance from the commit position to the newest message taken (rule 4).
+    ``state``       starting, running, paused, disabled, restarting, stopping or stopped; ``cause``
+                    says why it does not run, or what hinders it.
+    ``held``        messages taken and not finished: ``in_flight`` on the wire, ``waiting`` for their
+                    next attempt.
+    ``paused_for``  seconds until the endpoint is tried again.
     """
 
     id: str
+    sink: str
     broker: str
     group: str
     state: str
-    ready: bool
     cause: str = ""
+    partitions: tuple[str, ...] = ()
+    held: int = 0
     in_flight: int = 0
-    window: int = 0
+    waiting: int = 0
+    paused_for: float | None = None
+    restarts: int = 0
     last_error: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """A target at fault is no reason to take this process out of service: only a subscription
+        that has not begun, or has given up, is (rule 10)."""
+        return self.state in {"running", "paused", "disabled"}
 
 
 class Running(Protocol):

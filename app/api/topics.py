@@ -88,16 +88,23 @@ def _add_tail(routes: APIRouter, running: Running, stopped: asyncio.Event) -> No
         broker: Broker,
         topic: Topic,
         begin: Annotated[follow.From, Query(alias="from")] = "latest",
+        on: Annotated[bool, Query(alias="follow", description="false: end at the end")] = True,
     ) -> StreamingResponse:
         """Messages as they come, as server-sent events: `id` is partition and position, `data` as in
         peek. No group is touched."""
         log = await _known(running, broker, topic)
-        stream = _events(log, topic, begin, stopped)
+        stream = _events(log, topic, begin, stopped if on else _already())
         return StreamingResponse(stream, media_type="text/event-stream")
 
 
 def unknown_topic(broker: str, topic: str) -> Refused:
     return Refused(404, "unknown-topic", f"broker {broker} has no topic {topic}")
+
+
+def _already() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
 
 
 async def _known(running: Running, broker: str, topic: str) -> Log:

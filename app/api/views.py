@@ -101,14 +101,19 @@ def _subscription(
 ) -> answers.SubscriptionView:
     return answers.SubscriptionView(
         id=state.id,
+        sink=state.sink,
         broker=state.broker,
         group=state.group,
         state=state.state,
         ready=state.ready,
         cause=state.cause,
+        partitions=list(state.partitions),
         lag=_lag_of(state.group, lag),
+        held=state.held,
         in_flight=state.in_flight,
-        window=state.window,
+        waiting=state.waiting,
+        paused_for=state.paused_for,
+        restarts=state.restarts,
         last_error=state.last_error,
         dead_letters={cause: count for (owner, cause), count in dead.items() if owner == state.id},
     )

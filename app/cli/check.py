@@ -1,7 +1,92 @@
-"""."""
+"""``skybridge check``: what is wrong with a configuration, where, and what to do about it."""
 
-EXAMPLES = ()
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import exits, printing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.config.finding import Finding
+    from app.config.load import Loaded
+
+CONNECT_WITHIN = 10.0  # seconds for each broker
+
+EXAMPLES = (
+    "skybridge check skybridge.yaml",
+    "skybridge check skybridge.yaml --connect    # also ask each broker and look for its topics",
+    "skybridge check skybridge.yaml --json | jq .setting",
+)
 
 
-def run() -> None:
-    """."""
+def run(
+    file: Annotated[Path, typer.Argument(help="The configuration file.")],
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Also connect to each broker.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a finding.")] = False,
+) -> None:
+    """Lint a configuration: every error and warning with its line and its cure.
+
+    Exits with 1 when there is an error; warnings alone exit with 0. Secrets are never printed.
+    """
+    import os
+
+    from app.config.finding import BadConfiguration
+    from app.config.lint import lint
+    from app.config.load import load
+
+    try:
+        loaded = load(file, os.environ)
+    except BadConfiguration as bad:
+        findings: list[Finding] = list(bad.findings)
+    else:
+        findings = [*lint(loaded), *(_connect(loaded) if connect else ())]
+    for finding in findings:
+        (_print_json if as_json else _print)(file, finding)
+    errors = sum(finding.level == "error" for finding in findings)
+    if not as_json:
+        printing.err().print(f"{file}: {errors} errors, {len(findings) - errors} warnings")
+    if errors:
+        raise typer.Exit(exits.FAILED)
+
+
+def _connect(loaded: Loaded) -> Sequence[Finding]:
+    import asyncio
+
+    from app.runtime.connections import check_connections
+
+    return asyncio.run(check_connections(loaded, CONNECT_WITHIN))
+
+
+def _print(file: Path, finding: Finding) -> None:
+    from rich.markup import escape
+
+    colour = "red" if finding.level == "error" else "yellow"
+    where = finding.place.variable or f"{file}:{finding.line or 1}"
+    console = printing.out()
+    setting = f" {finding.setting}:" if finding.setting else ""
+    console.print(
+        f"{escape(where)}: [bold {colour}]{finding.level}[/]{escape(setting)} "
+        f"{escape(finding.message)}"
+    )
+    if finding.cure:
+        console.print(f"    [green]cure[/] {escape(finding.cure)}")
+
+
+def _print_json(file: Path, finding: Finding) -> None:
+    printing.json_line(
+        {
+            "file": str(file),
+            "line": finding.line,
+            "level": finding.level,
+            "setting": finding.setting,
+            "message": finding.message,
+            "cure": finding.cure,
+        }
+    )

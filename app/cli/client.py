@@ -36,6 +36,11 @@ class Fate(NamedTuple):
     def accepted(self) -> bool:
         return 200 <= self.status < 300  # noqa: PLR2004 - the class of success
 
+    @property
+    def is_worth_repeating(self) -> bool:
+        """False as well for what passes only when a person acts (``retryable`` of the cause)."""
+        return self.status in REPEATED and (self.problem or {}).get("retryable", True)
+
 
 class EventsClient:
     """``url`` is the whole address, ``http://127.0.0.1:8080/events``. Network faults that outlast
@@ -71,7 +76,7 @@ class EventsClient:
             answer = await self._post([events[index] for index in waiting], mode, attempt)
             said = _fates([events[index] for index in waiting], answer, attempt)
             fates.update(zip(waiting, said, strict=True))
-            waiting = [index for index in waiting if fates[index].status in REPEATED]
+            waiting = [index for index in waiting if fates[index].is_worth_repeating]
             if not waiting or attempt > self._retries:
                 break
             await self._sleep(_wait(answer, attempt))
@@ -103,33 +108,33 @@ def _fates(events: Sequence[Decoded], answer: httpx.Response, attempt: int) -> l
     if answer.is_success:
         return [
             Fate(event, answer.status_code, receipts, None, attempt)
-            for event, receipts in zip(events, _receipts(said, len(events)), strict=True)
+            for event, receipts in zip(events, _by_event(said, len(events)), strict=True)
         ]
-    each = said.get("results") if isinstance(said, dict) else None
-    if isinstance(each, list) and len(each) == len(events):
-        return [_one(event, item, attempt) for event, item in zip(events, each, strict=True)]
+    entries = _by_event(said.get("events") if isinstance(said, dict) else None, len(events))
+    if all(entries):
+        return [_fate(event, each, attempt) for event, each in zip(events, entries, strict=True)]
     problem = said if isinstance(said, dict) else {"title": answer.reason_phrase}
     return [Fate(event, answer.status_code, (), problem, attempt) for event in events]
 
 
-def _one(event: Decoded, said: Mapping[str, Any], attempt: int) -> Fate:
-    """One entry of the answer to a batch whose events met different fates."""
-    status = int(said["status"])
-    problem = said.get("cause")
+def _fate(event: Decoded, entries: Sequence[Mapping[str, Any]], attempt: int) -> Fate:
+    """Of an event whose places met different fates: accepted when all of them have it."""
+    worst = max(int(entry["status"]) for entry in entries)
+    causes = [entry["cause"] for entry in entries if "cause" in entry]
     return Fate(
         event,
-        status,
-        said.get("receipts") or [said["receipt"]] if 200 <= status < 300 else (),  # noqa: PLR2004
-        problem if isinstance(problem, dict) else {"title": str(problem)} if problem else None,
+        worst,
+        [entry["receipt"] for entry in entries if "receipt" in entry],
+        {"title": causes[0].get("detail", ""), **causes[0]} if causes else None,
         attempt,
     )
 
 
-def _receipts(said: Any, count: int) -> list[list[Mapping[str, Any]]]:
-    """By event; an entry without an index belongs to the only one. None said: no receipts."""
+def _by_event(said: Any, count: int) -> list[list[Mapping[str, Any]]]:
+    """Entries by the index of their event; an event has one for each place it goes to."""
     found: list[list[Mapping[str, Any]]] = [[] for _ in range(count)]
     for entry in said if isinstance(said, list) else []:
-        found[int(entry.get("index") or 0)].append(entry)
+        found[int(entry.get("index", 0))].append(entry)
     return found
 
 

@@ -11,7 +11,7 @@ import typer
 from app.cli import exits, printing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from app.bindings.record import Decoded
     from app.cli.client import EventsClient, Fate
@@ -206,7 +206,7 @@ def _show_json(fate: Fate) -> None:
     )
 
 
-def place(receipt: dict[str, object]) -> str:
+def place(receipt: Mapping[str, object]) -> str:
     """``log/events/3@42``: broker, topic, partition, position."""
     return "{broker}/{topic}/{partition}@{position}".format_map(receipt)
 

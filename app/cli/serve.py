@@ -1,7 +1,105 @@
-"""."""
+"""``skybridge serve``: the service itself."""
 
-EXAMPLES = ()
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import printing
+
+if TYPE_CHECKING:
+    from app.config.model import Config
+    from app.runtime.service import Service
+
+EXAMPLES = (
+    "skybridge serve                               # the embedded log in ./skybridge-data",
+    "skybridge serve --config skybridge.yaml",
+    "skybridge serve --config skybridge.yaml --role gateway",
+    "SKYBRIDGE_SERVER__EVENTS__PORT=9090 skybridge serve",
+)
 
 
-def run() -> None:
-    """."""
+class RoleName(StrEnum):
+    gateway = "gateway"
+    worker = "worker"
+
+
+def run(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration file."),
+    ] = None,
+    role: Annotated[
+        list[RoleName] | None,
+        typer.Option("--role", help="Run only this role (may be given twice); both by default."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print where it listens as one JSON object.")
+    ] = False,
+) -> None:
+    """Take events in, store them, deliver them.
+
+    SIGTERM or Ctrl+C ends it in order: not ready, nothing new, finish or release, commit. A second
+    one ends it at once; nothing that was acknowledged is lost either way.
+    """
+    import os
+
+    from app.config.load import load
+    from app.runtime.run import run as serve
+
+    loaded = load(config, os.environ)
+    announce = _announce_json if as_json else _announce
+    roles = [each.value for each in role] if role else ["gateway", "worker"]
+    serve(loaded.config, roles=roles, announce=announce)  # type: ignore[arg-type]  # RoleName's values
+
+
+def _announce_json(service: Service) -> None:
+    printing.json_line(
+        {
+            "roles": service.parts.roles,
+            "events": f"{service.events_url}/events" if service.events_url else None,
+            "admin": service.admin_url,
+        }
+    )
+
+
+def _announce(service: Service) -> None:
+    from rich.markup import escape
+
+    console = printing.err()
+    config = service.parts.config
+    if service.events_url:
+        console.print(f"[bold]events[/]  {service.events_url}/events")
+    console.print(f"[bold]admin[/]   {service.admin_url}  (status, metrics, docs)")
+    for line in _routes(config) if service.events_url else ():
+        console.print(escape(line))
+    for line in _subscriptions(config) if service.parts.supervisor else ():
+        console.print(escape(line))
+    if service.events_url:
+        console.print(f"\n[bold]try[/]     {escape(example(service.events_url))}\n")
+
+
+def example(url: str) -> str:
+    """A request that works as pasted."""
+    return (
+        f"curl -i {url}/events -H 'ce-specversion: 1.0' -H 'ce-id: 1' -H 'ce-source: /try' "
+        "-H 'ce-type: com.example.hello' -H 'content-type: application/json' "
+        """-d '{"hello": "world"}'"""
+    )
+
+
+def _routes(config: Config) -> list[str]:
+    return [
+        f"route   {route.name} -> " + ", ".join(f"{to.broker}/{to.topic}" for to in route.to)
+        for route in config.routes
+    ]
+
+
+def _subscriptions(config: Config) -> list[str]:
+    return [
+        f"to      {each.id}: {each.source.broker}/{','.join(each.source.topics)} -> {each.sink}"
+        for each in config.subscriptions
+    ]

@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 
 from app.errors import SetupError
+from app.gateway.tls import Certificates, Tls
 
 BACKLOG = 1024
 
@@ -46,8 +47,9 @@ class AsgiServer:
         *,
         grace: float = 1.0,
         setting: str = "",
-        server_header: bool = True,
+        tls: Tls | None = None,
     ) -> None:
+        self._tls = tls
         self._address = (host, port)
         self._setting = setting
         self._server = _Server(
@@ -59,16 +61,18 @@ class AsgiServer:
                 log_config=None,
                 log_level="warning",
                 access_log=False,
-                server_header=server_header,
+                server_header=False,
                 timeout_graceful_shutdown=max(1, round(grace)),
             )
         )
         self._task: asyncio.Task[None] | None = None
+        self._certificates: asyncio.Task[None] | None = None
         self.url = ""
 
     async def start(self) -> None:
+        self._load_certificates()
         bound = bind(*self._address, setting=self._setting)
-        self.url = url_of(bound)
+        self.url = url_of(bound, "https" if self._tls else "http")
         self._task = asyncio.create_task(self._server.serve(sockets=[bound]))
         up = asyncio.create_task(self._server.up.wait())
         await asyncio.wait([up, self._task], return_when=asyncio.FIRST_COMPLETED)
@@ -80,6 +84,16 @@ class AsgiServer:
         if self._task is not None:
             self._server.should_exit = True
             await self._task
+        if self._certificates is not None:
+            self._certificates.cancel()
+
+    def _load_certificates(self) -> None:
+        if self._tls is None:
+            return
+        certificates = Certificates(self._tls)
+        self._server.config.load()
+        self._server.config.ssl = certificates.context
+        self._certificates = asyncio.create_task(certificates.watch())
 
 
 def bind(host: str, port: int, *, setting: str = "") -> socket.socket:
@@ -101,6 +115,6 @@ def bind(host: str, port: int, *, setting: str = "") -> socket.socket:
     return bound
 
 
-def url_of(bound: socket.socket) -> str:
+def url_of(bound: socket.socket, scheme: str) -> str:
     host, port = bound.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

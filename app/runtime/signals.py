@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import Self
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Self, TypeVar
+
+T = TypeVar("T")
 
 
 class Signals:
@@ -35,3 +38,22 @@ class Signals:
         for number in (signal.SIGINT, signal.SIGTERM):
             self._loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)  # a second one needs no loop that still turns
+
+
+async def until_asked(items: AsyncIterator[T], signals: Signals) -> AsyncGenerator[T, None]:
+    """``items`` to their end, or until somebody asks to leave."""
+    asked = asyncio.ensure_future(signals.asked.wait())
+    try:
+        while True:
+            item = asyncio.ensure_future(anext(items, None))
+            await asyncio.wait((item, asked), return_when=asyncio.FIRST_COMPLETED)
+            if not item.done():
+                item.cancel()
+                await asyncio.wait((item,))
+                return
+            found = item.result()
+            if found is None:
+                return
+            yield found
+    finally:
+        asked.cancel()

@@ -1,0 +1,116 @@
+"""A service from its start to its end. The order is the guarantee.
+
+start   store and logs, then the admin listener, so that it can say what is missing; then who needs
+        them: subscriptions, last of all the events listener
+stop    not ready, for as long as a load balancer needs to notice; then nothing new is taken, what is
+        under way is finished or released and committed; then logs and store are closed (rule 11)
+
+A broker that is away is no reason not to start: readiness says so, and it heals by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+from app.api.access import demand_token
+from app.api.app import create_app
+from app.runtime.asgi_server import AsgiServer
+from app.runtime.build import Parts, tls_of
+from app.runtime.logs import declare_subscriptions
+from app.runtime.state import State
+
+RELEASE = 5.0  # seconds beyond the drain bound; a part that takes longer is left behind
+
+_log = logging.getLogger(__name__)
+
+
+class Service:
+    """``start`` returns when it accepts; ``events_url`` and ``admin_url`` then say where."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.state = State(parts)
+        self.events_url = ""
+        self._streams_end = asyncio.Event()
+        self._closing = contextlib.AsyncExitStack()
+        self._admin = self._admin_server()
+
+    @property
+    def admin_url(self) -> str:
+        return self._admin.url
+
+    async def start(self) -> None:
+        """Raises SetupError, with everything that had started stopped again."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._closing.aclose()
+            raise
+        self.state.begun = True
+
+    async def _start(self) -> None:
+        parts, drain = self.parts, self.parts.config.timeouts.drain
+        await parts.store.start()
+        self._closing.push_async_callback(parts.store.stop)
+        for name, log in parts.logs.items():
+            await log.start()
+            self._closing.push_async_callback(_bounded, f"broker {name}", log.stop, drain)
+            await declare_subscriptions(parts.config, name, log)
+        await self._admin.start()
+        self._closing.push_async_callback(self._admin.stop)
+        if parts.supervisor is not None:
+            await parts.supervisor.start()
+        if parts.events is not None:
+            await parts.events.start()
+            self.events_url = self._events_url()
+
+    async def stop(self) -> None:
+        """Ends within the bounds of ``timeouts.not_ready`` and ``timeouts.drain``."""
+        parts, timeouts = self.parts, self.parts.config.timeouts
+        self.state.draining = True
+        await parts.clock.sleep(timeouts.not_ready)
+        _log.info("draining, for at most %g s", timeouts.drain)
+        leaving = []
+        if parts.events is not None:
+            leaving.append(_bounded("events", parts.events.stop, timeouts.drain, timeouts.drain))
+        if parts.supervisor is not None:
+            end = parts.supervisor.stop
+            leaving.append(_bounded("subscriptions", end, timeouts.drain, timeouts.drain))
+        await asyncio.gather(*leaving)
+        self._streams_end.set()
+        await self._closing.aclose()
+
+    def _admin_server(self) -> AsgiServer:
+        admin = self.parts.config.server.admin
+        token = admin.token.get_secret_value() if admin.token else None
+        demand_token(admin.host, token)
+        return AsgiServer(
+            create_app(self.state, token=token, stopped=self._streams_end),
+            admin.host,
+            admin.port,
+            tls=tls_of(admin.tls),
+            setting="server.admin.port",
+        )
+
+    def _events_url(self) -> str:
+        events = self.parts.config.server.events
+        scheme = "https" if events.tls else "http"
+        assert self.parts.events is not None  # noqa: S101 - just started
+        host = f"[{events.host}]" if ":" in events.host else events.host
+        return f"{scheme}://{host}:{self.parts.events.port}"
+
+
+async def _bounded(
+    what: str, step: Callable[..., Awaitable[None]], seconds: float, *args: float
+) -> None:
+    """One part's way out must not keep the others from theirs."""
+    try:
+        async with asyncio.timeout(seconds + RELEASE):
+            await step(*args)
+    except TimeoutError:
+        _log.error("%s did not stop within %g s", what, seconds + RELEASE)
+    except Exception:  # noqa: BLE001 - said, and the others go on
+        _log.exception("%s did not stop cleanly", what)
