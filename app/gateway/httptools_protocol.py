@@ -171,7 +171,7 @@ class EventsProtocol(HttpToolsProtocol):
             self._upgrades = True
             return
         self._keeps = parser.should_keep_alive()
-        if b"connection" in named or b"expect" in named:
+        if not self._keeps or b"connection" in named or b"expect" in named:
             self._read_connection(named)
         refusal = self._resource.refuse_head(named, expects=self._expects)
         if refusal is not None:
@@ -220,8 +220,11 @@ class EventsProtocol(HttpToolsProtocol):
 
     def _read_connection(self, named: dict[bytes, bytes]) -> None:
         """As uvicorn: HTTP/1.0 is never kept alive. It knows no 100 either (RFC 9110 10.1.1)."""
-        if self.parser.get_http_version() == "1.0":
+        version = self.parser.get_http_version()
+        if version == "1.0":
             self._keeps = False
+        elif version != "1.1":
+            self._stop(MALFORMED)
         else:
             self._expects = named.get(b"expect", b"").lower() == b"100-continue"
 

@@ -6,7 +6,9 @@ No client library stands between: a test says exactly which bytes travel and whe
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -91,6 +93,12 @@ class RawConnection:
                 return await self.reader.read()
             except ConnectionError:
                 return b""
+
+    def reset(self) -> None:
+        """Go without a word: the peer gets a reset, not an end of stream."""
+        sock = self.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
 
     async def close(self) -> None:
         self.writer.close()

@@ -1,0 +1,217 @@
+"""One request, from its bytes to its answer: decode, plan, submit, conclude.
+
+Nothing is published when any event of the request is at fault (spec 2.2). Nothing is answered 2xx
+before the log has every event (rule 1). A fate that is not known in time is told as 503, and is not
+tried again here (rule 9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from app.bindings.http import decode
+from app.bindings.record import ContentMode, Decoded
+from app.errors import BrokerError, BrokerUnavailable, PublishUnknown, SenderError
+from app.gateway.answers import ACCEPTED, Answer, receipts, unavailable
+from app.gateway.conclude import Fate, Publications, conclude, join_faults
+from app.gateway.limits import Limits
+from app.gateway.request import Request, request_key, wants_receipts
+from app.gateway.resource import Done
+from app.interfaces import Log, PublishResult
+from app.model.receipt import Receipt
+from app.routing.plan import Publication, Router, UnknownRoute
+from app.telemetry import Counters
+
+_log = logging.getLogger(__name__)
+
+Stored = asyncio.Future[list[PublishResult]]
+
+_BATCH = ContentMode.BATCH
+_BUSY_RETRY_AFTER = 1.0  # seconds
+
+
+class Publisher:
+    """``logs`` by broker name. ``strict_percent``: refuse a malformed ``%`` in a header (spec 2.1).
+
+    On the event loop only. A request of one event for one place takes a short way: no task, one
+    callback.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        logs: Mapping[str, Log],
+        counters: Counters,
+        *,
+        limits: Limits | None = None,
+        strict_percent: bool = False,
+    ) -> None:
+        limits = limits or Limits()
+        self._router = router
+        self._logs = logs
+        self._counters = counters
+        self._strict = strict_percent
+        self._max_batch = limits.batch_events
+        self._bound = limits.in_flight
+        self.in_flight = 0  # requests that wait for a log
+
+    def publish(self, request: Request, done: Done) -> Answer | None:
+        """The answer when it is known at once; otherwise None, and ``done`` is called once later.
+
+        Raises SenderError with every fault when the request is at fault.
+        """
+        if self.in_flight >= self._bound:
+            return self._busy()
+        key = request_key(request)
+        decoded = decode(
+            request.headers,
+            request.body,
+            strict_percent=self._strict,
+            max_batch=self._max_batch,
+        )
+        if len(decoded) == 1 and decoded[0].mode is not _BATCH:
+            publications = self._router.plan(decoded[0], key, request.route)
+            self._counters.add("events_received", decoded[0].mode.value)
+            if len(publications) == 1:
+                return self._submit_one(publications[0], wants_receipts(request.named), done)
+            return self._submit_many([(0, p) for p in publications], request, done)
+        return self._submit_many(self._plan_batch(decoded, key, request.route), request, done)
+
+    def _plan_batch(
+        self, decoded: Sequence[Decoded], key: bytes | None, route: str | None
+    ) -> Publications:
+        """Every event of a batch, or a SenderError that names each one at fault by its index."""
+        planned: Publications = []
+        errors: list[tuple[int, SenderError]] = []
+        for index, event in enumerate(decoded):
+            try:
+                planned += [(index, p) for p in self._router.plan(event, key, route)]
+            except UnknownRoute:
+                raise  # the same for all of them
+            except SenderError as error:
+                errors.append((index, error))
+        if errors:
+            raise join_faults(errors)
+        if decoded:
+            self._counters.add("events_received", _BATCH.value, by=len(decoded))
+        return planned
+
+    def _submit_one(self, publication: Publication, wants: bool, done: Done) -> Answer | None:
+        stored = self._logs[publication.broker].submit(publication.topic, (publication.record,))
+        if stored.done():
+            return self._conclude_one(publication, stored, wants)
+        self.in_flight += 1
+        stored.add_done_callback(_One(self, publication, wants, done).settle)
+        return None
+
+    def _conclude_one(self, publication: Publication, stored: Stored, wants: bool) -> Answer:
+        (result,) = results_of(stored, 1)
+        if type(result) is Receipt and not wants:
+            self._counters.add("events_published", publication.route, publication.broker)
+            return ACCEPTED
+        return self.conclude([(0, publication, result)], wants)
+
+    def _submit_many(
+        self, publications: Publications, request: Request, done: Done
+    ) -> Answer | None:
+        """One submit for each place, so that one place gets its events in their order."""
+        wants = wants_receipts(request.named)
+        if not publications:  # an empty batch is valid (H13)
+            return receipts(()) if wants else ACCEPTED
+        many = _Many(self, publications, wants, done)
+        self.in_flight += 1
+        for (broker, topic), places in many.by_place().items():
+            records = [publications[place][1].record for place in places]
+            many.follow(self._logs[broker].submit(topic, records), places)
+        return None
+
+    def conclude(self, fates: Sequence[Fate], wants: bool) -> Answer:
+        for _, publication, result in fates:
+            self._count(publication, result)
+        return conclude(fates, wants)
+
+    def _count(self, publication: Publication, result: PublishResult) -> None:
+        route, broker = publication.route, publication.broker
+        if isinstance(result, BrokerError):
+            self._counters.add("events_unpublished", route, broker, result.code)
+        else:
+            self._counters.add("events_published", route, broker)
+
+    def _busy(self) -> Answer:
+        self._counters.add("events_refused", "bound-reached")
+        return unavailable(
+            "bound-reached", "Too many requests wait for a log here", _BUSY_RETRY_AFTER
+        )
+
+
+class _One:
+    """A request of one event for one place, on its way."""
+
+    __slots__ = ("_done", "_publication", "_publisher", "_wants")
+
+    def __init__(
+        self, publisher: Publisher, publication: Publication, wants: bool, done: Done
+    ) -> None:
+        self._publisher = publisher
+        self._publication = publication
+        self._wants = wants
+        self._done = done
+
+    def settle(self, stored: Stored) -> None:
+        publisher = self._publisher
+        publisher.in_flight -= 1
+        self._done(publisher._conclude_one(self._publication, stored, self._wants))  # noqa: SLF001 - its other half
+
+
+class _Many:
+    """A request of several events or places, on its way: answered when the last place has."""
+
+    __slots__ = ("_done", "_open", "_publications", "_publisher", "_results", "_wants")
+
+    def __init__(
+        self, publisher: Publisher, publications: Publications, wants: bool, done: Done
+    ) -> None:
+        self._publisher = publisher
+        self._publications = publications
+        self._wants = wants
+        self._done = done
+        self._results: dict[int, PublishResult] = {}
+        self._open = 0
+
+    def by_place(self) -> dict[tuple[str, str], list[int]]:
+        """(broker, topic) to the places in the list of publications, in order."""
+        groups: dict[tuple[str, str], list[int]] = {}
+        for place, (_, publication) in enumerate(self._publications):
+            groups.setdefault((publication.broker, publication.topic), []).append(place)
+        self._open = len(groups)
+        return groups
+
+    def follow(self, stored: Stored, places: list[int]) -> None:
+        def settle(stored: Stored) -> None:
+            self._results.update(zip(places, results_of(stored, len(places)), strict=True))
+            self._open -= 1
+            if not self._open:
+                self._conclude()
+
+        stored.add_done_callback(settle)
+
+    def _conclude(self) -> None:
+        self._publisher.in_flight -= 1
+        fates = [
+            (index, publication, self._results[place])
+            for place, (index, publication) in enumerate(self._publications)
+        ]
+        self._done(self._publisher.conclude(fates, self._wants))
+
+
+def results_of(stored: Stored, count: int) -> Sequence[PublishResult]:
+    """The results of a submit. A future that breaks its word has an unknown outcome (rule 9)."""
+    if stored.cancelled():
+        return (BrokerUnavailable("the log is going down"),) * count
+    error = stored.exception()
+    if error is None:
+        return stored.result()
+    _log.error("a log raised instead of answering", exc_info=error)
+    return (PublishUnknown("the log failed while it stored the event"),) * count

@@ -1,0 +1,405 @@
+"""Every bound of the listener, met by a peer that breaks it (reliability S4-S7, design: HTTP)."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import tracemalloc
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from app.telemetry import Counters
+from listening import AtOnce, Held, listening, until
+from raw_http import RawAnswer, RawConnection, event, request
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+def code(answer: RawAnswer) -> str:
+    """The last part of the problem type."""
+    assert answer.headers["content-type"] == "application/problem+json"
+    return str(json.loads(answer.body)["type"]).removeprefix("urn:skybridge:problem:")
+
+
+async def refused(port: int, *parts: bytes) -> RawAnswer:
+    """The one answer to ``parts``, after which the connection closes."""
+    async with await RawConnection.open(port) as peer:
+        await peer.send(*parts)
+        answer = await peer.answer()
+        assert answer.headers["connection"] == "close"
+        assert await peer.closed() == b""
+        return answer
+
+
+async def test_a_header_block_of_exactly_the_bound_passes_and_one_byte_more_is_431() -> None:
+    """Rule 8: 256 KiB, so that a 64 KiB event made of headers passes even percent-encoded."""
+    publisher = AtOnce()
+    async with listening(publisher) as server:
+        around = len("/events") + len("host") + 1 + 4 + len("content-length") + 1 + 4 + 4 + 4
+        for size, status in ((256 * KIB - around, 202), (256 * KIB - around + 1, 431)):
+            whole = request(headers=[("ce-x", b"v" * size)])
+            async with await RawConnection.open(server.port) as peer:
+                await peer.send(whole)
+                assert (await peer.answer()).status == status
+    assert len(publisher.requests) == 1
+
+
+async def test_a_header_of_fifty_megabytes_is_431_and_memory_stays_flat() -> None:
+    """uvicorn took it and grew by 50 MB (reliability 4.2, S5)."""
+    async with (
+        listening(AtOnce(), linger=0.5) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
+        with memory_stays_below(5 * MIB):
+            await peer.send(b"POST /events HTTP/1.1\r\nhost: x\r\nce-bomb: ")
+            await _flood(peer, 50 * MIB)
+            assert (await peer.answer()).status == 431
+
+
+async def test_half_a_million_fields_are_431() -> None:
+    """Reliability S5: each field costs an object, so fields are bounded too."""
+    async with listening(AtOnce()) as server:
+        assert code(await refused(server.port, b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 500_000)) == (
+            "head-too-large"
+        )
+
+
+@pytest.mark.parametrize(("fields", "status"), [(256, 202), (257, 431)])
+async def test_the_bound_on_fields_is_exact(fields: int, status: int) -> None:
+    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+        extra = [(f"x-{n}", "v") for n in range(fields - 2)]
+        await peer.send(request(headers=extra))
+        assert (await peer.answer()).status == status
+
+
+async def test_an_endless_request_line_is_431() -> None:
+    async with listening(AtOnce(), header_bytes=16 * KIB) as server:
+        answer = await refused(server.port, b"GET /", b"a" * 300 * KIB, b" HTTP/1.1\r\n\r\n")
+        assert answer.status == 431
+
+
+async def test_an_endless_trailer_is_431() -> None:
+    """The parser keeps a field to itself until it is whole: also behind the body."""
+    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+        head = request(headers=[("transfer-encoding", "chunked")], length=False)
+        peer.writer.write(head + b"1\r\na\r\n0\r\nx: ")
+        for _ in range(20):
+            peer.writer.write(b"v" * 64 * KIB)
+            await asyncio.sleep(0)
+        assert (await peer.answer()).status == 431
+
+
+async def test_a_body_beyond_the_bound_is_413_before_a_byte_of_it_is_read() -> None:
+    """Reliability S6: Content-Length tells at once."""
+    async with listening(AtOnce(), body=10) as server:
+        head = request(headers=[("content-length", "11")], length=False)
+        assert code(await refused(server.port, head)) == "body-too-large"
+
+
+async def test_a_chunked_body_is_413_as_soon_as_it_passes_the_bound() -> None:
+    """Reliability S6: it is never held whole."""
+    publisher = AtOnce()
+    async with listening(publisher, body=10) as server:
+        head = request(headers=[("transfer-encoding", "chunked")], length=False)
+        answer = await refused(server.port, head, b"6\r\nabcdef\r\n6\r\nabcdef\r\n")
+        assert code(answer) == "body-too-large"
+        async with await RawConnection.open(server.port) as peer:
+            await peer.send(head, b"6\r\nabcdef\r\n4\r\nabcd\r\n0\r\n\r\n")
+            assert (await peer.answer()).status == 202
+    assert [r.body for r in publisher.requests] == [b"abcdefabcd"]
+
+
+async def test_a_refusal_reaches_a_peer_that_is_still_sending() -> None:
+    """A connection closed over unread bytes is reset, and the peer would never see its 413."""
+    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+        peer.writer.write(request(headers=[("content-length", str(50 * MIB))], length=False))
+        sending = asyncio.create_task(_flood(peer, 20 * MIB))
+        assert (await peer.answer()).status == 413
+        await sending
+
+
+async def test_a_head_that_does_not_come_is_408() -> None:
+    """Slow loris: uvicorn kept 200 of 200 for ever (reliability 4.2, S4)."""
+    counters = Counters()
+    async with listening(AtOnce(), head_timeout=0.1, counters=counters) as server:
+        assert code(await refused(server.port, b"POST /events HTTP/1.1\r\nhost:")) == (
+            "request-timeout"
+        )
+    assert counters.values()["events_refused"] == {("request-timeout",): 1}
+
+
+async def test_dripping_does_not_move_the_deadline() -> None:
+    """One deadline for a head, however many bytes come within it."""
+    async with (
+        listening(AtOnce(), head_timeout=0.2) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
+        await peer.send(b"POST /events HTTP/1.1\r\nx: ")
+        dripping = asyncio.create_task(_drip(peer))
+        assert (await peer.answer()).status == 408
+        dripping.cancel()
+
+
+@pytest.mark.parametrize("target", ["/events", "/nowhere"])
+async def test_a_body_that_does_not_come_is_dropped(target: str) -> None:
+    """408 where no answer has left; a connection that wastes its body is closed all the same."""
+    async with (
+        listening(AtOnce(), body_timeout=0.1) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
+        await peer.send(request(target, headers=[("content-length", "9")], length=False), b"abc")
+        assert (await peer.answer()).status == (408 if target == "/events" else 404)
+        assert await peer.closed() == b""
+
+
+async def test_a_slow_request_is_408_behind_the_answers_that_are_due() -> None:
+    held = Held()
+    async with (
+        listening(held, head_timeout=0.1) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
+        await peer.send(event(1), b"POST /ev")
+        await held.holds(1)
+        await asyncio.sleep(0.2)
+        held.release(1)
+        assert [answer.status for answer in await peer.answers(2)] == [200, 408]
+
+
+async def test_an_idle_connection_is_closed_without_an_answer() -> None:
+    async with (
+        listening(AtOnce(), keep_alive=0.1) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
+        await peer.send(event(1))
+        assert (await peer.answer()).status == 202
+        assert await peer.closed() == b""
+
+
+async def test_a_request_that_waits_for_the_log_has_no_deadline_here() -> None:
+    """Publishing has its own time-out; the connection must not be cut before it."""
+    held = Held()
+    async with (
+        listening(held, keep_alive=0.05, head_timeout=0.05, body_timeout=0.05) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
+        await peer.send(event(1))
+        await held.holds(1)
+        await asyncio.sleep(0.25)
+        held.release(1)
+        assert (await peer.answer()).body == b"1"
+
+
+async def test_a_peer_that_never_reads_its_answers_is_cut() -> None:
+    """Slow read (reliability S4): the answers it does not take must not be kept for ever."""
+    from app.gateway.answers import Answer
+
+    async with listening(AtOnce(Answer(200, (), b"x" * 100_000)), body_timeout=0.2) as server:
+        peer = await RawConnection.open(server.port)
+        peer.writer.transport.pause_reading()
+        peer.writer.write(event(1) * 500)
+        await until(lambda: server.connections == 1)
+        await until(lambda: server.connections == 0)
+        await peer.close()
+
+
+async def test_hundreds_of_slow_peers_do_not_hold_up_a_good_one() -> None:
+    """Reliability S4, in short: all slow ones are dropped, the good one is served meanwhile."""
+    publisher = AtOnce()
+    async with listening(publisher, head_timeout=0.5, linger=0.2) as server:
+        slow = [await RawConnection.open(server.port) for _ in range(100)]
+        for peer in slow:
+            peer.writer.write(b"POST /events HTTP/1.1\r\nx")
+        async with await RawConnection.open(server.port) as good:
+            for n in range(50):
+                await good.send(event(n))
+                assert (await good.answer()).status == 202
+        assert {(await peer.answer()).status for peer in slow} == {408}
+        await until(lambda: server.connections == 0)
+        for peer in slow:
+            await peer.close()
+
+
+GZIPPED = gzip.compress(b'{"a": 1}')
+RAW_DEFLATE = zlib.compress(b'{"a": 1}')[2:-4]
+
+
+CODED = [
+    ("identity", b'{"a": 1}'),
+    ("gzip", GZIPPED),
+    ("X-GZIP", GZIPPED),
+    ("gzip", gzip.compress(b'{"a"') + gzip.compress(b": 1}")),
+    ("deflate", zlib.compress(b'{"a": 1}')),
+    ("deflate", RAW_DEFLATE),
+    ("identity, gzip", GZIPPED),
+]
+
+
+async def test_a_known_content_coding_is_undone() -> None:
+    """Design: HTTP. The header goes no further."""
+    publisher = AtOnce()
+    async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
+        await peer.send(*(event(1, body, content_encoding=coding) for coding, body in CODED))
+        assert {answer.status for answer in await peer.answers(len(CODED))} == {202}
+    assert [taken.body for taken in publisher.requests] == [b'{"a": 1}'] * len(CODED)
+    assert all(b"content-encoding" not in dict(taken.headers) for taken in publisher.requests)
+
+
+async def test_an_unknown_content_coding_is_415_and_tells_what_would_do() -> None:
+    """RFC 9110 15.5.16; W7. The connection lives on."""
+    publisher = AtOnce()
+    async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
+        for coding in ("br", "zstd", "gzip, gzip", "compress", "x"):
+            await peer.send(event(1, content_encoding=coding))
+            answer = await peer.answer()
+            assert code(answer) == "unsupported-content-encoding", coding
+            assert answer.headers["accept-encoding"] == "gzip, deflate, identity"
+        await peer.send(event(2))
+        assert (await peer.answer()).status == 202
+    assert publisher.ids == ["2"]
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+async def test_a_compressed_bomb_is_413_and_memory_stays_flat(coding: str) -> None:
+    """Reliability S7: what comes out is bounded, not what goes in."""
+    press = zlib.compressobj(9, wbits=31 if coding == "gzip" else 15)
+    bomb = b"".join(press.compress(bytes(MIB)) for _ in range(100)) + press.flush()
+    async with (
+        listening(AtOnce(), body=MIB) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
+        with memory_stays_below(5 * MIB):
+            await peer.send(event(1, bomb, content_encoding=coding))
+            assert code(await peer.answer()) == "body-too-large"
+
+
+async def test_a_broken_content_coding_is_400() -> None:
+    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+        for body in (GZIPPED[:-3], GZIPPED + b"rest", b"{}", b"\x1f\x8b"):
+            await peer.send(event(1, body, content_encoding="gzip"))
+            assert code(await peer.answer()) == "broken-content-encoding", body
+
+
+SMUGGLING = {
+    "content-length and transfer-encoding": b"content-length: 4\r\ntransfer-encoding: chunked\r\n",
+    "two content-lengths": b"content-length: 0\r\ncontent-length: 5\r\n",
+    "the same content-length twice": b"content-length: 0\r\ncontent-length: 0\r\n",
+    "content-length list": b"content-length: 0, 0\r\n",
+    "negative content-length": b"content-length: -1\r\n",
+    "signed content-length": b"content-length: +1\r\n",
+    "hexadecimal content-length": b"content-length: 0x1\r\n",
+    "endless content-length": b"content-length: 99999999999999999999999\r\n",
+    "bare line feed": b"a: b\nce-id: 9\r\n",
+    "bare carriage return": b"a: b\rce-id: 9\r\n",
+    "obs-fold": b"a: b\r\n c\r\n",
+    "NUL in a value": b"a: b\0c\r\n",
+    "NUL in a name": b"a\0b: c\r\n",
+    "space before the colon": b"a : b\r\n",
+    "space before the first name": b" a: b\r\n",
+    "no colon": b"ab\r\n",
+    "empty name": b": b\r\n",
+    "chunked not last": b"transfer-encoding: chunked, gzip\r\n",
+    "coding under chunked": b"transfer-encoding: gzip, chunked\r\n",
+    "chunked twice": b"transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+    "chunked misspelt": b"transfer-encoding: xchunked\r\n",
+    "chunked after a tab": b"transfer-encoding: \x0bchunked\r\n",
+}
+
+
+async def test_what_two_servers_could_read_in_two_ways_is_400() -> None:
+    """Reliability 4.2, S10: refused whole, connection closed, nothing published."""
+    publisher = AtOnce()
+    statuses = {}
+    async with listening(publisher) as server:
+        for name, fields in SMUGGLING.items():
+            head = b"POST /events HTTP/1.1\r\nhost: x\r\n" + fields + b"\r\n"
+            answer = await refused(server.port, head, b"0\r\n\r\n", event("smuggled"))
+            statuses[name] = answer.status
+    assert statuses == dict.fromkeys(SMUGGLING, 400)
+    assert publisher.requests == []
+
+
+MALFORMED_CHUNKS = [
+    b"x\r\n\r\n", b"-1\r\n", b"1;\n\r\na\r\n0\r\n\r\n", b"1\ra\r\n", b"ffffffffffffffffff\r\n",
+    b"1 \r\na\r\n0\r\n\r\n", b"0x1\r\na\r\n0\r\n\r\n", b"1\r\nab\r\n0\r\n\r\n",
+]  # fmt: skip
+
+
+async def test_a_malformed_chunk_is_refused() -> None:
+    """Reliability S10: the end of a body must not be a matter of taste."""
+    publisher = AtOnce()
+    async with listening(publisher) as server:
+        head = request(headers=[("transfer-encoding", "chunked")], length=False)
+        answers = [await refused(server.port, head, chunks) for chunks in MALFORMED_CHUNKS]
+    assert [answer.status for answer in answers] == [400] * len(MALFORMED_CHUNKS)
+    assert publisher.requests == []
+
+
+NO_HTTP = [
+    b"PRI * HTTP/2.0\r\n\r\nSM", b"POST /events", b"POST /events HTTP/3.1", b"POST /events HTTP/2.0",
+    b"post /events HTTP/1.1", b"POST /ev\0nts HTTP/1.1", b"\x16\x03\x01\x02", b"{}",
+]  # fmt: skip
+
+
+async def test_what_is_no_http_is_400() -> None:
+    async with listening(AtOnce()) as server:
+        answers = [await refused(server.port, line, b"\r\n\r\n") for line in NO_HTTP]
+    assert [answer.status for answer in answers] == [400] * len(NO_HTTP)
+
+
+async def test_a_malformed_body_of_an_ordinary_request_ends_its_application() -> None:
+    """The application behind it would otherwise wait for the rest for ever."""
+    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+        target = "http://x/events"  # absolute-form goes uvicorn's own way
+        await peer.send(request(target, headers=[("transfer-encoding", "chunked")], length=False))
+        await until(lambda: server._uvicorn.server_state.tasks)
+        await peer.send(b"nonsense\r\n")
+        assert (await peer.answer()).status == 400
+        await peer.closed()
+        await until(lambda: not server._uvicorn.server_state.tasks)
+
+
+async def test_a_head_may_come_in_pieces_behind_a_full_read_of_requests() -> None:
+    """Bytes of earlier requests are not counted against a later head."""
+    publisher = AtOnce()
+    async with (
+        listening(publisher, header_bytes=4 * KIB) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
+        many = event(1, b"x" * 3000) * 50
+        late = request(headers=[("ce-id", "2"), ("x", b"v" * 3000)])
+        await peer.send(many, late[:50])
+        for start in range(50, len(late), 500):
+            await peer.send(late[start : start + 500])
+            await asyncio.sleep(0.002)
+        assert {answer.status for answer in await peer.answers(51)} == {202}
+
+
+async def _flood(peer: RawConnection, size: int) -> None:
+    try:
+        for _ in range(size // (64 * KIB)):
+            peer.writer.write(b"x" * 64 * KIB)
+            await peer.writer.drain()
+    except ConnectionError:
+        pass
+
+
+async def _drip(peer: RawConnection) -> None:
+    while True:
+        peer.writer.write(b"v")
+        await asyncio.sleep(0.01)
+
+
+@contextmanager
+def memory_stays_below(size: int) -> Iterator[None]:
+    """Of what Python allocates meanwhile, at its peak: also what is freed again."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < size
+    finally:
+        tracemalloc.stop()

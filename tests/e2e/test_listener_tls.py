@@ -1,0 +1,141 @@
+"""TLS of the listener, and certificates that change while it runs (reliability S15)."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+import trustme
+
+from app.errors import SetupError
+from app.gateway.server import EventsServer
+from app.gateway.tls import Tls
+from app.telemetry import Counters
+from listening import AtOnce, Held, listening, until
+from raw_http import RawConnection, event, request
+
+
+@pytest.fixture
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+def issue(authority: trustme.CA, folder: Path) -> None:
+    """A new certificate and key, over those that are there."""
+    certificate = authority.issue_cert("localhost")
+    certificate.private_key_pem.write_to_path(folder / "key.pem")
+    (folder / "cert.pem").write_bytes(b"".join(c.bytes() for c in certificate.cert_chain_pems))
+
+
+def settings(folder: Path, **more: object) -> Tls:
+    return Tls(certificate=folder / "cert.pem", key=folder / "key.pem", check_every=0.02, **more)
+
+
+async def test_events_are_taken_over_tls_in_order(
+    tmp_path: Path, authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
+    issue(authority, tmp_path)
+    held = Held()
+    async with (
+        listening(held, tls=settings(tmp_path)) as server,
+        await RawConnection.open(server.port, trusting) as peer,
+    ):
+        await peer.send(event(1), request("/x", method="GET", length=False), event(2))
+        await held.holds(2)
+        held.release(2, 1)
+        assert [answer.status for answer in await peer.answers(3)] == [200, 404, 200]
+
+
+async def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_live_on(
+    tmp_path: Path, authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
+    """Certificates are renewed by others, at any moment; nobody restarts a bridge for it."""
+    issue(authority, tmp_path)
+    async with listening(AtOnce(), tls=settings(tmp_path)) as server:
+        old = await RawConnection.open(server.port, trusting)
+        before = serial(old)
+        issue(authority, tmp_path)
+
+        await until_served_anew(server.port, trusting, before)
+
+        await old.send(event(1))
+        assert (await old.answer()).status == 202
+        await old.close()
+
+
+async def test_a_broken_certificate_leaves_the_old_one_in_force(
+    tmp_path: Path,
+    authority: trustme.CA,
+    trusting: ssl.SSLContext,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Half-written files must not take the listener down; the next good pair is taken."""
+    issue(authority, tmp_path)
+    async with listening(AtOnce(), tls=settings(tmp_path)) as server:
+        async with await RawConnection.open(server.port, trusting) as peer:
+            before = serial(peer)
+        (tmp_path / "cert.pem").write_text("half a")
+        await until(lambda: "the old one stays" in caplog.text)
+        async with await RawConnection.open(server.port, trusting) as peer:
+            assert serial(peer) == before
+        issue(authority, tmp_path)
+        await until_served_anew(server.port, trusting, before)
+
+
+async def test_a_client_without_a_certificate_is_refused_where_one_is_asked_for(
+    tmp_path: Path, authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
+    issue(authority, tmp_path)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
+    publisher = AtOnce()
+    async with listening(publisher, tls=tls) as server:
+        with pytest.raises((ssl.SSLError, ConnectionError, EOFError)):
+            async with await RawConnection.open(server.port, trusting) as peer:
+                await peer.send(event(1))
+                await peer.reader.readexactly(1)
+        authority.issue_cert("client@example.com").configure_cert(trusting)
+        async with await RawConnection.open(server.port, trusting) as peer:
+            await peer.send(event(2))
+            assert (await peer.answer()).status == 202
+    assert publisher.ids == ["2"]
+
+
+async def test_old_versions_of_tls_are_refused(
+    tmp_path: Path, authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
+    """S15: nothing below TLS 1.2."""
+    issue(authority, tmp_path)
+    with pytest.warns(DeprecationWarning, match="TLSv1 is deprecated"):
+        trusting.minimum_version = ssl.TLSVersion.TLSv1
+    with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
+        trusting.maximum_version = ssl.TLSVersion.TLSv1_1
+    async with listening(AtOnce(), tls=settings(tmp_path)) as server:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await RawConnection.open(server.port, trusting)
+
+
+async def test_a_certificate_that_does_not_load_stops_the_start(tmp_path: Path) -> None:
+    server = EventsServer(AtOnce(), Counters(), port=0, tls=settings(tmp_path))
+    with pytest.raises(SetupError, match=r"server\.events\.tls"):
+        await server.start()
+
+
+def serial(peer: RawConnection) -> str:
+    return str(peer.writer.get_extra_info("peercert")["serialNumber"])
+
+
+async def until_served_anew(port: int, trusting: ssl.SSLContext, before: str) -> None:
+    """Connect until another certificate is shown: pytest's own time-out is the bound."""
+    shown = before
+    while shown == before:
+        async with await RawConnection.open(port, trusting) as peer:
+            shown = serial(peer)

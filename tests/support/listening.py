@@ -1,0 +1,77 @@
+"""A real events listener around publishers that a test holds in its hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from app.gateway.answers import ACCEPTED, Answer
+from app.gateway.limits import Limits
+from app.gateway.request import Request
+from app.gateway.resource import Done
+from app.gateway.server import EventsServer
+from app.telemetry import Counters
+from raw_http import PATIENCE
+
+
+async def until(condition: Callable[[], Any], what: str = "") -> None:
+    """Wait until ``condition`` holds; the loop runs on meanwhile."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+class AtOnce:
+    """Answers 202 without waiting, and remembers what it was asked."""
+
+    def __init__(self, answer: Answer = ACCEPTED) -> None:
+        self.requests: list[Request] = []
+        self.answer = answer
+
+    def publish(self, request: Request, done: Done) -> Answer | None:
+        self.requests.append(request)
+        return self.answer
+
+    @property
+    def ids(self) -> list[str]:
+        return [request.named.get(b"ce-id", b"").decode() for request in self.requests]
+
+
+class Held(AtOnce):
+    """Answers when, and in which order, the test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.due: dict[str, Done] = {}
+        self.most = 0
+
+    def publish(self, request: Request, done: Done) -> Answer | None:
+        super().publish(request, done)
+        self.due[request.named.get(b"ce-id", b"").decode()] = done
+        self.most = max(self.most, len(self.due))
+        return None
+
+    def release(self, *ids: object) -> None:
+        """Answer these; the body of each answer is the id, so that a test can tell them apart."""
+        for name in map(str, ids):
+            self.due.pop(name)(Answer(200, (), name.encode()))
+
+    async def holds(self, count: int) -> None:
+        await until(lambda: len(self.due) >= count)
+
+
+@asynccontextmanager
+async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServer]:
+    """A started server on a free port; ``settings`` of ``Limits`` go there, the rest to the server."""
+    bounds = {
+        name: settings.pop(name) for name in tuple(settings) if name in Limits.__struct_fields__
+    }
+    counters = settings.pop("counters", None) or Counters()
+    server = EventsServer(publisher, counters, port=0, limits=Limits(**bounds), **settings)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop(0)
