@@ -1,0 +1,102 @@
+"""What was tried: one wide line an attempt, a bounded memory of them, and the counters."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+
+import msgspec
+
+from app.delivery.outcomes import Fate, Outcome
+from app.delivery.plan import Decision, PauseEndpoint, RetryAt
+from app.interfaces import Attempt, SinkAnswer
+from app.telemetry import Counters
+from app.worker.intake import Held
+
+REMEMBERED = 1_000
+CLIP = 500  # bytes of an answer that a dead letter or an attempt quotes
+DELIVERED = "delivered"
+
+_log = logging.getLogger("skybridge.attempts")
+_line = msgspec.json.Encoder().encode
+
+
+class AttemptLog:
+    """Of one subscription; outlives the dispatcher, so that a restart does not hide its reason.
+
+    A delivered attempt is a line of level DEBUG, any other of INFO: an operator asks why something
+    did not arrive, and the counters say how much did. Event data is never in it.
+    """
+
+    def __init__(self, subscription: str, counters: Counters) -> None:
+        self._subscription = subscription
+        self._counters = counters
+        self._recent: deque[Attempt] = deque(maxlen=REMEMBERED)
+
+    def note(
+        self,
+        held: Held,
+        answer: SinkAnswer,
+        outcome: Outcome,
+        decision: Decision,
+        times: tuple[float, float, float],
+    ) -> None:
+        """``times``: monotonic at the start and at the end, and the wall clock at the end."""
+        self._counters.add("attempts", self._subscription, outcome.label)
+        attempt = self._attempt(held, answer, outcome, decision, *times)
+        self._recent.append(attempt)
+        level = logging.DEBUG if outcome.fate is Fate.DELIVERED else logging.INFO
+        if _log.isEnabledFor(level):
+            _log.log(level, "%s", _line(attempt).decode())
+
+    def finished(self, outcome: str) -> None:
+        """One message is finished: ``delivered``, ``dead-lettered``, ``filtered``, ``skipped``."""
+        self._counters.add("deliveries", self._subscription, outcome)
+
+    def buried(self, cause: str) -> None:
+        self._counters.add("dead_letters", self._subscription, cause)
+        self.finished("dead-lettered")
+
+    def recent(self, limit: int) -> list[Attempt]:
+        """The newest first."""
+        return [attempt for attempt, _ in zip(reversed(self._recent), range(limit), strict=False)]
+
+    def _attempt(
+        self,
+        held: Held,
+        answer: SinkAnswer,
+        outcome: Outcome,
+        decision: Decision,
+        started: float,
+        ended: float,
+        wall: float,
+    ) -> Attempt:
+        attributes = held.decoded.event.attributes if held.decoded else {}
+        return Attempt(
+            subscription=self._subscription,
+            partition=held.message.partition,
+            position=held.message.position,
+            event_id=attributes.get("id", ""),
+            event_source=attributes.get("source", ""),
+            number=held.attempts,
+            started_ms=int((wall - ended + started) * 1000),
+            duration_ms=(ended - started) * 1000,
+            outcome=outcome.fate.value,
+            status=answer.status,
+            detail="" if outcome.fate is Fate.DELIVERED else quote(answer),
+            next_try_in=_next_try(decision, ended),
+        )
+
+
+def _next_try(decision: Decision, now: float) -> float | None:
+    match decision:
+        case RetryAt(moment) | PauseEndpoint(moment):
+            return max(0.0, moment - now)
+        case _:
+            return None
+
+
+def quote(answer: SinkAnswer) -> str:
+    """What the target said, for a person: clipped, and readable whatever bytes it was."""
+    parts = (answer.fault, answer.detail, answer.body[:CLIP].decode("utf-8", "replace"))
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,47 @@
+"""A clock that moves only when a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from itertools import count
+
+BEGIN = 1_700_000_000.0
+TURNS = 30  # of the loop, for what a timer sets going to come to rest
+
+
+class VirtualClock:
+    """Fills ``interfaces.Clock``. Wall clock and monotonic clock move together."""
+
+    def __init__(self) -> None:
+        self._now = 1_000.0
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._order = count()
+
+    def now(self) -> float:
+        return BEGIN + self._now
+
+    def monotonic(self) -> float:
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), done))
+        await done
+
+    async def advance(self, seconds: float) -> None:
+        """Move on, waking sleepers in the order of their moments."""
+        await self.rest()
+        end = self._now + seconds
+        while self._sleepers and self._sleepers[0][0] <= end:
+            moment, _, done = heapq.heappop(self._sleepers)
+            self._now = max(self._now, moment)
+            if not done.done():
+                done.set_result(None)
+                await self.rest()
+        self._now = end
+        await self.rest()
+
+    async def rest(self) -> None:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
