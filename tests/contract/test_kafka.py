@@ -88,4 +88,6 @@ class TestKafkaThatGoesAway:
         async with closing(KafkaHarness(own_kafka.bootstrap_servers, own_kafka)) as harness:
             yield harness
 
-    test_it_heals = BrokerContract.test_it_heals_when_the_broker_comes_back
+    async def test_it_heals_when_the_broker_comes_back(self, harness: KafkaHarness) -> None:
+        """An outage is seen, and ends by itself (reliability R20)."""
+        await BrokerContract().test_it_heals_when_the_broker_comes_back(harness)

@@ -3,6 +3,7 @@ they are rare, and nothing needs watching in between."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any
@@ -71,7 +72,8 @@ class Admin:
             for partition in topic["partitions"]
             if partition["leader"] != _NO_LEADER
         ]
-        async with self.reader() as reader:
+        async with self.reader(auto_offset_reset="none") as reader:
+            reader.assign(places)  # learns all topics at once; otherwise one each 100 ms
             earliest = await reader.beginning_offsets(places) if places else {}
             latest = await reader.end_offsets(places) if places else {}
         return LogMetadata(
@@ -90,6 +92,7 @@ class Admin:
         consumer = AIOKafkaConsumer(**self._settings.client(), **options)
         try:
             await consumer.start()
+            await asyncio.sleep(0)  # its tasks must have begun, or its stop ends in CancelledError
             yield consumer
         finally:
             await consumer.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 
 from aiokafka.errors import KafkaError
@@ -43,6 +44,7 @@ class KafkaDriver:
         self._admin = Admin(settings)
 
     async def start(self) -> None:
+        _quieten(logging.getLogger("aiokafka"))
         await self._producer.start()
 
     async def stop(self) -> None:
@@ -78,3 +80,10 @@ class KafkaDriver:
 
     def explain(self, error: Exception) -> BrokerError | None:
         return explain(error, self.name)
+
+
+def _quieten(logger: logging.Logger) -> None:
+    """The client tells of every attempt, many a second in an outage; our own lines name the cause
+    once. Whoever set a level for it keeps it."""
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.CRITICAL)

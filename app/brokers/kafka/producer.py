@@ -135,8 +135,9 @@ class Producer:
 
     def _lose(self, error: BaseException) -> None:
         """The cluster is out of reach: what is queued was never sent, or its caller is told so."""
-        self._cause = self._away_text(error)
-        log.warning("%s", self._cause)
+        cause, self._cause = self._cause, self._away_text(error)
+        if self._cause != cause:
+            log.warning("%s", self._cause)
         self._tried.set()
         for lane in self._waiting:
             lane.give_up(self._unavailable())

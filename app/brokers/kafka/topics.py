@@ -18,7 +18,7 @@ from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
 
 REFUSED_FOR = 2.0  # seconds before a topic that was refused is asked for again
 REFUSED_BOUND = 1_000  # topic names come from templates, templates from events (rule 8)
-ASK_AGAIN = 0.05
+ASK_AGAIN, ASK_AGAIN_LONGEST = 0.02, 1.0
 
 
 class Topics:
@@ -110,6 +110,7 @@ class Topics:
     async def _partitions(self, name: str) -> int:
         """How many there are. A topic just made has no leaders for a moment."""
         created = False
+        delay = ASK_AGAIN
         while True:
             try:
                 found = await self.connection.partitions(name) if self.connection else 0
@@ -124,7 +125,8 @@ class Topics:
                     raise self._unknown(name)
                 await self._admin.create_topic(name, self._settings.partitions)
                 created = True
-            await asyncio.sleep(ASK_AGAIN)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, ASK_AGAIN_LONGEST)
 
     def _unknown(self, name: str) -> BrokerRefused:
         return BrokerRefused(
