@@ -116,7 +116,7 @@ class Writer:
             if self._appends or self._jobs:
                 self._work()
             elif self._stopping:
-                self._space.fold()
+                self._guarded(self._space.fold)
                 return
             else:
                 self._rest()
@@ -137,7 +137,13 @@ class Writer:
         count = min(len(self._appends), MOST_APPENDS)
         if count:
             appends = [self._appends.popleft() for _ in range(count)]
-            fates, grown = self._store(appends)
+            try:
+                fates, grown = self._store(appends)
+            except Exception as error:  # noqa: BLE001 - a bug: nobody may wait for ever because of it
+                _log.exception("log %s", self._settings.name)
+                self._break(error)
+                fates = all_failed(appends, BrokerUnavailable(self.broken))
+                grown = []
             self._hop.call(self._on_stored, fates, grown)
         self._guarded(self._space.checkpoint_when_due)
 
@@ -251,16 +257,18 @@ class Writer:
             case _:
                 return BrokerRefused(f"the record cannot be stored: {error}", broker=name)
 
-    def _break(self, error: apsw.Error) -> None:
+    def _break(self, error: Exception) -> None:
         """For good: only a new start, which reads what the disk really has, may go on."""
         if not self.broken:
             _log.critical("log %s stops accepting: %s", self._settings.name, error)
             self.broken = (
-                f"the log's disk failed ({error}); it accepts nothing more. "
+                f"the log failed and accepts nothing more ({error}). "
                 "Check the disk, then start again"
             )
 
     def _guarded(self, work: Callable[[], None]) -> None:
+        if self.broken:
+            return
         try:
             work()
         except apsw.Error as error:

@@ -1,0 +1,228 @@
+"""The embedded log loses nothing that it has acknowledged when the power goes off at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+from typing import Literal
+
+import apsw
+import pytest
+
+from app.bindings.record import Record
+from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings
+from app.brokers.portable import Bounds, PortableLog
+from app.errors import BrokerUnavailable, SkybridgeError
+from app.log.database import Synchronous
+from app.log.positions import Committed
+from app.model.message import Partition
+from app.model.receipt import Receipt
+from power_cut import ForgetfulDisk
+
+WRITERS = 6
+EACH = 40
+TOPIC = "orders"
+GROUP = "skybridge.test.reader"
+
+pytestmark = pytest.mark.fault
+
+
+class Run:
+    """What was promised until the power went off."""
+
+    def __init__(self) -> None:
+        self.acknowledged: dict[tuple[int, str], bytes] = {}  # (partition, position) to body
+        self.committed: dict[Partition, int] = {}
+
+
+def settings(folder: Path, vfs: str | None, synchronous: Synchronous) -> EngineSettings:
+    """Small enough that cuts fall into checkpoints and into the making of segments too."""
+    return EngineSettings(
+        path=folder,
+        partitions=3,
+        segment_bytes=24 << 10,
+        wal_bytes=96 << 10,
+        synchronous=synchronous,
+        vfs=vfs,
+    )
+
+
+def driver(
+    folder: Path, vfs: str | None = None, synchronous: Synchronous = "FULL"
+) -> EmbeddedDriver:
+    return EmbeddedDriver(settings(folder, vfs, synchronous), ConsumerSettings())
+
+
+async def run_until_cut(folder: Path, disk: ForgetfulDisk, synchronous: Synchronous) -> Run:
+    """Several tasks publish, one after the other each, until they are done or the power is off."""
+    run = Run()
+    embedded = driver(folder, disk.name, synchronous)
+    log = PortableLog(embedded, Bounds(drain_timeout=1.0))
+    try:
+        await log.start()
+    except apsw.Error:
+        assert disk.is_cut, "only the power may stop it"
+        return run
+    await asyncio.gather(*(_write(log, embedded, disk, run, number) for number in range(WRITERS)))
+    disk.cut()
+    await log.stop()
+    return run
+
+
+async def _write(
+    log: PortableLog, embedded: EmbeddedDriver, disk: ForgetfulDisk, run: Run, number: int
+) -> None:
+    for count in range(EACH):
+        body = b"%d:%d:" % (number, count) + b"x" * (37 * (count % 11))
+        (result,) = await log.submit(TOPIC, [Record(b"key-%d" % number, (("n", b"1"),), body)])
+        if isinstance(result, BrokerUnavailable) or disk.is_cut:
+            return
+        assert isinstance(result, Receipt)
+        run.acknowledged[result.partition, result.position] = body
+        if count % 8 == 7:
+            place = Partition(TOPIC, result.partition)
+            position = max(int(result.position), run.committed.get(place, 0))
+            try:
+                await embedded.engine.commit(GROUP, {place: Committed(position)})
+            except BrokerUnavailable:
+                return
+            if not disk.is_cut:
+                run.committed[place] = max(position, run.committed.get(place, 0))
+
+
+Found = tuple[dict[tuple[int, str], bytes], dict[Partition, int]]
+
+
+async def what_is_there(folder: Path) -> Found:
+    """By another start of the log. Raises when the file is damaged."""
+    embedded = driver(folder)
+    log = PortableLog(embedded)
+    try:
+        await log.start()
+        assert embedded.engine.findings == []
+        return await _everything(log, embedded)
+    finally:
+        await log.stop()
+
+
+async def _everything(log: PortableLog, embedded: EmbeddedDriver) -> Found:
+    found: dict[tuple[int, str], bytes] = {}
+    for topic in (await log.metadata()).topics:
+        for partition in topic.partitions:
+            place = Partition(topic.name, partition.number)
+            async for message in log.read(place, partition.earliest):
+                assert message.record.body is not None
+                found[partition.number, message.position] = message.record.body
+    positions = {place: c.offset for place, c in embedded.engine.positions.of(GROUP).items()}
+    return found, positions
+
+
+async def cut_and_compare(
+    tmp_path: Path, seed: int, cut_at: int, synchronous: Synchronous = "FULL"
+) -> int:
+    """How many acknowledged records are gone after a cut at that operation."""
+    disk = ForgetfulDisk(seed, cut_at)
+    try:
+        run = await run_until_cut(tmp_path / "before", disk, synchronous)
+        disk.restore(tmp_path / "after")
+    finally:
+        disk.close()
+    if synchronous != "FULL":
+        return await _lost_by_a_control(tmp_path / "after", run)
+    found, positions = await what_is_there(tmp_path / "after")
+    assert_order_is_kept(found)
+    for place, offset in run.committed.items():
+        assert positions.get(place, -1) >= offset, "a committed position went back"
+    return _lost(run, found)
+
+
+def _lost(run: Run, found: dict[tuple[int, str], bytes]) -> int:
+    return sum(found.get(place) != body for place, body in run.acknowledged.items())
+
+
+async def _lost_by_a_control(folder: Path, run: Run) -> int:
+    """Without its syncs the file may even be damaged: then all of it is lost."""
+    try:
+        found, _ = await what_is_there(folder)
+    except (AssertionError, SkybridgeError, apsw.Error):
+        return len(run.acknowledged)
+    return _lost(run, found)
+
+
+def assert_order_is_kept(found: dict[tuple[int, str], bytes]) -> None:
+    """Each writer's numbers rise with the positions, without repeats or gaps."""
+    numbers: dict[bytes, list[int]] = {}
+    for (_, _), body in sorted(found.items(), key=lambda item: (item[0][0], int(item[0][1]))):
+        writer, count, _ = body.split(b":")
+        numbers.setdefault(writer, []).append(int(count))
+    for counts in numbers.values():
+        assert counts == list(range(len(counts)))
+
+
+async def operations_of_a_whole_run(tmp_path: Path) -> int:
+    disk = ForgetfulDisk(0)
+    try:
+        await run_until_cut(tmp_path / "whole", disk, "FULL")
+    finally:
+        disk.close()
+    return disk.operations
+
+
+async def many_cuts(tmp_path: Path, cuts: int, seed: int) -> list[int]:
+    """A cut in each of ``cuts`` equal stretches of the run; lost records of each."""
+    total = await operations_of_a_whole_run(tmp_path)
+    random = Random(seed)
+    lost = []
+    for number in range(cuts):
+        low, high = 1 + total * number // cuts, total * (number + 1) // cuts
+        cut_at = random.randint(low, max(low, high))
+        folder = tmp_path / f"cut-{number}"
+        lost.append(await cut_and_compare(folder, random.randrange(1 << 30), cut_at))
+    return lost
+
+
+async def test_a_power_cut_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    """The first promise (reliability G1, 5.5): 202 means the disk has it."""
+    assert await many_cuts(tmp_path, cuts=20, seed=20261121) == [0] * 20
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_many_power_cuts_lose_nothing_acknowledged(tmp_path: Path) -> None:
+    """The same at 300 moments."""
+    assert await many_cuts(tmp_path, cuts=300, seed=7) == [0] * 300
+
+
+@pytest.mark.parametrize("synchronous", ["OFF", "NORMAL"])
+async def test_without_full_synchronisation_the_same_cut_does_lose(
+    tmp_path: Path, synchronous: Literal["OFF", "NORMAL"]
+) -> None:
+    """The control: a test of loss that cannot lose proves nothing (reliability 1, lesson c)."""
+    total = await operations_of_a_whole_run(tmp_path)
+    lost = [
+        await cut_and_compare(tmp_path / f"cut-{seed}", seed, total // 2, synchronous)
+        for seed in range(4)
+    ]
+    assert sum(lost) > 0
+
+
+async def test_a_failed_sync_stops_acceptance_for_good(tmp_path: Path) -> None:
+    """After a failed fsync nobody knows what is stored: a second one may lie (reliability 5.5)."""
+    disk = ForgetfulDisk(1)
+    log = PortableLog(driver(tmp_path / "log", disk.name))
+    await log.start()
+    record = Record(b"k", (), b"x")
+    (stored,) = await log.submit(TOPIC, [record])
+    assert isinstance(stored, Receipt)
+    disk.fail_syncs = True
+    (refused,) = await log.submit(TOPIC, [record])
+    assert isinstance(refused, BrokerUnavailable)
+    disk.fail_syncs = False
+    (again,) = await log.submit(TOPIC, [record])
+    assert isinstance(again, BrokerUnavailable)
+    health = await log.health()
+    assert not health.healthy
+    assert "start again" in health.cause
+    await log.stop()
+    disk.close()

@@ -1,0 +1,152 @@
+"""A disk that forgets: an apsw VFS that knows which writes were synced, and can lose the rest.
+
+Files are really written, through the ordinary VFS. Beside each one stands its *durable image*: what
+an xSync has promised. A power cut at the n-th operation freezes, for every file, that image plus a
+random part of the writes since, some of them torn at a sector's edge, as a disk with a cache may
+leave them. ``restore`` writes the frozen images into a folder for the engine to open.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import apsw
+
+SECTOR = 512
+
+
+class ForgetfulDisk:
+    """``cut_at``: the operation (write, truncate or sync) at which the power fails; 0: never."""
+
+    def __init__(self, seed: int, cut_at: int = 0) -> None:
+        self.name = f"forgetful-{uuid4().hex}"
+        self.operations = 0
+        self.cut_at = cut_at
+        self.frozen: dict[str, bytes] | None = None
+        self.fail_syncs = False
+        self.lock = threading.RLock()
+        self._random = Random(seed)
+        self._files: dict[str, _Shadow] = {}
+        self._vfs = _Vfs(self)
+
+    @property
+    def is_cut(self) -> bool:
+        return self.frozen is not None
+
+    def close(self) -> None:
+        self._vfs.unregister()
+
+    def restore(self, folder: Path) -> None:
+        assert self.frozen is not None
+        folder.mkdir(parents=True)
+        for name, image in self.frozen.items():
+            (folder / name).write_bytes(image)
+
+    def shadow(self, path: str) -> _Shadow:
+        name = Path(path).name
+        if name not in self._files:
+            self._files[name] = _Shadow()
+        return self._files[name]
+
+    def forget(self, path: str) -> None:
+        self._files.pop(Path(path).name, None)
+
+    def step(self) -> None:
+        """One operation is about to happen."""
+        if self.is_cut:
+            raise apsw.IOError("the power is off")
+        self.operations += 1
+        if self.operations == self.cut_at:
+            self.cut()
+            raise apsw.IOError("the power went off")
+
+    def cut(self) -> None:
+        """Now, unless it was before."""
+        with self.lock:
+            if self.frozen is None:
+                files = self._files.items()
+                self.frozen = {name: shadow.after_cut(self._random) for name, shadow in files}
+
+
+class _Shadow:
+    """One file: what is promised, and what is not yet."""
+
+    def __init__(self) -> None:
+        self.durable = bytearray()
+        self.pending: list[tuple[int, bytes | None]] = []  # None: truncated to there
+
+    def sync(self) -> None:
+        for offset, data in self.pending:
+            _apply(self.durable, offset, data)
+        self.pending.clear()
+
+    def after_cut(self, random: Random) -> bytes:
+        image = bytearray(self.durable)
+        kept = random.choice((0.0, 0.5, 0.9, 1.0))
+        for offset, data in self.pending:
+            if random.random() >= kept:
+                continue
+            _apply(image, offset, _torn(data, random))
+        return bytes(image)
+
+
+def _torn(data: bytes | None, random: Random) -> bytes | None:
+    if data is None or len(data) <= SECTOR or random.random() < 0.7:
+        return data
+    return data[: random.randrange(1, len(data) // SECTOR + 1) * SECTOR]
+
+
+def _apply(image: bytearray, offset: int, data: bytes | None) -> None:
+    if data is None:
+        del image[offset:]
+        return
+    if len(image) < offset:
+        image.extend(bytes(offset - len(image)))
+    image[offset : offset + len(data)] = data
+
+
+class _Vfs(apsw.VFS):
+    def __init__(self, disk: ForgetfulDisk) -> None:
+        self._disk = disk
+        super().__init__(disk.name, "")
+
+    def xOpen(self, name: Any, flags: list[int]) -> _File:  # noqa: N802 - apsw's name
+        return _File(self._disk, name, flags)
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802 - apsw's name
+        with self._disk.lock:
+            self._disk.step()
+            self._disk.forget(filename)
+            super().xDelete(filename, syncdir)
+
+
+class _File(apsw.VFSFile):
+    def __init__(self, disk: ForgetfulDisk, name: Any, flags: list[int]) -> None:
+        self._disk = disk
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        self._shadow = disk.shadow(path) if path else _Shadow()
+        super().__init__("", name, flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - apsw's name
+        with self._disk.lock:
+            self._disk.step()
+            self._shadow.pending.append((offset, bytes(data)))
+            super().xWrite(data, offset)
+
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802 - apsw's name
+        with self._disk.lock:
+            self._disk.step()
+            self._shadow.pending.append((newsize, None))
+            super().xTruncate(newsize)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802 - apsw's name
+        with self._disk.lock:
+            self._disk.step()
+            if self._disk.fail_syncs:
+                raise apsw.IOError("the sync failed")
+            self._shadow.sync()
+            super().xSync(flags)
