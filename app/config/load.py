@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -30,6 +30,8 @@ WITHOUT_FILE: Mapping[str, Any] = {
 }
 """What ``serve`` runs on when no file is named."""
 
+_SHORT = 4  # characters: shorter values are parts of ordinary words
+
 
 class Loaded:
     """A configuration that keeps to the model. ``source`` is the file's name, or empty. Its repr
@@ -41,21 +43,64 @@ class Loaded:
         self.config = config
         self.source = source
         self._document = document
-        self._references = references
+        self._secrets = _secrets(document, references)
 
     def place(self, *path: str | int) -> Place:
         """Where a setting was written, or the nearest one above it."""
         return self._document.place(path)
 
-    def shown(self, *path: str | int) -> str:
-        """The text of a setting as it stands in the file, references unresolved: fit for messages."""
+    def written(self, path: Path) -> Path | None:
+        """The path itself where it stands in the file, else None."""
         value: Any = self._document.root
         for step in path:
+            inside = step in value if isinstance(value, dict) else isinstance(value, list)
+            if not inside:
+                return None
             value = value[step]
-        return self._references.get(path, str(value))
+        return path
+
+    def redacted(self, text: str) -> str:
+        """The text with every value that came out of a reference or the environment replaced by where
+        it came from. A very short one is replaced only where it stands in quotes."""
+        for value, origin in self._secrets:
+            for form in {value, repr(value)[1:-1]}:
+                quoted = len(form) < _SHORT
+                text = text.replace(f"'{form}'" if quoted else form, origin)
+        return text
 
     def __repr__(self) -> str:
         return f"Loaded(source={self.source!r})"
+
+
+def _secrets(document: Document, references: Mapping[Path, str]) -> list[tuple[str, str]]:
+    """Resolved texts with what to say instead, longest first."""
+    origins = dict(references) | {
+        path: f"${{env:{place.variable}}}"
+        for path, place in document.places.items()
+        if place.variable
+    }
+    found = [
+        (text, origin)
+        for path, origin in origins.items()
+        for text in _leaves(_at(document.root, path))
+        if text not in {"true", "false"}
+    ]
+    return sorted(found, key=lambda pair: len(pair[0]), reverse=True)
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """The texts and numbers in a value: an override may be a whole list or mapping."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    else:
+        yield str(value)
+
+
+def _at(value: Any, path: Path) -> Any:
+    for step in path:
+        value = value[step]
+    return value
 
 
 def load(path: FilePath | None, environ: Mapping[str, str]) -> Loaded:

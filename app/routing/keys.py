@@ -52,14 +52,15 @@ def digest(values: list[str | None]) -> bytes:
     UTF-8 bytes, a colon, the bytes and a comma; an absent one as ``-,``. So ``a, bc`` and ``ab, c``
     differ, and so do absent and empty. Any language can make the same key.
     """
-    state = sha256()
-    for value in values:
-        if value is None:
-            state.update(b"-,")
-        else:
-            text = value.encode()
-            state.update(b"%d:%b," % (len(text), text))
-    return state.hexdigest()[:DIGEST_HEX].encode()
+    written = b"".join([_netstring(value) for value in values])
+    return sha256(written, usedforsecurity=False).hexdigest()[:DIGEST_HEX].encode()
+
+
+def _netstring(value: str | None) -> bytes:
+    if value is None:
+        return b"-,"
+    text = value.encode()
+    return b"%d:%b," % (len(text), text)
 
 
 def _from_request(_policy: KeyPolicy, _setting: str) -> KeyMapper:

@@ -1,0 +1,26 @@
+"""What a configuration that keeps to the model may still get wrong.
+
+An *error* refuses the start: the service would not do what was asked. A *warning* may be meant. The
+checks are grouped by what they look at; each is a function from a Report to nothing.
+"""
+
+from __future__ import annotations
+
+from app.config.finding import Finding
+from app.config.lint_brokers import check_brokers
+from app.config.lint_routes import check_routes
+from app.config.lint_servers import check_servers
+from app.config.lint_sinks import check_sinks
+from app.config.lint_subscriptions import check_subscriptions
+from app.config.load import Loaded
+from app.config.report import Report
+
+CHECKS = (check_servers, check_brokers, check_routes, check_subscriptions, check_sinks)
+
+
+def lint(loaded: Loaded) -> list[Finding]:
+    """Every finding, in the order of the file. Looks at paths on this machine, never at a network."""
+    report = Report(loaded)
+    for check in CHECKS:
+        check(report)
+    return sorted(report.findings, key=lambda found: (found.line, found.place.column))

@@ -1,0 +1,67 @@
+"""Checks of the listeners."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from pathlib import Path as FilePath
+
+from app.config.model import Admin, ServerTls
+from app.config.report import Report
+
+
+def check_servers(report: Report) -> None:
+    server = report.config.server
+    _admin_is_guarded(report, server.admin)
+    if server.events.port == server.admin.port != 0 and _overlap(
+        server.events.host, server.admin.host
+    ):
+        report.error(
+            ("server", "admin", "port"), "is the port of the events listener", "choose another"
+        )
+    for name, tls in (("events", server.events.tls), ("admin", server.admin.tls)):
+        _files_exist(report, name, tls)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _admin_is_guarded(report: Report, admin: Admin) -> None:
+    token = admin.token.get_secret_value().strip() if admin.token is not None else ""
+    if admin.token is not None and not token:
+        report.error(("server", "admin", "token"), "is empty", "give it a value or leave it out")
+    elif not token and not is_loopback(admin.host):
+        report.error(
+            ("server", "admin", "host"),
+            "the admin listener off loopback needs a token",
+            'set server.admin.token to "${env:NAME}", or host to 127.0.0.1',
+        )
+    elif not is_loopback(admin.host) and admin.tls is None:
+        report.warning(
+            ("server", "admin", "token"),
+            "the token crosses the network in clear",
+            "set server.admin.tls, or put a proxy with TLS in front",
+        )
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two hosts may mean the same address."""
+    every = {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+    return one == other or bool(every & {one, other})
+
+
+def _files_exist(report: Report, listener: str, tls: ServerTls | None) -> None:
+    if tls is None:
+        return
+    for name, path in (("cert", tls.cert), ("key", tls.key)):
+        file_exists(report, ("server", listener, "tls", name), path)
+
+
+def file_exists(report: Report, setting: tuple[str | int, ...], path: FilePath) -> None:
+    if not path.is_file():
+        report.error(setting, "there is no such file here", "name a readable PEM file")

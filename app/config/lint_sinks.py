@@ -1,0 +1,100 @@
+"""Checks of where webhooks go: no credentials in URLs, nothing private that is not named.
+
+The real guard looks at every resolved address (``delivery.address_guard``); this one tells at the
+desk what that one would refuse.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+from urllib.parse import urlsplit
+
+from app.config.finding import Path
+from app.config.report import Report
+from app.delivery.address_guard import allowed, host_allowed
+
+_EVERYTHING = {"*", "0.0.0.0/0", "::/0"}
+
+
+def check_sinks(report: Report) -> None:
+    for n, entry in enumerate(report.config.webhooks.allow_private):
+        _entry(report, ("webhooks", "allow_private", n), entry)
+    for n, subscription in enumerate(report.config.subscriptions):
+        _sink(report, ("subscriptions", n, "sink"), subscription.sink)
+
+
+def _entry(report: Report, path: Path, entry: str) -> None:
+    if entry in _EVERYTHING:
+        report.warning(
+            path,
+            "lets webhooks reach every private address, metadata services of clouds too",
+            "name the networks and hosts that are meant",
+        )
+    elif "/" in entry and not _is_network(entry):
+        report.error(
+            path, "is neither a network nor a host", "10.0.0.0/8, hooks.internal or *.internal"
+        )
+
+
+def _sink(report: Report, path: Path, sink: str) -> None:
+    try:
+        parts = urlsplit(sink)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        report.error(path, "is no URL", "https://host/path, the port a number up to 65535")
+        return
+    if parts.username is not None or parts.password is not None:
+        report.error(
+            path,
+            "holds a user name or password: URLs end up in logs",
+            "take them out of the URL",
+        )
+    if parts.scheme == "http":
+        _plain(report, path, host)
+    elif _private(report, host):
+        report.error(
+            path, "is a private address that is not allowed", "add it to webhooks.allow_private"
+        )
+
+
+def _plain(report: Report, path: Path, host: str) -> None:
+    """Plain http goes only to what is named."""
+    entries = report.config.webhooks.allow_private
+    if host_allowed(_address(host), entries) or host_allowed(host, entries):
+        return
+    message = "plain http goes only to hosts in webhooks.allow_private"
+    if not _is_network(_address(host)) and any(_is_network(entry) for entry in entries):
+        cure = "name the host there too, or use https"
+        report.warning(
+            path, f"{message}: works only if the name leads into one of its networks", cure
+        )
+    else:
+        report.error(path, message, "use https, or name the host there")
+
+
+def _private(report: Report, host: str) -> bool:
+    """Whether this is an address, not a name, and would be refused."""
+    address = _address(host)
+    entries = report.config.webhooks.allow_private
+    return _is_address(address) and not allowed(address, host, entries)
+
+
+def _address(host: str) -> str:
+    """RFC 6761 6.3: localhost is loopback, without asking anybody."""
+    return "127.0.0.1" if host == "localhost" or host.endswith(".localhost") else host
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True

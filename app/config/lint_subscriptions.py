@@ -1,0 +1,99 @@
+"""Checks of subscriptions: sources that exist and are fed, keys that give an order, no circles."""
+
+from __future__ import annotations
+
+from app.config.finding import Path
+from app.config.reach import feeds, may_both_match, may_have_no_key
+from app.config.report import Report
+from app.model.route import Route
+from app.model.subscription import Subscription
+from app.routing.templates import is_topic
+
+
+def check_subscriptions(report: Report) -> None:
+    subscriptions = report.config.subscriptions
+    report.duplicates("subscriptions", "id", [each.id for each in subscriptions])
+    for n, subscription in enumerate(subscriptions):
+        _source(report, n, subscription)
+        _dead_letters(report, n, subscription)
+        _order(report, n, subscription)
+
+
+def _source(report: Report, n: int, subscription: Subscription) -> None:
+    at: Path = ("subscriptions", n, "source")
+    known = report.broker((*at, "broker"), subscription.source.broker)
+    for m, topic in enumerate(subscription.source.topics):
+        if not is_topic(topic):
+            report.error((*at, "topics", m), "is no topic name", "1 to 249 of a-z A-Z 0-9 . _ -")
+        elif known and not _feeding(report, subscription, topic):
+            report.warning(
+                (*at, "topics", m),
+                f"no route can feed {subscription.id!r} from topic {topic!r} of "
+                f"{subscription.source.broker!r}{_why(report, subscription, topic)}",
+                "add a route to it, or mend broker, topic or filters",
+            )
+
+
+def _feeding(report: Report, subscription: Subscription, topic: str) -> list[Route]:
+    """The routes that write to the topic events that the subscription may want."""
+    return [
+        route
+        for route in _writing(report, subscription, topic)
+        if may_both_match(route.filters, subscription.filters)
+    ]
+
+
+def _writing(report: Report, subscription: Subscription, topic: str) -> list[Route]:
+    return [
+        route
+        for route in report.config.routes
+        if any(
+            target.broker == subscription.source.broker and feeds(target, route, topic)
+            for target in route.to
+        )
+    ]
+
+
+def _why(report: Report, subscription: Subscription, topic: str) -> str:
+    if _writing(report, subscription, topic):
+        return ": its filters want none of the events that go there"
+    return ""
+
+
+def _dead_letters(report: Report, n: int, subscription: Subscription) -> None:
+    letters = subscription.dead_letter
+    if letters is None:
+        return
+    at: Path = ("subscriptions", n, "dead_letter")
+    report.broker((*at, "broker"), letters.broker)
+    if not is_topic(letters.topic):
+        report.error(
+            (*at, "topic"),
+            "is no topic name",
+            "a plain name: what is no CloudEvent has no attributes for a template",
+        )
+    if letters.broker == subscription.source.broker and letters.topic in subscription.source.topics:
+        report.error(
+            (*at, "topic"),
+            "is a source of the same subscription: a dead letter would come back for ever",
+            "name a topic of its own",
+        )
+
+
+def _order(report: Report, n: int, subscription: Subscription) -> None:
+    """Rule 3: without a key there is no order."""
+    if subscription.ordering != "per_key" or subscription.order_by is not None:
+        return
+    routes = {
+        route.name: route
+        for topic in subscription.source.topics
+        for route in _feeding(report, subscription, topic)
+        if may_have_no_key(route.key)
+    }
+    if routes:
+        names = ", ".join(repr(name) for name in routes)
+        report.warning(
+            ("subscriptions", n),
+            f"{subscription.id!r} keeps order per key, but events of {names} may have no key",
+            "give the route a key with missing: reject, set order_by, or ordering: none",
+        )

@@ -1,0 +1,56 @@
+"""What the checks of ``lint`` write their findings into."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from app.config.finding import Finding, Path, did_you_mean, written
+from app.config.load import Loaded
+from app.errors import SetupError
+
+
+class Report:
+    """The configuration under check, and the findings so far."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self.config = loaded.config
+        self.findings: list[Finding] = []
+
+    def error(self, path: Path, message: str, cure: str) -> None:
+        self._add("error", path, message, cure)
+
+    def warning(self, path: Path, message: str, cure: str) -> None:
+        self._add("warning", path, message, cure)
+
+    def refused(self, path: Path, error: SetupError) -> None:
+        """A part refused to be made of this setting. ``args[0]`` is the message without the path."""
+        self.error(path, str(error.args[0]), error.cure)
+
+    def broker(self, path: Path, name: str) -> bool:
+        """Whether a broker of that name exists; if not, that is a finding."""
+        if name in self.config.brokers:
+            return True
+        self.error(path, f"there is no broker {name!r}", did_you_mean(name, self.config.brokers))
+        return False
+
+    def duplicates(self, section: str, field: str, names: list[str]) -> None:
+        for n, name in enumerate(names):
+            first = names.index(name)
+            if first < n:
+                self.error(
+                    (section, n, field),
+                    f"{name!r} is taken by {section}[{first}]",
+                    "give every one a name of its own",
+                )
+
+    def _add(self, level: Literal["error", "warning"], path: Path, message: str, cure: str) -> None:
+        self.findings.append(
+            Finding(
+                level=level,
+                setting=written(path),
+                message=self.loaded.redacted(message),
+                cure=self.loaded.redacted(cure),
+                place=self.loaded.place(*path),
+            )
+        )
