@@ -1,4 +1,4 @@
 """Shell. One driver a broker behind one interface: ``portable`` bounds, times and counts around it.
 
-A driver owns partitioning, wire batching and reconnection and holds no policy.
+``driver`` is what each of them offers. A driver owns partitioning, wire batching and reconnection and holds no policy.
 """

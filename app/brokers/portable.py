@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from app.bindings.record import Record
+from app.brokers.driver import Driver, Submission
 from app.errors import (
     BoundReached,
     BrokerError,
@@ -22,85 +23,14 @@ from app.errors import (
     SkybridgeError,
 )
 from app.interfaces import Consumer, Log, PublishResult
-from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
 from app.model.receipt import Receipt
 from app.model.start import StartAt
 
+__all__ = ["Bounds", "Driver", "LogStats", "PortableLog", "Submission", "size_of"]
+
 T = TypeVar("T")
-
-
-class Submission(asyncio.Future[list[PublishResult]]):
-    """The records of one submit, and their fates: one a record, in order.
-
-    A driver resolves *every* record exactly once, also when the submission is done already (it
-    timed out, or its caller went away): only then does the record leave the bounds. What is not on
-    the wire when ``done()`` is true must not be sent any more (rule 9).
-    """
-
-    __slots__ = ("deadline", "open", "owner", "records", "results", "size", "topic")
-
-    owner: PortableLog
-    topic: str
-    records: Sequence[Record]
-    results: list[PublishResult | None]
-    open: int  # records without a result
-    size: int  # bytes
-    deadline: float  # of the loop's clock
-
-    def resolve(self, index: int, result: PublishResult) -> None:
-        """The fate of one record. On the event loop only."""
-        self.results[index] = result
-        self.open -= 1
-        if not self.open:
-            self.owner.release(self)
-
-    def resolve_all(self, results: list[PublishResult]) -> None:
-        """The fates of all records at once; none may have been resolved before."""
-        self.results = results  # type: ignore[assignment]  # a list with nothing open
-        self.open = 0
-        self.owner.release(self)
-
-    def fail(self, error: BrokerError) -> None:
-        """The same fate for every record that has none yet."""
-        if self.open:
-            self.results[:] = [error if known is None else known for known in self.results]
-            self.open = 0
-            self.owner.release(self)
-
-
-class Driver(Protocol):
-    """What a broker's package offers to ``PortableLog``. All calls come on the event loop."""
-
-    name: str
-    capabilities: Capabilities
-
-    async def start(self) -> None:
-        """Begin; returns also when the broker is away (``health`` tells). May raise SetupError."""
-
-    async def stop(self) -> None:
-        """Close. What is still queued is resolved with an error."""
-
-    def publish(self, submission: Submission) -> None:
-        """Take the records on their way, in order. Never raises, never blocks, sets no timer."""
-
-    async def subscribe(
-        self, group: str, topics: Sequence[str], start: StartAt, client_id: str
-    ) -> Consumer: ...
-
-    def read(
-        self, partition: Partition, start: str, until: str | None
-    ) -> AsyncIterator[Message]: ...
-
-    async def metadata(
-        self, topics: Sequence[str] | None, groups: Sequence[str]
-    ) -> LogMetadata: ...
-    async def create_topic(self, topic: str, partitions: int) -> None: ...
-    async def health(self) -> Health: ...
-
-    def explain(self, error: Exception) -> BrokerError | None:
-        """What an error of the client library means for a caller; None: it is a bug."""
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,11 +62,12 @@ class PortableLog(Log):
         self.capabilities = driver.capabilities
         self.driver = driver
         self.bounds = bounds or Bounds()
+        self._max_record = driver.capabilities.max_record or self.bounds.bytes
         self._loop: asyncio.AbstractEventLoop | None = None
         self._accepting = False
         self._waiting: dict[Submission, None] = {}  # in the order of their deadlines
         self._timer: asyncio.TimerHandle | None = None
-        self._drained: asyncio.Event = asyncio.Event()
+        self._drained = asyncio.Event()
         self._records = 0
         self._bytes = 0
         self._stored = self._failed = self._timed_out = self._refused = 0
@@ -156,36 +87,35 @@ class PortableLog(Log):
         loop = self._loop or asyncio.get_running_loop()
         submission = Submission(loop=loop)
         count = len(records)
-        size = largest = size_of(records[0]) if count else 0
-        for record in records[1:] if count > 1 else ():
-            length = size_of(record)
-            size += length
-            largest = max(largest, length)
-        refusal = self._refusal(count, size, largest)
-        if refusal is not None or not count:
-            self._refused += count
-            submission.set_result([refusal] * count if refusal else [])
+        if count == 1:
+            size = largest = size_of(records[0])
+        else:
+            sizes = [size_of(record) for record in records]
+            size, largest = sum(sizes), max(sizes, default=0)
+        bounds = self.bounds
+        if (
+            not self._accepting
+            or self._records + count > bounds.records
+            or self._bytes + size > bounds.bytes
+            or largest > self._max_record
+            or not count
+        ):
+            submission.set_result(self._refusals(count, largest))
             return submission
-        self._track(submission, topic, records, size)
-        submission.deadline = loop.time() + self.bounds.publish_timeout
-        if self._timer is None:
-            self._timer = loop.call_at(submission.deadline, self._on_deadline)
-        self.driver.publish(submission)
-        return submission
-
-    def _track(
-        self, submission: Submission, topic: str, records: Sequence[Record], size: int
-    ) -> None:
-        count = len(records)
         submission.owner = self
         submission.topic = topic
         submission.records = records
         submission.results = [None] * count
         submission.open = count
         submission.size = size
+        submission.deadline = loop.time() + bounds.publish_timeout
         self._records += count
         self._bytes += size
         self._waiting[submission] = None
+        if self._timer is None:
+            self._timer = loop.call_at(submission.deadline, self._on_deadline)
+        self.driver.publish(submission)
+        return submission
 
     def release(self, submission: Submission) -> None:
         """Every record of it has its fate: out of the bounds, and its caller is told."""
@@ -240,18 +170,19 @@ class PortableLog(Log):
             bytes_in_flight=self._bytes,
         )
 
-    def _refusal(self, count: int, size: int, largest: int) -> BrokerError | None:
-        if self._records + count <= self.bounds.records and self._bytes + size <= self.bounds.bytes:
-            bound = self.capabilities.max_record
-            if bound and largest > bound:
-                return BrokerRefused(
-                    f"a record of {largest} bytes is above the log's {bound}",
-                    kind="record-too-large",
-                    broker=self.name,
-                )
-            if self._accepting:
-                return None
+    def _refusals(self, count: int, largest: int) -> list[PublishResult]:
+        self._refused += count
+        return [self._refusal(largest)] * count
+
+    def _refusal(self, largest: int) -> BrokerError:
+        if not self._accepting:
             return BrokerUnavailable(f"log {self.name} is not running", broker=self.name)
+        if largest > self._max_record:
+            return BrokerRefused(
+                f"a record of {largest} bytes is above the log's {self._max_record}",
+                kind="record-too-large",
+                broker=self.name,
+            )
         return BoundReached(
             f"{self._records} records and {self._bytes} bytes are on their way to {self.name} already",
             broker=self.name,

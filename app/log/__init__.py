@@ -14,7 +14,8 @@ hop        shell  from a thread of the log back to the event loop
 settings          what the log can be told
 retention  pure   which segments may go
 groups     pure   Kafka's classic group protocol as a state machine, time as an argument
-producers  pure   sequence numbers of idempotent producers
+producers  shell  idempotent producers' batches, stored together with their state
+sequences  pure   sequence numbers of idempotent producers
 codec      pure   a record as bytes and back, with its checksum
 faults     pure   what an error of SQLite means for the log
 ========== ====== ================================================================================

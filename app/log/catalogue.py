@@ -167,13 +167,19 @@ class Catalogue:
 
     def drop_segments(self, db: apsw.Connection, partition: PartitionLog, count: int) -> None:
         """The oldest ``count`` go; the last one is replaced by an empty one, to keep the place."""
-        with db:
-            gone, kept = partition.segments[:count], partition.segments[count:]
-            if not kept:
-                kept = (self.new_segment(db, partition, partition.next_offset),)
-            for segment in gone:
-                db.execute("DELETE FROM segments WHERE id = ?", (segment.id,))
-                db.execute(f"DROP TABLE {segment.table}")
+        before = partition.segments
+        gone, kept = before[:count], before[count:]
+        partition.segments = kept  # first: a reader that finds no table looks here again
+        try:
+            with db:
+                if not kept:
+                    kept = (self.new_segment(db, partition, partition.next_offset),)
+                for segment in gone:
+                    db.execute("DELETE FROM segments WHERE id = ?", (segment.id,))
+                    db.execute(f"DROP TABLE {segment.table}")
+        except BaseException:
+            partition.segments = before
+            raise
         partition.segments = kept
 
 

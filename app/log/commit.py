@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import apsw
@@ -12,6 +12,7 @@ from app.errors import BrokerError, BrokerRefused
 from app.interfaces import PublishResult
 from app.log.catalogue import Catalogue, PartitionLog, Segment, Topic
 from app.log.codec import encode_record
+from app.log.settings import EngineSettings
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
 
@@ -58,14 +59,12 @@ class CommitGroup:
     """Stage records with ``add``, write them with ``store`` inside a transaction, and once that is
     committed make them visible with ``publish``. Dropped without ``publish``, nothing happened."""
 
-    def __init__(
-        self, catalogue: Catalogue, broker: str, now_ms: Callable[[], int], segment_bytes: int
-    ) -> None:
+    def __init__(self, catalogue: Catalogue, settings: EngineSettings) -> None:
         self._catalogue = catalogue
-        self._broker = broker
-        self._now = now_ms()
-        self._segment_bytes = segment_bytes
-        self._staged: dict[tuple[str, int], Staged] = {}
+        self._broker = settings.name
+        self._now = settings.now_ms()
+        self._segment_bytes = settings.segment_bytes
+        self._staged: dict[PartitionLog, Staged] = {}
         self._opened: list[tuple[PartitionLog, Segment]] = []
 
     def add(self, append: Append) -> list[PublishResult]:
@@ -73,19 +72,28 @@ class CommitGroup:
         topic = self._catalogue.topics[append.topic]
         return [self._add(topic, record) for record in append.records]
 
+    def add_to(self, partition: PartitionLog, records: Sequence[Record]) -> None:
+        """Stage for a partition that the caller chose. Raises ValueError for what cannot be stored."""
+        staged = self._staging(partition)
+        for record in records:
+            staged.add(*encode_record(record))
+
     def _add(self, topic: Topic, record: Record) -> PublishResult:
         try:
             checksum, data = encode_record(record)
         except (ValueError, TypeError, OverflowError) as error:
             return BrokerRefused(f"the record cannot be stored: {error}", broker=self._broker)
         key = record.key
-        count = len(topic.partitions)
-        number = topic.spread() if key is None else partition_of(key, count)
-        staged = self._staged.get((topic.name, number))
+        partitions = topic.partitions
+        number = topic.spread() if key is None else partition_of(key, len(partitions))
+        offset = self._staging(partitions[number]).add(checksum, data)
+        return Receipt(self._broker, topic.name, number, str(offset))
+
+    def _staging(self, partition: PartitionLog) -> Staged:
+        staged = self._staged.get(partition)
         if staged is None:
-            staged = Staged(topic.partitions[number], self._now)
-            self._staged[topic.name, number] = staged
-        return Receipt(self._broker, topic.name, number, str(staged.add(checksum, data)))
+            staged = self._staged[partition] = Staged(partition, self._now)
+        return staged
 
     def store(self, db: apsw.Connection) -> None:
         for staged in self._staged.values():

@@ -39,7 +39,7 @@ CREATE TABLE declared(
   PRIMARY KEY("group", topic)) STRICT, WITHOUT ROWID;
 CREATE TABLE producers(
   id INTEGER NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, epoch INTEGER NOT NULL,
-  sequence INTEGER NOT NULL, next_offset INTEGER NOT NULL,
+  sequence INTEGER NOT NULL, last_offset INTEGER NOT NULL, records INTEGER NOT NULL,
   PRIMARY KEY(id, topic, partition)) STRICT, WITHOUT ROWID;
 """
 

@@ -10,13 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import apsw
 
+from app.bindings.record import Record
 from app.errors import BrokerError
 from app.log.catalogue import Catalogue, PartitionLog, Topic
-from app.log.commit import Append, Fates
+from app.log.commit import Append, CommitGroup, Fates
 from app.log.database import FolderLock, damage, open_reader, open_writer
 from app.log.positions import Committed, Declared, Positions
+from app.log.producers import Producers
 from app.log.reader import Page, Reader, time_search
 from app.log.retention import droppable
+from app.log.sequences import Batch
 from app.log.settings import EngineSettings
 from app.log.writer import Writer
 from app.model.message import Partition
@@ -35,6 +38,7 @@ class Engine:
         self.positions = Positions()
         self._lock = FolderLock(settings.path)
         self._catalogue = Catalogue(settings.max_topics)
+        self._producers = Producers()
         self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
         self._writer: Writer | None = None
         self._reader: Reader | None = None
@@ -71,6 +75,26 @@ class Engine:
     def append(self, append: Append) -> None:
         """Store the records; their fates come by ``resolve_all`` on the loop once they are durable."""
         self._writing().append(append)
+
+    async def append_numbered(
+        self, place: Partition, batch: Batch, records: Sequence[Record]
+    ) -> int:
+        """Store an idempotent producer's batch once, however often it is sent; the offset of its
+        first record. Raises StaleOwner for an old epoch, BrokerRefused for a gap in the numbers."""
+        partition = self.partition(place)
+        writer = self._writing()
+
+        def store(db: apsw.Connection) -> tuple[int, list[PartitionLog]]:
+            refusal = writer.refusal()
+            if refusal is not None:
+                raise refusal
+            group = CommitGroup(self._catalogue, self.settings)
+            first = self._producers.store(db, group, partition, batch, records)
+            return first, group.publish()
+
+        first, grown = await writer.run(store)
+        self._settle((), grown)
+        return first
 
     async def create_topic(self, name: str, partitions: int | None = None) -> None:
         count = partitions or self.settings.partitions
@@ -152,12 +176,13 @@ class Engine:
                 self.findings += damage(db)
             self.findings += self._catalogue.load(db)
             self.positions.load(db)
+            self._producers.load(db)
         except BaseException:
             db.close()
             raise
         return db
 
-    def _settle(self, fates: Fates, grown: Sequence[PartitionLog]) -> None:
+    def _settle(self, fates: Fates | tuple[()], grown: Sequence[PartitionLog]) -> None:
         """One hop for a whole commit group."""
         for append, results in fates:
             append.resolve_all(results)

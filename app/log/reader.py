@@ -75,6 +75,8 @@ class Reader:
                     db, partition, segment, offset, until, epoch, max_records, max_bytes
                 )
             except apsw.SQLError:  # retention dropped the table meanwhile
+                if segment in partition.segments:
+                    raise
                 partition.check(offset)
                 segment = partition.segment_of(offset)
                 continue

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import apsw
 
 from app.log.settings import EngineSettings
 
+ROOM = 8 << 20  # bytes free on a disk that was full, before it is tried again
 HARD = 4  # times the size at which folding is due: then it waits for readers to end their page
 
 
@@ -18,6 +21,7 @@ class Space:
         self._page = int(db.pragma("page_size"))
         self._wal = 0  # frames
         self._folded = 0  # of them, how many are in the file too
+        self._watch_disk = False
         db.set_wal_hook(self._on_commit)
 
     @property
@@ -33,15 +37,24 @@ class Space:
     def full(self) -> str:
         """Why nothing more may be stored; empty when there is room."""
         bound = self._settings.max_bytes
-        if not bound or self.used < bound:
-            return ""
-        self.fold()
-        used = self.used
-        if used < bound:
-            return ""
-        return (
-            f"the log is full: {used} of {bound} bytes; retention or a higher max_bytes makes room"
-        )
+        if bound and self.used >= bound:
+            self.fold()
+            if self.used >= bound:
+                return (
+                    f"the log is full: {self.used} of {bound} bytes; "
+                    "retention or a higher max_bytes makes room"
+                )
+        return "" if self._disk_has_room() else f"no room on the disk of {self._settings.path}"
+
+    def disk_was_full(self) -> None:
+        """SQLite could not write: the disk is asked from now on, until it has room again."""
+        self._watch_disk = True
+
+    def _disk_has_room(self) -> bool:
+        if self._watch_disk:
+            disk = os.statvfs(self._settings.path)
+            self._watch_disk = disk.f_bavail * disk.f_frsize < ROOM
+        return not self._watch_disk
 
     def checkpoint_when_due(self) -> None:
         """Folding now and then, many pages at a time: it keeps few senders waiting."""

@@ -126,10 +126,14 @@ class Writer:
         self._idle = True
         if not (self._appends or self._jobs or self._stopping):
             try:
-                self._tokens.get(timeout=IDLE if self._space.unfolded else None)
+                self._tokens.get(timeout=IDLE if self._space.unfolded or self.full else None)
             except Empty:
-                self._guarded(self._space.fold)
+                self._guarded(self._tidy)
         self._idle = False
+
+    def _tidy(self) -> None:
+        self._space.fold()
+        self.full = self._space.full()  # room may have come back without anybody asking for it
 
     def _work(self) -> None:
         for _ in range(len(self._jobs)):
@@ -167,14 +171,15 @@ class Writer:
         for append in appends:
             (given_up if append.done() else live).append(append)
         fates = all_failed(given_up, self._not_stored)
-        refusal = self._refusal()
+        refusal = self.refusal()
         if refusal is not None:
             return fates + all_failed(live, refusal), []
         known, unknown = self._with_topics(live)
         stored, grown = self._store_group(known)
         return fates + unknown + stored, grown
 
-    def _refusal(self) -> BrokerError | None:
+    def refusal(self) -> BrokerError | None:
+        """Why nothing can be stored now."""
         name = self._settings.name
         if self.broken:
             return BrokerUnavailable(self.broken, broker=name)
@@ -225,12 +230,7 @@ class Writer:
         return fates, grown
 
     def _commit(self, appends: list[Append]) -> tuple[Fates, list[PartitionLog]]:
-        group = CommitGroup(
-            self._catalogue,
-            self._settings.name,
-            self._settings.now_ms,
-            self._settings.segment_bytes,
-        )
+        group = CommitGroup(self._catalogue, self._settings)
         fates: Fates = [(append, group.add(append)) for append in appends]
         execute = self._db.execute
         execute("BEGIN IMMEDIATE")
@@ -251,6 +251,8 @@ class Writer:
                 self._break(error)
                 return BrokerUnavailable(self.broken, broker=name)
             case "full":
+                self._space.disk_was_full()
+                self.full = self._space.full()
                 return BoundReached(f"no room: {error}", broker=name, retry_after=FULL_RETRY)
             case "busy":
                 return BrokerUnavailable(f"the log's file is busy: {error}", broker=name)

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import apsw
 
+from app.brokers.driver import Submission
 from app.brokers.embedded.consumer import ConsumerSettings, EmbeddedConsumer
 from app.brokers.embedded.starts import resolve, to_offset
-from app.brokers.portable import Submission
 from app.errors import BrokerError, BrokerUnavailable
 from app.log.catalogue import PartitionLog
 from app.log.coordinator import Coordinator

@@ -1,0 +1,94 @@
+"""What a broker's package offers to ``PortableLog``, and what it is given to publish."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from app.bindings.record import Record
+from app.errors import BrokerError
+from app.interfaces import Consumer, PublishResult
+from app.model.capabilities import Capabilities
+from app.model.message import Message, Partition
+from app.model.metadata import Health, LogMetadata
+from app.model.start import StartAt
+
+
+class Ledger(Protocol):
+    """Who counts what is under way."""
+
+    def release(self, submission: Submission) -> None:
+        """Every record of it has its fate."""
+
+
+class Submission(asyncio.Future[list[PublishResult]]):
+    """The records of one submit, and their fates: one a record, in order.
+
+    A driver resolves *every* record exactly once, also when the submission is done already (it
+    timed out, or its caller went away): only then does the record leave the bounds. What is not on
+    the wire when ``done()`` is true must not be sent any more (rule 9).
+    """
+
+    __slots__ = ("deadline", "open", "owner", "records", "results", "size", "topic")
+
+    owner: Ledger
+    topic: str
+    records: Sequence[Record]
+    results: list[PublishResult | None]
+    open: int  # records without a result
+    size: int  # bytes
+    deadline: float  # of the loop's clock
+
+    def resolve(self, index: int, result: PublishResult) -> None:
+        """The fate of one record. On the event loop only."""
+        self.results[index] = result
+        self.open -= 1
+        if not self.open:
+            self.owner.release(self)
+
+    def resolve_all(self, results: list[PublishResult]) -> None:
+        """The fates of all records at once; none may have been resolved before."""
+        self.results = results  # type: ignore[assignment]  # a list with nothing open
+        self.open = 0
+        self.owner.release(self)
+
+    def fail(self, error: BrokerError) -> None:
+        """The same fate for every record that has none yet."""
+        if self.open:
+            self.results[:] = [error if known is None else known for known in self.results]
+            self.open = 0
+            self.owner.release(self)
+
+
+class Driver(Protocol):
+    """What a broker's package offers to ``PortableLog``. All calls come on the event loop."""
+
+    name: str
+    capabilities: Capabilities
+
+    async def start(self) -> None:
+        """Begin; returns also when the broker is away (``health`` tells). May raise SetupError."""
+
+    async def stop(self) -> None:
+        """Close. What is still queued is resolved with an error."""
+
+    def publish(self, submission: Submission) -> None:
+        """Take the records on their way, in order. Never raises, never blocks, sets no timer."""
+
+    async def subscribe(
+        self, group: str, topics: Sequence[str], start: StartAt, client_id: str
+    ) -> Consumer: ...
+
+    def read(
+        self, partition: Partition, start: str, until: str | None
+    ) -> AsyncIterator[Message]: ...
+
+    async def metadata(
+        self, topics: Sequence[str] | None, groups: Sequence[str]
+    ) -> LogMetadata: ...
+    async def create_topic(self, topic: str, partitions: int) -> None: ...
+    async def health(self) -> Health: ...
+
+    def explain(self, error: Exception) -> BrokerError | None:
+        """What an error of the client library means for a caller; None: it is a bug."""
