@@ -66,8 +66,8 @@ def _names_and_characters(
 ) -> list[Fault]:
     found = [
         _bad_name(name, locate(name))
-        for name in attributes.keys() - rules.keys()
-        if not is_name(name)
+        for name in attributes
+        if name not in rules and not is_name(name)
     ]
     for name, value in attributes.items():
         index = forbidden_character(value)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from app.bindings import http
+from app.errors import SenderError
+from bad_requests import BAD_REQUESTS, BadRequest
+
+ROWS = [row for row in BAD_REQUESTS if not row.listener_only]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_a_bad_request_is_refused_with_its_exact_status_and_faults(row: BadRequest) -> None:
+    """Whoever sent it learns at once, and completely, what to change (core 1.1 to 1.3, H1-H13)."""
+    with pytest.raises(SenderError) as refusal:
+        http.decode(row.headers, row.body)
+
+    error = refusal.value
+    assert (error.status, error.code) == (row.status, row.code)
+    assert tuple(fault.code for fault in error.faults) == row.faults
+    assert tuple(fault.index for fault in error.faults if fault.index is not None) == row.indexes
+
+
+def test_every_row_has_its_own_name() -> None:
+    """Two rows of one name would hide each other in a report."""
+    names = [row.id for row in BAD_REQUESTS]
+
+    assert len(names) == len(set(names))
+
+
+def test_the_table_is_long_enough() -> None:
+    """The first issue asks for at least 200 cases."""
+    assert len(ROWS) >= 220
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_a_fault_says_what_where_and_by_which_rule(row: BadRequest) -> None:
+    """A fault without a sentence, or one that repeats a whole body, helps nobody."""
+    with pytest.raises(SenderError) as refusal:
+        http.decode(row.headers, row.body)
+
+    for fault in refusal.value.faults:
+        assert fault.detail.endswith(".")
+        assert fault.rule
+        assert len(fault.detail) + len(fault.at) < 600
+        assert fault.detail.isascii() or fault.detail.isprintable()
