@@ -139,15 +139,16 @@ class OffsetsModel(RuleBasedStateMachine):
         self.open = set()
         self.finished = set()
 
-    @rule(count=st.integers(1, 5), gap=st.integers(0, 3))
-    def take(self, count, gap):
-        self.next += gap
+    @rule(count=st.integers(1, 5))
+    def take(self, count):
         for offset in range(self.next, self.next + count):
+            if offset % 7 == 3:  # compacted away: never there, before a restart or after
+                continue
             wanted = self.runs.take(offset)
             assert wanted == (offset not in self.finished)
             if wanted:
                 self.open.add(offset)
-        self.next += count
+            self.next = offset + 1
 
     @rule(data=st.data())
     def finish(self, data):
