@@ -166,7 +166,7 @@ class KafkaServer:
 def run_tool(tool: str, arguments: Sequence[str], *, stdin: bytes = b"") -> str:
     """Output of one of Kafka's own command-line classes: a second opinion on what is on the wire.
 
-    ``tool`` is the class in ``org.apache.kafka.tools``, such as ``ConsoleConsumer``.
+    ``tool``: the class below ``org.apache.kafka.tools``, such as ``consumer.ConsoleConsumer``.
     """
     command = _java(install(), [f"org.apache.kafka.tools.{tool}", *arguments])
     result = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)

@@ -1,0 +1,301 @@
+"""What a broker that dies, stalls or turns against its producer does to acknowledged events: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+from uuid import uuid4
+
+import pytest
+from aiokafka import TopicPartition
+
+from app.bindings.record import Record
+from app.brokers.kafka import open_log
+from app.brokers.kafka.driver import KafkaDriver
+from app.brokers.portable import Bounds, PortableLog
+from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUnknown
+from app.interfaces import Consumer, PublishResult
+from app.model.message import Assigned, Lost, Message
+from app.model.receipt import Receipt
+from app.model.start import EARLIEST
+from kafka_server import KafkaServer, run_tool
+
+pytestmark = [pytest.mark.kafka, pytest.mark.fault, pytest.mark.timeout(120)]
+
+HEALED_WITHIN = 10.0  # seconds after the broker is up (reliability R1)
+
+
+class Stored(NamedTuple):
+    """One record as Kafka's own console consumer sees it."""
+
+    appended_ms: int
+    partition: int
+    offset: int
+    body: str
+
+
+def make_topic(bootstrap_servers: str, *, partitions: int = 4, **settings: str) -> str:
+    """With the broker's own time on each record, so that it tells when it arrived there."""
+    topic = f"t-{uuid4().hex[:12]}"
+    settings = {"message.timestamp.type": "LogAppendTime"} | {
+        name.replace("_", "."): value for name, value in settings.items()
+    }
+    configs = [word for item in settings.items() for word in ("--config", "=".join(item))]
+    where = ["--bootstrap-server", bootstrap_servers, "--topic", topic]
+    run_tool("TopicCommand", [*where, "--create", "--partitions", str(partitions), *configs])
+    return topic
+
+
+def read_back(bootstrap_servers: str, topic: str) -> list[Stored]:
+    """Everything in the topic, by a client that shares no code with ours."""
+    shown = ("timestamp", "partition", "offset")
+    properties = [word for name in shown for word in ("--property", f"print.{name}=true")]
+    where = ["--bootstrap-server", bootstrap_servers, "--topic", topic, "--from-beginning"]
+    text = run_tool("consumer.ConsoleConsumer", [*where, "--timeout-ms", "3000", *properties])
+    rows = [line.split("\t") for line in text.splitlines() if line.startswith("LogAppendTime:")]
+    return [Stored(*(int(field.split(":")[1]) for field in fields), body) for *fields, body in rows]
+
+
+def record(key: str, body: str) -> Record:
+    return Record(key.encode(), (("ce_id", body.encode()),), body.encode())
+
+
+async def open_started(bootstrap_servers: str, bounds: Bounds) -> PortableLog:
+    log = open_log(
+        name="kafka", bootstrap_servers=bootstrap_servers, session_timeout=1.5, bounds=bounds
+    )
+    await log.start()
+    return log
+
+
+async def until_stored(log: PortableLog, topic: str, within: float) -> float:
+    """Seconds until the log takes an event again."""
+    began = time.monotonic()
+    while time.monotonic() < began + within:
+        (result,) = await log.submit(topic, [record("probe", "probe")])
+        if isinstance(result, Receipt):
+            return time.monotonic() - began
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"nothing was accepted within {within} s: {result}")
+
+
+class Sender:
+    """One key, one event at a time, as a client that repeats what was answered 503."""
+
+    def __init__(self, log: PortableLog, topic: str, key: str) -> None:
+        self.acknowledged: list[str] = []
+        self.refused_at: dict[str, int] = {}
+        self._log = log
+        self._topic = topic
+        self._key = key
+        self.stopping = False
+
+    async def run(self) -> None:
+        number = 0
+        while not self.stopping:
+            for attempt in range(1_000):
+                body = f"{self._key}:{number:06d}:{attempt}"
+                (result,) = await self._log.submit(self._topic, [record(self._key, body)])
+                if isinstance(result, Receipt):
+                    self.acknowledged.append(body)
+                    break
+                assert isinstance(result, BrokerUnavailable), result
+                self.refused_at[body] = time.time_ns() // 1_000_000
+                await asyncio.sleep(0.02)
+            number += 1
+
+
+class TestABrokerThatIsKilled:
+    async def test_nothing_acknowledged_is_lost_and_nothing_refused_is_sent_later(
+        self, own_kafka: KafkaServer
+    ) -> None:
+        """Reliability R1 in its short form, and rule 9: after a SIGKILL no connection is left on
+        which an event could still be on its way, so an event answered 503 before the restart and
+        stored after it can only have been sent again by us."""
+        address = own_kafka.bootstrap_servers
+        topic = await asyncio.to_thread(make_topic, address)
+        log = await open_started(address, Bounds(publish_timeout=1.5))
+        senders = [Sender(log, topic, f"key-{number}") for number in range(32)]
+        tasks = [asyncio.create_task(sender.run()) for sender in senders]
+        for _ in range(2):
+            await self._progress(senders, by=2_000)
+            await asyncio.to_thread(own_kafka.kill)
+            await asyncio.sleep(2.0)  # the outage outlasts the publish time-out
+            await asyncio.to_thread(own_kafka.restart)
+            assert await until_stored(log, topic, HEALED_WITHIN) < HEALED_WITHIN
+        await self._progress(senders, by=2_000)
+        for sender in senders:
+            sender.stopping = True
+        await asyncio.gather(*tasks)
+        await log.stop()
+        stored = await asyncio.to_thread(read_back, address, topic)
+        self._verify(senders, stored)
+
+    async def _progress(self, senders: Sequence[Sender], by: int) -> None:
+        target = sum(len(sender.acknowledged) for sender in senders) + by
+        async with asyncio.timeout(30):
+            while sum(len(sender.acknowledged) for sender in senders) < target:
+                await asyncio.sleep(0.01)
+
+    def _verify(self, senders: Sequence[Sender], stored: Sequence[Stored]) -> None:
+        bodies = {row.body for row in stored}
+        acknowledged = {body for sender in senders for body in sender.acknowledged}
+        assert len(acknowledged) >= 6_000
+        assert acknowledged <= bodies, "lost"
+        refused = {body: at for sender in senders for body, at in sender.refused_at.items()}
+        assert refused, "the fault was too weak: nothing was answered 503"
+        late = [
+            row
+            for row in stored
+            if row.body in refused and row.appended_ms > refused[row.body] + 50
+        ]
+        assert late == [], "sent after it was answered 503"
+        duplicates = len(stored) - len(bodies) - sum(row.body == "probe" for row in stored)
+        assert duplicates <= 2 * len(senders), "more than what was in flight at two kills"
+        self._verify_order(stored)
+
+    def _verify_order(self, stored: Sequence[Stored]) -> None:
+        seen: dict[str, list[str]] = defaultdict(list)
+        for row in sorted(stored, key=lambda row: (row.partition, row.offset)):
+            if row.body != "probe" and row.body not in seen[row.body[:6]]:
+                seen[row.body[:6]].append(row.body)
+        for bodies in seen.values():
+            assert bodies == sorted(bodies, key=lambda body: body.rsplit(":", 1))
+
+
+class TestABrokerThatStalls:
+    async def test_unknown_in_time_and_bounded_and_nothing_queued_goes_out_later(
+        self, own_kafka: KafkaServer
+    ) -> None:
+        """Reliability R7 and rules 8 and 9: a stopped broker keeps its connections open. Only what
+        was on the wire when it stopped may still appear."""
+        address = own_kafka.bootstrap_servers
+        topic = await asyncio.to_thread(make_topic, address, partitions=1)
+        bounds = Bounds(publish_timeout=1.0, records=300, retry_after=2.0)
+        log = await open_started(address, bounds)
+        await until_stored(log, topic, HEALED_WITHIN)
+        own_kafka.pause()
+        began = time.monotonic()
+        on_the_wire = log.submit(topic, [record("a", "on the wire")])
+        await asyncio.sleep(0.3)
+        queued = [log.submit(topic, [record("a", f"queued {n}")]) for n in range(500)]
+        results = [result for (result,) in await asyncio.gather(on_the_wire, *queued)]
+        assert time.monotonic() - began < 1.0 + 0.3 + 0.7
+        assert {type(result) for result in results} == {PublishUnknown, BoundReached}
+        assert {result.retry_after for result in results} == {2.0}
+        assert log.stats().records_in_flight <= bounds.records
+        await asyncio.sleep(1.0)  # stalled for longer than anybody waits
+        own_kafka.resume()
+        assert await until_stored(log, topic, HEALED_WITHIN) < HEALED_WITHIN
+        await log.stop()
+        assert log.stats().records_in_flight == 0
+        stored = {row.body for row in await asyncio.to_thread(read_back, address, topic)}
+        assert stored <= {"probe", "on the wire"}
+
+
+class TestAProducerThatIsOfNoUse:
+    @pytest.fixture
+    async def log(self, kafka: str) -> AsyncIterator[PortableLog]:
+        log = await open_started(kafka, Bounds())
+        yield log
+        await log.stop()
+
+    async def test_out_of_sequence_is_cured_by_a_new_producer(
+        self, kafka: str, log: PortableLog
+    ) -> None:
+        """Reliability 5.1, #1017: with one gap in its numbers aiokafka's producer fails for ever."""
+        topic = await asyncio.to_thread(make_topic, kafka, partitions=1)
+        await until_stored(log, topic, HEALED_WITHIN)
+        before = self._producer_id(log)
+        self._skip_sequence_numbers(log, topic)
+        results = await asyncio.gather(
+            *(log.submit(topic, [record("k", f"event {n}")]) for n in range(20))
+        )
+        assert all(isinstance(result, Receipt) for (result,) in results)
+        assert self._producer_id(log) != before
+        rows = await asyncio.to_thread(read_back, kafka, topic)
+        assert [row.body for row in rows if row.body != "probe"] == [
+            f"event {n}" for n in range(20)
+        ]
+
+    async def test_a_record_too_large_for_its_topic_is_refused_alone(
+        self, kafka: str, log: PortableLog
+    ) -> None:
+        """The broker refuses the whole batch; its neighbours in that batch are no culprits."""
+        topic = await asyncio.to_thread(make_topic, kafka, partitions=1, max_message_bytes="20000")
+        sent = [record("k", f"small {n}") for n in range(30)]
+        sent.insert(11, record("k", "x" * 30_000))
+        results = await log.submit(topic, sent)
+        refused = [n for n, result in enumerate(results) if not isinstance(result, Receipt)]
+        assert refused == [11]
+        assert isinstance(results[11], BrokerRefused)
+        assert results[11].kind == "record-too-large"
+        assert self._positions(results) == sorted(self._positions(results))
+        producer = self._producer_id(log)
+        (again,) = await log.submit(topic, [record("k", "x" * 30_000)])
+        assert isinstance(again, BrokerRefused)
+        assert self._producer_id(log) == producer, "what is known needs no other producer"
+
+    async def test_a_batch_above_the_topics_bound_is_sent_in_parts(
+        self, kafka: str, log: PortableLog
+    ) -> None:
+        """Many small records are one large batch: that is our doing, not the sender's."""
+        topic = await asyncio.to_thread(make_topic, kafka, partitions=1, max_message_bytes="20000")
+        for _ in range(2):
+            results = await log.submit(topic, [record("k", "y" * 1_000) for _ in range(100)])
+            assert all(isinstance(result, Receipt) for result in results)
+
+    def _positions(self, results: Sequence[PublishResult]) -> list[int]:
+        return [int(result.position) for result in results if isinstance(result, Receipt)]
+
+    def _aiokafka(self, log: PortableLog):
+        assert isinstance(log.driver, KafkaDriver)
+        return log.driver._producer._connection._producer
+
+    def _producer_id(self, log: PortableLog) -> int:
+        return self._aiokafka(log)._txn_manager.producer_id
+
+    def _skip_sequence_numbers(self, log: PortableLog, topic: str) -> None:
+        self._aiokafka(log)._txn_manager.increment_sequence_number(TopicPartition(topic, 0), 7)
+
+
+class TestAConsumerThatWasAsleep:
+    async def test_a_zombie_settles_nothing_and_is_told_that_it_lost(self, kafka: str) -> None:
+        """Reliability R12: a process stopped for longer than its session wakes up believing that it
+        owns its partitions. By its own clock it must know better before it asks anybody."""
+        topic = await asyncio.to_thread(make_topic, kafka, partitions=1)
+        log = await open_started(kafka, Bounds())
+        await log.submit(topic, [record("k", "first"), record("k", "second")])
+        group = f"faults.{uuid4().hex[:12]}"
+        consumer = await log.subscribe(group, [topic], EARLIEST)
+        messages, epochs = await self._take(consumer, 2)
+        assert consumer.holds(messages[0])
+        time.sleep(2.5)  # the whole process stands still: no heartbeat leaves
+        assert not consumer.holds(messages[0])
+        await consumer.settle(messages)
+        await consumer.commit()
+        again, later = await self._take(consumer, 2)
+        assert [message.position for message in again] == [m.position for m in messages]
+        assert Lost in map(type, later)
+        assert self._epoch(later) > self._epoch(epochs)
+        assert consumer.holds(again[0])
+        await consumer.close()
+        await log.stop()
+
+    def _epoch(self, changes: Sequence[object]) -> int:
+        return max(change.epoch for change in changes if isinstance(change, Assigned))
+
+    async def _take(self, consumer: Consumer, count: int) -> tuple[list[Message], list[object]]:
+        messages: list[Message] = []
+        changes: list[object] = []
+        async with asyncio.timeout(20):
+            while len(messages) < count:
+                event = await consumer.poll(0.2)
+                if isinstance(event, tuple):
+                    messages += event
+                elif event is not None:
+                    changes.append(event)
+        return messages, changes
