@@ -12,6 +12,7 @@ _REFERENCE = {
     "pattern": r"\$\{(env|file):[^}]+\}",
     "description": "a value from the environment or from a file",
 }
+_KEYWORDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum"}  # pydantic leaves these
 _NOT_TEXT = {"integer", "number", "boolean"}
 
 
@@ -28,11 +29,21 @@ def _open_to_references(node: Any) -> Any:
         return node
     if node.get("type") in _NOT_TEXT or (node.get("type") == "string" and "enum" in node):
         return _either(node)
-    return {name: _open_to_references(inner) for name, inner in node.items() if name != "title"}
+    return {
+        _KEYWORDS.get(name, name): _open_to_references(inner)
+        for name, inner in node.items()
+        if name != "title"
+    }
 
 
 def _either(node: dict[str, Any]) -> dict[str, Any]:
     """Meaning and default stay outside, where editors look for them."""
-    outside = {name: node[name] for name in ("description", "default") if name in node}
-    inside = {name: inner for name, inner in node.items() if name not in {*outside, "title"}}
+    outside: dict[str, Any] = {
+        name: node[name] for name in ("description", "default") if name in node
+    }
+    inside = {
+        _KEYWORDS.get(name, name): inner
+        for name, inner in node.items()
+        if name not in {*outside, "title"}
+    }
     return {**outside, "anyOf": [inside, _REFERENCE]}

@@ -1,0 +1,165 @@
+"""Where record keys come from, and that making one leaves the event alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import SetupError
+from app.event.value import CloudEvent
+from app.model.route import KeyPolicy
+from app.routing.keys import MAPPERS, MissingKey, compile_key, digest
+
+MakeEvent = Callable[..., CloudEvent]
+POLICIES: dict[str, dict[str, Any]] = {
+    "from_request": {},
+    "partitionkey": {},
+    "attribute": {"attribute": "subject"},
+    "template": {"template": "{source}/{subject}"},
+    "pointer": {"pointer": "/order/id"},
+    "hash": {"attributes": ["partitionkey", "subject"]},
+    "none": {},
+}
+
+
+def policy(mapper: str, **more: str) -> KeyPolicy:
+    return KeyPolicy.model_validate({"mapper": mapper, **POLICIES[mapper], **more})
+
+
+@pytest.mark.parametrize(
+    ("mapper", "expected"),
+    [
+        ("from_request", b"from the sender"),  # K7
+        ("partitionkey", "prüfung".encode()),  # K9: as is
+        ("attribute", b"sub"),
+        ("template", b"/s/sub"),
+        ("pointer", b"o-1"),
+        ("hash", sha256(b"8:pr\xc3\xbcfung,3:sub,").hexdigest()[:32].encode()),
+        ("none", None),
+    ],
+)
+def test_each_mapper_finds_its_key(event: MakeEvent, mapper: str, expected: bytes | None) -> None:
+    """The request's own key counts for from_request alone: mappers are opt-in (K9)."""
+    sent = event(subject="sub", partitionkey="prüfung")
+    assert compile_key(policy(mapper))(sent, b"from the sender") == expected
+
+
+@pytest.mark.parametrize("mapper", list(POLICIES))
+def test_a_mapper_never_touches_the_event(event: MakeEvent, mapper: str) -> None:
+    """K10: partitionkey is still sent, and no key becomes an attribute. The mapping of this event
+    refuses writes, and its whole value is compared as well."""
+    sent = event(subject="sub", partitionkey="p")
+    before = msgspec.structs.asdict(sent)
+    attributes = dict(sent.attributes)
+    compile_key(policy(mapper))(sent, b"k")
+    assert msgspec.structs.asdict(sent) == before
+    assert dict(sent.attributes) == attributes
+
+
+@pytest.mark.parametrize("mapper", [name for name in POLICIES if name != "none"])
+def test_a_missing_key_is_none_or_refused(event: MakeEvent, mapper: str) -> None:
+    """The route says which; a refusal names what the sender must give."""
+    bare = event(data=None)
+    assert compile_key(policy(mapper))(bare, None) is None
+    with pytest.raises(MissingKey) as refused:
+        compile_key(policy(mapper, missing="reject"))(bare, None)
+    error = refused.value
+    assert (error.status, error.code) == (400, "missing-key")
+    assert error.faults[0].code == "missing-key"
+    assert error.faults[0].at
+
+
+@pytest.mark.parametrize(
+    ("mapper", "at"),
+    [
+        ("from_request", "header skybridge-key"),
+        ("partitionkey", "partitionkey"),
+        ("attribute", "subject"),
+        ("template", "template {source}/{subject}"),
+        ("pointer", "pointer /order/id"),
+        ("hash", "partitionkey, subject"),
+    ],
+)
+def test_a_refusal_says_where_the_key_would_come_from(
+    event: MakeEvent, mapper: str, at: str
+) -> None:
+    """Without it the sender can only guess what this route wants."""
+    with pytest.raises(MissingKey) as refused:
+        compile_key(policy(mapper, missing="reject"))(event(data=None), None)
+    assert refused.value.faults[0].at == at
+
+
+def test_an_empty_key_of_the_sender_is_a_key(event: MakeEvent) -> None:
+    """K7: as is. Empty and none are two things in Kafka."""
+    assert compile_key(policy("from_request", missing="reject"))(event(), b"") == b""
+
+
+def test_a_present_key_passes_reject(event: MakeEvent) -> None:
+    """reject must refuse only what is missing."""
+    sent = event(subject="sub", partitionkey="p")
+    for mapper in POLICIES:
+        if mapper != "none":
+            assert compile_key(policy(mapper, missing="reject"))(sent, b"k") is not None
+
+
+def test_half_a_template_is_no_key(event: MakeEvent) -> None:
+    """A key of "/s/" would put into one lane what is not one thing."""
+    assert compile_key(policy("template"))(event(), None) is None
+
+
+def test_a_hash_needs_one_of_its_attributes(event: MakeEvent) -> None:
+    """An absent part is told apart from an empty one rather than losing the key."""
+    mapper = compile_key(policy("hash"))
+    assert mapper(event(subject="s"), None) == digest([None, "s"])
+    assert mapper(event(), None) is None
+
+
+@given(st.lists(st.none() | st.text(), max_size=4), st.lists(st.none() | st.text(), max_size=4))
+def test_different_values_have_different_digests(
+    one: list[str | None], other: list[str | None]
+) -> None:
+    """("a:b", "c") and ("a", "b:c") are two keys, whatever separators the values contain."""
+    assert (digest(one) == digest(other)) is (one == other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (["a,1:b"], ["a", "b"]),
+        (["1:a,"], ["a"]),
+        (["", "a"], ["a", ""]),
+        ([None], [""]),
+        (["-,"], [None]),
+        (["ab", "c"], ["a", "bc"]),
+    ],
+)
+def test_separators_in_values_make_no_clash(one: list[str | None], other: list[str | None]) -> None:
+    """The clashes that joining with a separator would make."""
+    assert digest(one) != digest(other)
+
+
+def test_the_digest_is_stable() -> None:
+    """A changed digest would move every key to another partition at an upgrade. The value comes from
+    a sha256sum over the documented text."""
+    assert digest(["shop", None, "grün"]) == b"81b930bbc8be334965adfe0bdb85a716"
+
+
+def test_a_wrong_template_names_its_setting() -> None:
+    """Start-up must say which of many routes is meant."""
+    wrong = KeyPolicy(mapper="template", template="{Source}")
+    with pytest.raises(
+        SetupError, match=r"routes\[3\]\.key\.template: unknown placeholder \{Source\}"
+    ):
+        compile_key(wrong, setting="routes[3].key")
+
+
+def test_every_mapper_of_the_model_can_be_compiled() -> None:
+    """A choice that is added to the model and forgotten in the table would fail at run time."""
+    choices = KeyPolicy.model_fields["mapper"].annotation.__args__  # type: ignore[union-attr]
+    assert set(MAPPERS) == set(choices)

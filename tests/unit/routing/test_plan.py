@@ -1,0 +1,146 @@
+"""Routes in order, each event to its places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.bindings import kafka
+from app.bindings.record import ContentMode, Decoded
+from app.errors import SetupError
+from app.event.value import CloudEvent
+from app.model.route import Route
+from app.routing.plan import BadTopic, MissingKey, NoRoute, Router, UnknownRoute
+
+MakeDecoded = Callable[..., Decoded]
+
+
+def route(name: str, /, **settings: Any) -> Route:
+    return Route.model_validate({"name": name, "to": {"broker": "log", "topic": name}} | settings)
+
+
+ORDERS = route("orders", filters=[{"prefix": {"type": "order."}}])
+CREATED = route("created", filters=[{"suffix": {"type": ".created"}}])
+REST = route("rest")
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("order.created", "orders"), ("user.created", "created"), ("user.gone", "rest")],
+)
+def test_the_first_match_wins(decoded: MakeDecoded, kind: str, expected: str) -> None:
+    """Order in the file is the meaning of the file: an event takes one route, never two."""
+    published = Router([ORDERS, CREATED, REST]).plan(decoded(type=kind), None)
+    assert [each.route for each in published] == [expected]
+    assert [each.topic for each in published] == [expected]
+
+
+def test_an_event_that_no_route_wants_is_refused(decoded: MakeDecoded) -> None:
+    """422, so that a sender learns of it: dropping it would be losing it."""
+    with pytest.raises(NoRoute) as refused:
+        Router([ORDERS]).plan(decoded(type="x" * 5000), None)
+    assert (refused.value.status, refused.value.code) == (422, "no-route")
+    assert len(str(refused.value)) < 400
+
+
+def test_a_named_route_is_not_asked_for_its_filters(decoded: MakeDecoded) -> None:
+    """/events/{route}: who names a route has decided."""
+    published = Router([ORDERS, REST]).plan(decoded(type="user.gone"), None, "orders")
+    assert [each.route for each in published] == ["orders"]
+
+
+def test_an_unknown_route_is_refused(decoded: MakeDecoded) -> None:
+    """404, also where a route would match."""
+    with pytest.raises(UnknownRoute) as refused:
+        Router([REST]).plan(decoded(), None, "n" * 5000)
+    assert (refused.value.status, refused.value.code) == (404, "unknown-route")
+    assert len(str(refused.value)) < 400
+
+
+def test_each_target_gets_one_publication_of_one_record(decoded: MakeDecoded) -> None:
+    """202 answers for all of them; the key is made once, so that they agree."""
+    both = route(
+        "both", to=[{"broker": "log", "topic": "all"}, {"broker": "main", "topic": "by.{type}"}]
+    )
+    first, second = Router([both]).plan(decoded(), b"k")
+    assert (first.broker, first.topic) == ("log", "all")
+    assert (second.broker, second.topic) == ("main", "by.t.created")
+    assert first.record is second.record
+    assert first.record.key == b"k"
+
+
+@pytest.mark.parametrize("mode", ["binary", "structured", "as_received"])
+@pytest.mark.parametrize("empty_body", ["null", "empty"])
+def test_a_route_has_its_content_mode(
+    event: Callable[..., CloudEvent], mode: Any, empty_body: Any
+) -> None:
+    """The record is the Kafka binding's, with the route's settings."""
+    sent = Decoded(event(None), ContentMode.BINARY)
+    chosen = route("r", content_mode=mode, empty_body=empty_body)
+    (published,) = Router([chosen]).plan(sent, b"k")
+    assert published.record == kafka.encode(sent, mode, b"k", empty_body)
+
+
+def test_a_route_without_its_key_is_the_senders_fault(decoded: MakeDecoded) -> None:
+    """400 before anything is published."""
+    strict = route("r", key={"mapper": "partitionkey", "missing": "reject"})
+    with pytest.raises(MissingKey):
+        Router([strict]).plan(decoded(), b"k")
+    assert Router([strict]).plan(decoded(partitionkey="p"), None)[0].record.key == b"p"
+
+
+def test_a_bad_topic_publishes_nothing(decoded: MakeDecoded) -> None:
+    """A plan is whole or not at all: no target is served before the last one is decided."""
+    both = route(
+        "both", to=[{"broker": "log", "topic": "all"}, {"broker": "log", "topic": "{source}"}]
+    )
+    with pytest.raises(BadTopic):
+        Router([both]).plan(decoded(), None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "setting"),
+    [
+        ({"to": {"broker": "b", "topic": "{Type}"}}, "routes[1].to[0].topic"),
+        ({"to": {"broker": "b", "topic": "a b"}}, "routes[1].to[0].topic"),
+        (
+            {"to": [{"broker": "b", "topic": "a"}, {"broker": "b", "topic": "{"}]},
+            "routes[1].to[1].topic",
+        ),
+        ({"key": {"mapper": "template", "template": "{"}}, "routes[1].key.template"),
+    ],
+)
+def test_what_cannot_be_compiled_names_its_setting(settings: dict[str, Any], setting: str) -> None:
+    """A service that starts must be able to route."""
+    with pytest.raises(SetupError) as refused:
+        Router([REST, route("bad", **settings)])
+    assert refused.value.setting == setting
+
+
+KINDS = st.sampled_from(["a", "b", "ab", "ba", "c"])
+FILTERS = st.lists(
+    st.tuples(st.sampled_from(["exact", "prefix", "suffix"]), KINDS).map(
+        lambda pair: {pair[0]: {"type": pair[1]}}
+    ),
+    max_size=2,
+)
+
+
+@given(st.lists(FILTERS, max_size=4), KINDS)
+def test_routing_is_total(filters: list[list[dict[str, Any]]], kind: str) -> None:
+    """Every event has exactly one route or is refused with 422; with a catch-all never the latter."""
+    routes = [route(f"r{n}", filters=each) for n, each in enumerate(filters)]
+    sent = Decoded(
+        CloudEvent({"specversion": "1.0", "id": "1", "source": "/", "type": kind}),
+        ContentMode.BINARY,
+    )
+    try:
+        published = Router(routes).plan(sent, None)
+    except NoRoute:
+        assert all(each.filters for each in routes)
+    else:
+        assert len(published) == 1
