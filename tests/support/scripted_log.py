@@ -1,0 +1,52 @@
+"""A log whose submits are settled when, and how, a test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.bindings.record import Record
+from app.errors import BrokerError
+from app.interfaces import PublishResult
+from app.model.receipt import Receipt
+
+
+@dataclass
+class Submitted:
+    topic: str
+    records: Sequence[Record]
+    future: asyncio.Future[list[PublishResult]]
+
+
+class ScriptedLog:
+    """Only ``submit`` is here. ``at_once``: every record is stored before the call returns."""
+
+    def __init__(self, name: str = "log", *, at_once: bool = False) -> None:
+        self.name = name
+        self.at_once = at_once
+        self.submits: list[Submitted] = []
+        self.stored = 0
+
+    def submit(self, topic: str, records: Sequence[Record]) -> asyncio.Future[list[PublishResult]]:
+        future: asyncio.Future[list[PublishResult]] = asyncio.get_running_loop().create_future()
+        self.submits.append(Submitted(topic, records, future))
+        if self.at_once:
+            self.settle(-1)
+        return future
+
+    def settle(self, which: int = 0, *results: BrokerError | None) -> None:
+        """The fates of one submit, in order: None for stored; those left out are stored."""
+        submitted = self.submits[which]
+        fates = [*results, *[None] * (len(submitted.records) - len(results))]
+        submitted.future.set_result([self._fate(submitted.topic, fate) for fate in fates])
+
+    def _fate(self, topic: str, fate: BrokerError | None) -> PublishResult:
+        if fate is not None:
+            return fate
+        self.stored += 1
+        return Receipt(self.name, topic, 0, str(self.stored - 1))
+
+    @property
+    def bodies(self) -> list[bytes | None]:
+        return [record.body for submitted in self.submits for record in submitted.records]
