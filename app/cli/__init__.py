@@ -58,6 +58,9 @@ def main() -> None:
     except Exception as error:
         from app.errors import SetupError, SkybridgeError
 
+        if isinstance(error, SetupError) and hasattr(error, "findings"):
+            printing.explain(str(error))  # a configuration: every line that is wrong
+            sys.exit(exits.SETUP)
         if isinstance(error, SetupError):
             where = f"{error.setting}: " if error.setting else ""
             line = f" (line {error.line})" if error.line else ""

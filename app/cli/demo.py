@@ -1,7 +1,122 @@
-"""."""
+"""``skybridge demo``: the whole job on this machine, with nothing else installed."""
 
-EXAMPLES = ()
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import exits, printing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.cli.feed import Feed
+    from app.cli.rehearsal.ledger import Account
+
+GENERATED = 329  # events, where the real feed cannot be had
+
+EXAMPLES = (
+    "skybridge demo",
+    "skybridge demo --generated --count 2000    # events of our own making",
+    "skybridge demo --keep /tmp/demo            # look at the configuration and the log afterwards",
+    "skybridge demo --json | tail -1 | jq .",
+)
 
 
-def run() -> None:
-    """."""
+def run(
+    generated: Annotated[
+        bool, typer.Option("--generated", help="Use the generator even where npm is there.")
+    ] = False,
+    count: Annotated[int, typer.Option(min=1, help="Events to generate.")] = GENERATED,
+    keep: Annotated[
+        Path | None, typer.Option(help="Work in this folder and leave it; else a temporary one.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object an event, and the account as the last.")
+    ] = False,
+) -> None:
+    """Show the whole job: a real feed in, a durable log, three webhooks out, and the closing account.
+
+    The service runs as a process of its own on an embedded log. Of the three webhooks one refuses a
+    type (a dead letter), one fails at first (retries), one asks to be left alone (429 and
+    Retry-After). Exits with 0 only when accepted = delivered + dead-lettered holds for each, no byte
+    was changed and the order per key was kept.
+    """
+    import os
+    import tempfile
+
+    feed = _feed(os.environ, generated=generated, count=count)
+    printing.err().print(f"[bold]feed[/]     {feed.origin}")
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="skybridge-demo-") as folder:
+            account = _play(feed, Path(folder), as_json=as_json)
+    else:
+        keep.mkdir(parents=True, exist_ok=True)
+        account = _play(feed, keep.absolute(), as_json=as_json)
+    _close(account, feed, as_json=as_json)
+
+
+def _feed(environ: Mapping[str, str], *, generated: bool, count: int) -> Feed:
+    import datetime as dt
+
+    from app.cli import feed
+
+    received = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    if generated:
+        return feed.generated_feed(count, received)
+    return feed.load_feed(environ, received, count)
+
+
+def _play(feed: Feed, folder: Path, *, as_json: bool) -> Account:
+    """Lines scroll by; on a terminal a line that says how far it is stays below them."""
+    import asyncio
+    import os
+
+    from rich.live import Live
+
+    from app.cli.rehearsal import lines
+    from app.cli.rehearsal.endpoints import NAMES
+    from app.cli.rehearsal.ledger import Ledger, Way
+    from app.cli.rehearsal.play import play
+
+    console = printing.out()
+    live = Live(console=console, auto_refresh=False, transient=True)
+
+    def show(way: Way) -> None:
+        if as_json:
+            printing.json_line(lines.way_json(way))
+        else:
+            console.print(lines.way_line(way, NAMES))
+
+    def progress(ledger: Ledger, dead_letters: dict[str, int]) -> None:
+        if console.is_terminal and not as_json:
+            live.update(lines.progress(ledger, dead_letters), refresh=True)
+
+    printing.err().print(f"[bold]service[/]  a process of its own, on an embedded log in {folder}")
+    if not console.is_terminal or as_json:
+        return asyncio.run(play(feed, folder, os.environ, show, progress))
+    with live:
+        return asyncio.run(play(feed, folder, os.environ, show, progress))
+
+
+def _close(account: Account, feed: Feed, *, as_json: bool) -> None:
+    from app.cli.rehearsal import lines
+
+    if as_json:
+        printing.json_line(lines.account_json(account, feed.origin))
+    else:
+        console = printing.out()
+        console.print()
+        console.print(lines.account_table(account))
+        console.print(f"sent {account.sent} · accepted {account.accepted} · {feed.origin}")
+        verdict = (
+            "[bold green]The account holds:[/] accepted = delivered + dead-lettered, "
+            "no byte changed, order kept per key."
+            if account.holds
+            else "[bold red]The account does not hold.[/]"
+        )
+        console.print(verdict)
+    if not account.holds:
+        raise typer.Exit(exits.FAILED)

@@ -34,7 +34,8 @@ def load_feed(environ: Mapping[str, str], received: str, count: int) -> Feed:
     try:
         return github_feed(environ, received)
     except SetupError as why:
-        return Feed(
-            f"{count} generated events ({why.args[0].rstrip('.')})",
-            generated.orders(count, received=received),
-        )
+        return generated_feed(count, received, f" ({why.args[0].rstrip('.')})")
+
+
+def generated_feed(count: int, received: str, why: str = "") -> Feed:
+    return Feed(f"{count} generated events{why}", generated.orders(count, received=received))

@@ -14,6 +14,7 @@ from app.event.value import CloudEvent, DataForm
 
 _STEPS = ("created", "paid", "packed", "shipped")
 CUSTOMERS = 20
+DISPUTED = 0.04  # share of payments that are disputed instead
 
 
 def orders(count: int, *, received: str, seed: int = 329) -> list[CloudEvent]:
@@ -32,7 +33,8 @@ def _steps(chance: random.Random) -> Iterator[tuple[int, int, str]]:
             number += 1
             open_orders.append((chance.randrange(CUSTOMERS), number, 0))
         customer, order, step = open_orders.pop(chance.randrange(len(open_orders)))
-        yield customer, order, _STEPS[step]
+        is_disputed = step == 1 and chance.random() < DISPUTED
+        yield customer, order, "disputed" if is_disputed else _STEPS[step]
         if step + 1 < len(_STEPS):
             open_orders.append((customer, order, step + 1))
 

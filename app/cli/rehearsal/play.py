@@ -1,0 +1,101 @@
+"""The demo itself: everything set up, the feed sent, every event's way shown, the account closed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import httpx
+
+from app.bindings.record import ContentMode, Decoded
+from app.cli.client import EventsClient, Mode
+from app.cli.feed import Feed
+from app.cli.receiver import Receiver
+from app.cli.rehearsal.endpoints import NAMES, Endpoints
+from app.cli.rehearsal.ledger import Account, Ledger, Way
+from app.cli.rehearsal.stage import Child, configuration, service
+from app.runtime.asgi_server import AsgiServer
+
+FINISH_WITHIN = 60.0  # seconds after the last event was accepted
+LOOK_EVERY = 0.2
+BATCH = 25  # events
+
+Show = Callable[[Way], None]
+Progress = Callable[[Ledger, dict[str, int]], None]
+
+
+async def play(
+    feed: Feed, folder: Path, environ: Mapping[str, str], show: Show, progress: Progress
+) -> Account:
+    """The closing account. Raises SetupError when the service cannot be run."""
+    ledger = Ledger(feed.events, NAMES)
+    webhook = AsgiServer(Receiver(Endpoints(ledger).answer), "127.0.0.1", 0)
+    await webhook.start()
+    try:
+        file = folder / "demo.yaml"
+        file.write_text(configuration(folder, webhook.url, NAMES))
+        async with service(file, folder / "serve.log", environ) as child:
+            return await _run(ledger, feed, child, show, progress)
+    finally:
+        await webhook.stop()
+
+
+async def _run(ledger: Ledger, feed: Feed, child: Child, show: Show, progress: Progress) -> Account:
+    """Sends while it watches; ends when every event is finished, or time is up."""
+    sending = asyncio.create_task(_send(ledger, feed, child.events))
+    shown: set[str] = set()
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + FINISH_WITHIN
+    async with httpx.AsyncClient(base_url=child.admin, trust_env=False) as admin:
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            if not sending.done():
+                deadline = loop.time() + FINISH_WITHIN
+            dead = await _dead_letters(admin)
+            counts = {name: len(ids) for name, ids in dead.items()}
+            for way in ledger.ways.values():
+                if way.event.id not in shown and (way.refusal or ledger.is_finished(way, dead)):
+                    shown.add(way.event.id)
+                    show(way)
+            progress(ledger, counts)
+            if sending.done() and (len(shown) == len(ledger.ways) or loop.time() > deadline):
+                sending.result()
+                return ledger.account(counts)
+
+
+async def _send(ledger: Ledger, feed: Feed, url: str) -> None:
+    """A third in each content mode, one request after another, so that order per key is defined."""
+    client = EventsClient(url)
+    try:
+        for mode, events in _requests(feed):
+            for fate in await client.send(events, mode):
+                if fate.accepted:
+                    ledger.accepted(fate.event.event.id, fate.receipts[0])
+                else:
+                    why = str((fate.problem or {}).get("detail", ""))
+                    ledger.refused(fate.event.event.id, f"{fate.status} {why}")
+    finally:
+        await client.close()
+
+
+def _requests(feed: Feed) -> Iterator[tuple[Mode, Sequence[Decoded]]]:
+    events = [Decoded(event, ContentMode.BINARY) for event in feed.events]
+    third = len(events) // 3
+    for event in events[:third]:
+        yield "binary", (event,)
+    for event in events[third : 2 * third]:
+        yield "structured", (event,)
+    for first in range(2 * third, len(events), BATCH):
+        yield "batch", events[first : first + BATCH]
+
+
+async def _dead_letters(admin: httpx.AsyncClient) -> dict[str, set[str]]:
+    """Event ids by subscription, as the service has them stored."""
+    answer = await admin.get("/v1/dead-letters", params={"limit": 10_000})
+    answer.raise_for_status()
+    found: dict[str, set[str]] = {}
+    for letter in answer.json():
+        event = letter["message"].get("event") or {}
+        found.setdefault(letter["subscription"], set()).add(event.get("id", ""))
+    return found
