@@ -21,12 +21,13 @@ KEYLESS_RUN = 32  # records without a key go to one partition in runs, so that a
 class Segment:
     """A run of offsets in a table of its own, which retention drops whole."""
 
-    __slots__ = ("base", "bytes", "id", "last_ms")
+    __slots__ = ("base", "bytes", "first_ms", "id", "last_ms")
 
     def __init__(self, segment_id: int, base: int, size: int = 0, last_ms: int = 0) -> None:
         self.id = segment_id
         self.base = base
         self.bytes = size
+        self.first_ms = 0  # known of the newest one only
         self.last_ms = last_ms
 
     @property
@@ -209,6 +210,6 @@ def _measure(db: apsw.Connection, segment: Segment) -> int | None:
     segment.bytes = int(size)
     if last is None:
         return None
-    query = f"SELECT time_ms FROM {segment.table} WHERE offset = ?"  # noqa: S608 - our number
-    segment.last_ms = int(next(db.execute(query, (last,)))[0])
+    query = f"SELECT min(time_ms), max(time_ms) FROM {segment.table}"  # noqa: S608 - our number
+    segment.first_ms, segment.last_ms = next(db.execute(query))
     return int(last)

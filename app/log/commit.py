@@ -63,7 +63,7 @@ class CommitGroup:
         self._catalogue = catalogue
         self._broker = settings.name
         self._now = settings.now_ms()
-        self._segment_bytes = settings.segment_bytes
+        self._settings = settings
         self._staged: dict[PartitionLog, Staged] = {}
         self._opened: list[tuple[PartitionLog, Segment]] = []
 
@@ -115,14 +115,18 @@ class CommitGroup:
             partition = staged.partition
             active = partition.segments[-1]
             active.bytes += staged.bytes
+            active.first_ms = active.first_ms or staged.time_ms
             active.last_ms = partition.last_ms = staged.time_ms
             partition.next_offset = staged.next_offset
         return [staged.partition for staged in self._staged.values()]
 
     def _segment(self, db: apsw.Connection, partition: PartitionLog) -> Segment:
-        """The newest segment, or a new one when that is full."""
-        if partition.segments and partition.segments[-1].bytes < self._segment_bytes:
-            return partition.segments[-1]
+        """The newest segment, or a new one when that takes no more."""
+        if partition.segments:
+            newest = partition.segments[-1]
+            age = self._now - newest.first_ms if newest.first_ms else 0
+            if not self._settings.closes(partition.place.topic, newest.bytes, age):
+                return newest
         segment = self._catalogue.new_segment(db, partition, partition.next_offset)
         self._opened.append((partition, segment))
         return segment

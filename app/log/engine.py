@@ -212,7 +212,7 @@ class Engine:
         return droppable(
             partition.segments,
             partition.next_offset,
-            settings.topic_retention.get(partition.place.topic, settings.retention),
+            settings.retention_of(partition.place.topic),
             settings.now_ms(),
             self.positions.keeps(partition.place),
         )

@@ -10,6 +10,8 @@ import msgspec
 
 from app.log.database import Synchronous
 
+PARTS = 4  # of what is kept, at least so many segments: whole ones are dropped
+
 
 def wall_ms() -> int:
     """Milliseconds since the epoch: the time a record is stored under."""
@@ -48,3 +50,16 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     retention_interval: float = 30.0
     now_ms: Callable[[], int] = wall_ms
     vfs: str | None = None
+
+    def retention_of(self, topic: str) -> Retention:
+        return self.topic_retention.get(topic, self.retention)
+
+    def closes(self, topic: str, size: int, age_ms: int) -> bool:
+        """Whether a segment takes no more: it must not hold more than a part of what is kept."""
+        retention = self.retention_of(topic)
+        if retention.max_age is not None and age_ms * PARTS > retention.max_age * 1000:
+            return True
+        most = self.segment_bytes
+        if retention.max_bytes is not None:
+            most = min(most, retention.max_bytes // PARTS)
+        return size >= most
