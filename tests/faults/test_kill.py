@@ -94,17 +94,9 @@ def verifying(load: Load, journal: Path, events: int, webhook: int) -> Iterator[
         process.stdout.close()
 
 
-class Acknowledged:
-    """How many events the verifier's journal holds by now."""
-
-    def __init__(self, journal: Path) -> None:
-        journal.touch()
-        self._file = journal.open("rb")
-        self._count = 0
-
-    def at_least(self, count: int) -> bool:
-        self._count += self._file.read().count(b"\n")
-        return self._count >= count
+def acknowledged(journal: Path) -> int:
+    """How many events the verifier has had acknowledged by now."""
+    return journal.read_bytes().count(b"\n")
 
 
 def kill_and_verify(load: Load, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -119,11 +111,12 @@ def kill_and_verify(load: Load, folder: Path) -> tuple[dict[str, Any], dict[str,
             events=events, admin=admin, webhook=webhook, folder=folder, concurrency=CONCURRENCY
         )
     )
-    service, acknowledged = ServiceProcess(config, folder, admin), Acknowledged(journal)
+    journal.touch()
+    service = ServiceProcess(config, folder, admin)
     service.start()
     with verifying(load, journal, events, webhook) as process:
         for moment in moments:
-            until(lambda at=moment: acknowledged.at_least(at), load.deadline, f"event {moment}")
+            until(lambda at=moment: acknowledged(journal) >= at, load.deadline, f"event {moment}")
             service.kill()
             service.start()
         posted = json.loads(process.stdout.readline())
