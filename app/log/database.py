@@ -104,7 +104,11 @@ def open_reader(folder: Path, vfs: str | None) -> apsw.Connection:
 
 def damage(db: apsw.Connection) -> list[str]:
     """What SQLite's quick check finds wrong with the file; reads all of it."""
-    found = [str(row[0]) for row in db.execute("PRAGMA quick_check(20)")]
+    found: list[str] = []
+    try:
+        found += [str(row[0]) for row in db.execute("PRAGMA quick_check(20)")]
+    except apsw.CorruptError as error:  # too damaged to go on looking
+        found.append(str(error))
     return [] if found == ["ok"] else found
 
 

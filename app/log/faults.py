@@ -8,6 +8,13 @@ import apsw
 
 Verdict = Literal["broken", "full", "busy", "row"]
 
+_BROKEN = (
+    apsw.IOError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.CantOpenError,
+    apsw.ConnectionClosedError,
+)
 _SHM_FULL = frozenset({apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMMAP})
 
 
@@ -19,7 +26,7 @@ def judge(error: apsw.Error) -> Verdict:
     """
     if isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) in _SHM_FULL:
         return "full"
-    if isinstance(error, apsw.IOError | apsw.CorruptError | apsw.NotADBError | apsw.CantOpenError):
+    if isinstance(error, _BROKEN):
         return "broken"
     if isinstance(error, apsw.BusyError | apsw.LockedError | apsw.NoMemError):
         return "busy"

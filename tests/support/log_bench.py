@@ -1,0 +1,78 @@
+"""Small things that tests of the embedded log share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from app.bindings.record import Record
+from app.interfaces import PublishResult
+from app.log.engine import Engine
+from app.log.settings import EngineSettings
+from app.model.message import Message, Partition
+from app.model.receipt import Receipt
+
+
+class Appending(asyncio.Future[list[PublishResult]]):
+    """What the engine takes, without the portable half."""
+
+    def __init__(self, topic: str, records: Sequence[Record]) -> None:
+        super().__init__()
+        self.topic = topic
+        self.records = records
+
+    def resolve_all(self, results: list[PublishResult]) -> None:
+        if not self.done():
+            self.set_result(results)
+
+
+class ManualTime:
+    """Wall clock of a log, in milliseconds, moved by the test."""
+
+    def __init__(self, now_ms: int = 1_000_000) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+async def started(folder: Path, **settings: Any) -> Engine:
+    engine = Engine(EngineSettings(path=folder, **settings))
+    await engine.start()
+    return engine
+
+
+def append(engine: Engine, topic: str, *records: Record) -> Appending:
+    appending = Appending(topic, records)
+    engine.append(appending)
+    return appending
+
+
+async def stored(engine: Engine, topic: str, *records: Record) -> list[Receipt]:
+    results = await append(engine, topic, *records)
+    receipts = [result for result in results if isinstance(result, Receipt)]
+    assert len(receipts) == len(results), results
+    return receipts
+
+
+async def everything(engine: Engine, topic: str) -> list[Message]:
+    """All that is served, partition after partition."""
+    found: list[Message] = []
+    for log in engine.topics()[topic].partitions:
+        offset = log.earliest
+        while offset < log.next_offset:
+            page = await engine.page(log.place, offset)
+            found += page.messages
+            assert page.next_offset > offset
+            offset = page.next_offset
+    return found
+
+
+def numbered(*numbers: int, key: bytes = b"k", size: int = 0) -> list[Record]:
+    return [Record(key, (), b"%d" % number + b"." * size) for number in numbers]
+
+
+def place(topic: str, number: int = 0) -> Partition:
+    return Partition(topic, number)

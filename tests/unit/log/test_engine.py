@@ -1,0 +1,353 @@
+"""The storage engine: what is stored stays, what cannot be stored says so, and full is not broken."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import apsw
+import pytest
+
+from app.bindings.record import Record
+from app.errors import (
+    BoundReached,
+    BrokerRefused,
+    BrokerUnavailable,
+    PositionOutOfRange,
+    SetupError,
+    StaleOwner,
+)
+from app.log.database import FILE
+from app.log.positions import Committed
+from app.log.sequences import Batch
+from app.model.receipt import Receipt
+from log_bench import ManualTime, append, everything, numbered, place, started, stored
+
+
+async def test_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:
+    """Records, next offsets, positions and generations survive together."""
+    engine = await started(tmp_path, partitions=1)
+    await stored(engine, "t", *numbered(0, 1, 2))
+    await engine.commit("g", {place("t"): Committed(2, "f1:1")})
+    await engine.advance("g", 5)
+    await engine.stop()
+    engine = await started(tmp_path)
+    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"1", b"2"]
+    assert engine.positions.of("g") == {place("t"): Committed(2, "f1:1")}
+    assert engine.positions.generation("g") == 5
+    (receipt,) = await stored(engine, "t", *numbered(3))
+    assert receipt.position == "3"
+    await engine.stop()
+
+
+async def test_a_second_process_is_told_the_path_and_the_cure(tmp_path: Path) -> None:
+    """Two writers would hand out the same offsets twice."""
+    engine = await started(tmp_path)
+    with pytest.raises(SetupError, match=str(tmp_path)) as raised:
+        await started(tmp_path)
+    assert raised.value.cure
+    await engine.stop()
+    await (await started(tmp_path)).stop()
+
+
+async def test_a_newer_format_is_refused_loudly(tmp_path: Path) -> None:
+    """A downgrade must not guess at what it cannot read (reliability R15)."""
+    await (await started(tmp_path)).stop()
+    with_db(tmp_path, "PRAGMA user_version = 99")
+    with pytest.raises(SetupError, match="format 99"):
+        await started(tmp_path)
+
+
+async def test_a_file_that_is_not_ours_is_refused(tmp_path: Path) -> None:
+    """Neither another program's database nor a text file is written over."""
+    other = tmp_path / "other"
+    other.mkdir()
+    with_db(other, "CREATE TABLE theirs(x)")
+    garbage = tmp_path / "garbage"
+    garbage.mkdir()
+    (garbage / FILE).write_bytes(b"not a database at all" * 400)
+    for folder in (other, garbage):
+        with pytest.raises(SetupError, match="not a log of Skybridge"):
+            await started(folder)
+
+
+async def test_a_folder_that_cannot_be_made_is_a_setup_error(tmp_path: Path) -> None:
+    """It names the path, at start-up, rather than failing the first event."""
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(SetupError, match="file"):
+        await started(tmp_path / "file" / "log")
+
+
+@pytest.mark.parametrize("harm", ["truncate", "flip"])
+async def test_a_damaged_tail_of_the_write_ahead_log_costs_only_the_tail(
+    tmp_path: Path, harm: str
+) -> None:
+    """It starts, serves an unbroken beginning, and never garbage (reliability R10)."""
+    engine = await started(tmp_path / "a", partitions=1)
+    for number in range(30):
+        await stored(engine, "t", *numbered(number, size=900))
+    copy = tmp_path / "b"
+    copy.mkdir()
+    for name in (FILE, f"{FILE}-wal"):
+        (copy / name).write_bytes((tmp_path / "a" / name).read_bytes())
+    await engine.stop()
+    wal = bytearray((copy / f"{FILE}-wal").read_bytes())
+    at = len(wal) * 2 // 3
+    if harm == "truncate":
+        del wal[at:]
+    else:
+        wal[at : at + 8] = bytes(byte ^ 0xFF for byte in wal[at : at + 8])
+    (copy / f"{FILE}-wal").write_bytes(wal)
+    engine = await started(copy)
+    served = [int((m.record.body or b"").rstrip(b".")) for m in await everything(engine, "t")]
+    assert 0 < len(served) < 30
+    assert served == list(range(len(served)))
+    (receipt,) = await stored(engine, "t", *numbered(99))
+    assert int(receipt.position) == len(served)
+    await engine.stop()
+
+
+async def test_flipped_bytes_in_a_record_are_reported_and_not_served(tmp_path: Path) -> None:
+    """SQLite does not check its pages: our checksum does (reliability R10)."""
+    engine = await started(tmp_path, partitions=1)
+    await stored(engine, "t", *(Record(b"k", (), b"needle-%d" % n) for n in range(5)))
+    await engine.stop()
+    file = tmp_path / FILE
+    data = file.read_bytes()
+    assert data.count(b"needle-2") == 1
+    file.write_bytes(data.replace(b"needle-2", b"nEedle-2"))
+    engine = await started(tmp_path)
+    served = [m.record.body for m in await everything(engine, "t")]
+    assert served == [b"needle-0", b"needle-1", b"needle-3", b"needle-4"]
+    assert engine.damaged == 1
+    await engine.stop()
+
+
+async def test_the_check_at_the_start_finds_a_damaged_page(tmp_path: Path) -> None:
+    """For operators who want to know before the first event, at the price of reading everything."""
+    engine = await started(tmp_path, partitions=1)
+    await stored(engine, "t", *numbered(*range(200), size=500))
+    await engine.stop()
+    file = tmp_path / FILE
+    data = bytearray(file.read_bytes())
+    page = len(data) // 4096 - 3
+    data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    file.write_bytes(data)
+    engine = await started(tmp_path, check_on_start=True)
+    assert engine.findings
+    await engine.stop()
+
+
+async def test_a_record_that_cannot_be_stored_fails_alone(tmp_path: Path) -> None:
+    """One bad record must not fail its neighbours in the commit group."""
+    engine = await started(tmp_path, partitions=1)
+    await stored(engine, "t", *numbered(0))
+    limit_length(engine, 20_000)
+    good, bad, mixed = (
+        append(engine, "t", *numbered(1)),
+        append(engine, "t", *numbered(2, size=30_000)),
+        append(engine, "t", *numbered(3), *numbered(4, size=30_000), *numbered(5)),
+    )
+    assert isinstance((await good)[0], Receipt)
+    assert isinstance((await bad)[0], BrokerRefused)
+    assert [type(result) for result in await mixed] == [Receipt, BrokerRefused, Receipt]
+    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"1", b"3", b"5"]
+    assert [m.offset for m in await everything(engine, "t")] == [0, 1, 2, 3]
+    await engine.stop()
+
+
+async def test_a_header_name_that_is_no_text_is_refused_alone(tmp_path: Path) -> None:
+    """A lone surrogate has no UTF-8."""
+    engine = await started(tmp_path, partitions=1)
+    results = await append(engine, "t", Record(b"k", (("\ud800", b""),), b"x"), *numbered(1))
+    assert [type(result) for result in results] == [BrokerRefused, Receipt]
+    await engine.stop()
+
+
+async def test_what_nobody_waits_for_is_not_stored(tmp_path: Path) -> None:
+    """What is not on the wire when its time is over is dropped (rule 9)."""
+    engine = await started(tmp_path, partitions=1)
+    await stored(engine, "t", *numbered(0))
+    abandoned = append(engine, "t", *numbered(1))
+    abandoned.cancel()
+    await stored(engine, "t", *numbered(2))
+    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"2"]
+    await engine.stop()
+
+
+async def test_the_size_cap_answers_503_and_room_opens_it_again(tmp_path: Path) -> None:
+    """A full bound is not a failure: nothing stored is lost, and it heals (rule 8, R9)."""
+    cap = 2 << 20
+    engine = await started(tmp_path, partitions=1, max_bytes=cap, segment_bytes=256 << 10)
+    accepted = 0
+    while True:
+        (result,) = await append(engine, "t", *numbered(accepted, size=20_000))
+        if not isinstance(result, Receipt):
+            break
+        accepted += 1
+    assert isinstance(result, BoundReached)
+    assert result.retry_after
+    assert not engine.health().healthy
+    assert "max_bytes" in engine.health().cause
+    assert len(await everything(engine, "t")) == accepted
+    on_disk = sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert on_disk < cap * 1.2
+    await engine.commit("g", {place("t"): Committed(accepted)})
+    await drop_oldest(engine, "t", 3)
+    await until_healthy(engine)
+    await stored(engine, "t", *numbered(accepted, size=20_000))
+    await engine.stop()
+
+
+async def test_a_full_disk_answers_503_and_the_log_goes_on_afterwards(tmp_path: Path) -> None:
+    """SQLITE_FULL is a full bound, not damage (rule 8)."""
+    engine = await started(tmp_path, partitions=1)
+    await stored(engine, "t", *numbered(0))
+    database = writer_db(engine)
+    pages = int(database.pragma("page_count"))
+    database.pragma("max_page_count", pages + 2)
+    (result,) = await append(engine, "t", *numbered(1, size=100_000))
+    assert isinstance(result, BoundReached)
+    database.pragma("max_page_count", pages + 10_000)
+    await until_healthy(engine)
+    await stored(engine, "t", *numbered(2, size=100_000))
+    assert [m.offset for m in await everything(engine, "t")] == [0, 1]
+    await engine.stop()
+
+
+async def test_the_write_ahead_log_stays_bounded(tmp_path: Path) -> None:
+    """It counts towards the cap and costs time at a restart."""
+    engine = await started(tmp_path, wal_bytes=256 << 10)
+    for _ in range(60):
+        await asyncio.gather(*(append(engine, "t", *numbered(n, size=3_000)) for n in range(20)))
+    assert (tmp_path / f"{FILE}-wal").stat().st_size < 4 * (256 << 10)
+    await engine.stop()
+
+
+async def test_a_topic_comes_to_be_by_its_first_record(tmp_path: Path) -> None:
+    """With the number of partitions that the setting says, unless it was made before."""
+    engine = await started(tmp_path, partitions=5)
+    await engine.create_topic("made", 2)
+    await stored(engine, "made", *numbered(0))
+    await stored(engine, "new", *numbered(0))
+    counts = {name: len(topic.partitions) for name, topic in engine.topics().items()}
+    assert counts == {"made": 2, "new": 5}
+    await engine.stop()
+
+
+async def test_a_name_that_cannot_be_a_topic_fails_its_records_alone(tmp_path: Path) -> None:
+    """Names come from templates, hence from senders; and their number is bounded (rule 8)."""
+    engine = await started(tmp_path, max_topics=2)
+    bad, good = append(engine, "no/slash", *numbered(0)), append(engine, "good", *numbered(0))
+    assert isinstance((await bad)[0], BrokerRefused)
+    assert isinstance((await good)[0], Receipt)
+    for name in ("", ".", "..", "x" * 250):
+        assert isinstance((await append(engine, name, *numbered(0)))[0], BrokerRefused)
+    await stored(engine, "second", *numbered(0))
+    assert isinstance((await append(engine, "third", *numbered(0)))[0], BoundReached)
+    await engine.stop()
+
+
+async def test_times_never_go_back_and_are_found(tmp_path: Path) -> None:
+    """A clock that steps back must not break the search by time (reliability R11)."""
+    time = ManualTime(1_000)
+    engine = await started(tmp_path, partitions=1, segment_bytes=2_000, now_ms=time)
+    for now_ms in (1_000, 2_000, 500, 3_000, 4_000):
+        time.now_ms = now_ms
+        await stored(engine, "t", *numbered(0, 1, size=900))
+    assert [m.time_ms for m in await everything(engine, "t")][::2] == [1000, 2000, 2000, 3000, 4000]
+    assert len(engine.partition(place("t")).segments) > 2
+    found = {at: await engine.offset_at(place("t"), at) for at in (0, 1_000, 1_001, 2_500, 4_001)}
+    assert found == {0: 0, 1_000: 0, 1_001: 2, 2_500: 6, 4_001: 10}
+    await engine.stop()
+
+
+async def test_a_numbered_batch_is_stored_once(tmp_path: Path) -> None:
+    """Idempotent producers: what is sent twice is stored once, also across a restart."""
+    engine = await started(tmp_path)
+    await engine.create_topic("t", 1)
+    first, second = Batch(7, 0, 0, 2), Batch(7, 0, 2, 1)
+    assert await engine.append_numbered(place("t"), first, numbered(0, 1)) == 0
+    assert await engine.append_numbered(place("t"), first, numbered(0, 1)) == 0
+    assert await engine.append_numbered(place("t"), second, numbered(2)) == 2
+    await engine.stop()
+    engine = await started(tmp_path)
+    assert await engine.append_numbered(place("t"), second, numbered(2)) == 2
+    with pytest.raises(BrokerRefused):
+        await engine.append_numbered(place("t"), Batch(7, 0, 9, 1), numbered(9))
+    assert await engine.append_numbered(place("t"), Batch(7, 1, 0, 1), numbered(3)) == 3
+    with pytest.raises(StaleOwner):
+        await engine.append_numbered(place("t"), Batch(7, 0, 3, 1), numbered(4))
+    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"1", b"2", b"3"]
+    await engine.stop()
+
+
+async def test_stopping_ends_the_threads_and_stores_what_was_taken(tmp_path: Path) -> None:
+    """No thread may outlive its log, and no append its answer."""
+    before = threading.active_count()
+    engine = await started(tmp_path, partitions=1)
+    appending = [append(engine, "t", *numbered(n)) for n in range(100)]
+    await engine.stop()
+    for each in appending:
+        assert isinstance((await each)[0], Receipt)
+    await until(lambda: threading.active_count() <= before)
+    with pytest.raises(RuntimeError):
+        engine.append(appending[0])
+
+
+async def test_a_page_is_bounded_by_records_and_by_bytes(tmp_path: Path) -> None:
+    """A reader holds its transaction for one page only."""
+    engine = await started(tmp_path, partitions=1)
+    await stored(engine, "t", *numbered(*range(20), size=1_000))
+    page = await engine.page(place("t"), 0, max_records=3)
+    assert (len(page.messages), page.next_offset) == (3, 3)
+    page = await engine.page(place("t"), 3, max_bytes=4_000)
+    assert (len(page.messages), page.next_offset) == (4, 7)
+    page = await engine.page(place("t"), 7, until=9)
+    assert [m.offset for m in page.messages] == [7, 8]
+    with pytest.raises(PositionOutOfRange):
+        await engine.page(place("t"), 21)
+    await engine.stop()
+
+
+async def test_a_job_on_a_broken_log_is_refused(tmp_path: Path) -> None:
+    """Commits too: who cannot store must not promise."""
+    engine = await started(tmp_path)
+    writer_db(engine).close()
+    (result,) = await append(engine, "t", *numbered(0))
+    assert isinstance(result, BrokerUnavailable)
+    with pytest.raises(BrokerUnavailable):
+        await engine.commit("g", {place("t"): Committed(0)})
+    await engine.stop()
+
+
+def with_db(folder: Path, statement: str) -> None:
+    database = apsw.Connection(str(folder / FILE))
+    database.execute(statement)
+    database.close()
+
+
+def writer_db(engine: object) -> apsw.Connection:
+    return engine._writer._db  # type: ignore[attr-defined, no-any-return]
+
+
+def limit_length(engine: object, size: int) -> None:
+    writer_db(engine).limit(apsw.SQLITE_LIMIT_LENGTH, size)
+
+
+async def drop_oldest(engine: object, topic: str, count: int) -> None:
+    """As retention would."""
+    log = engine.partition(place(topic))  # type: ignore[attr-defined]
+    catalogue = engine._catalogue  # type: ignore[attr-defined]
+    await engine._writer.run(lambda db: catalogue.drop_segments(db, log, count))  # type: ignore[attr-defined]
+
+
+async def until(condition: object, within: float = 10.0) -> None:
+    async with asyncio.timeout(within):
+        while not condition():  # type: ignore[operator]
+            await asyncio.sleep(0.005)
+
+
+async def until_healthy(engine: object) -> None:
+    await until(lambda: engine.health().healthy)  # type: ignore[attr-defined]
