@@ -38,8 +38,9 @@ _TAIL = (
     rf"(?:[{_PCHAR}/]++|{_CODED})*+"
     rf"(?:\?(?:[{_PCHAR}/?]++|{_CODED})*+)?(?:#(?:[{_PCHAR}/?]++|{_CODED})*+)?"
 )
-_URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*+:{_TAIL}")
-_URI_REFERENCE = re.compile(f"(?=.){_TAIL}")
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*+:"
+_URI = re.compile(_SCHEME + _TAIL)
+_URI_REFERENCE = re.compile(f"(?=.)(?:{_SCHEME})?{_TAIL}")
 
 
 def forbidden_character(text: str) -> int | None:
