@@ -11,7 +11,7 @@ from app.bindings.record import Decoded, Record
 from app.model.route import Route
 from app.routing.keys import MissingKey, compile_key
 from app.routing.rules import NoRoute, Rules, UnknownRoute
-from app.routing.templates import BadTopic, compile_topic, placeholders
+from app.routing.templates import BadTopic, compile_topic
 
 __all__ = ["BadTopic", "MissingKey", "NoRoute", "Publication", "Router", "UnknownRoute"]
 
@@ -50,9 +50,7 @@ class Router:
 
 
 def _compiled(route: Route, setting: str) -> _Plan:
-    if len(route.to) == 1 and not placeholders(route.to[0].topic):
-        return _to_one_topic(route, setting)
-    return _to_each(route, setting)
+    return _to_one(route, setting) if len(route.to) == 1 else _to_each(route, setting)
 
 
 def _encoder(route: Route, setting: str) -> Callable[[Decoded, bytes | None], Record]:
@@ -66,12 +64,17 @@ def _encoder(route: Route, setting: str) -> Callable[[Decoded, bytes | None], Re
     return record
 
 
-def _to_one_topic(route: Route, setting: str) -> _Plan:
-    """The usual route, without a loop and without a template."""
+def _to_one(route: Route, setting: str) -> _Plan:
+    """The usual route, without a loop."""
     record = _encoder(route, setting)
     name, broker = route.name, route.to[0].broker
-    topic = compile_topic(route.to[0].topic, setting=f"{setting}.to[0].topic")({})
-    return lambda decoded, key: (Publication(name, broker, topic, record(decoded, key)),)
+    topic = compile_topic(route.to[0].topic, setting=f"{setting}.to[0].topic")
+
+    def plan(decoded: Decoded, request_key: bytes | None) -> tuple[Publication, ...]:
+        place = topic(decoded.event.attributes)
+        return (Publication(name, broker, place, record(decoded, request_key)),)
+
+    return plan
 
 
 def _to_each(route: Route, setting: str) -> _Plan:
