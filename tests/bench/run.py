@@ -24,7 +24,7 @@ from typing import Any
 import lab
 import table
 from cost import cpu_seconds, memory
-from events import BATCH
+from events import BATCH, KEYS
 
 from kafka_install import Missing
 from kafka_server import KafkaServer
@@ -115,8 +115,8 @@ class Bench:
     def _ingress(
         self, service: lab.Service, floor: lab.Floor, single: table.Row, batch: table.Row
     ) -> None:
-        lab.load(service.port, "single", self.size.events // 4)  # warm: imports, caches, topics
-        lab.load(floor.port, "single", self.size.events // 4)
+        lab.load(service.port, "single", KEYS)  # warm: imports, caches, topics
+        lab.load(floor.port, "single", KEYS)
 
         def measure() -> None:
             events, batches = self.size.events, self.size.batches
