@@ -30,7 +30,11 @@ def _refusal(description: str, **more: Any) -> dict[str, Any]:
 ANSWERS: Mapping[str, Any] = {
     "200": {
         "description": "All stored, and receipts were asked for (Prefer: return=representation).",
-        "content": {"application/json": {"schema": {"type": "array", "items": {"$ref": _ENTRY}}}},
+        "content": {
+            "application/json": {
+                "schema": {"type": "array", "items": {"$ref": "#/components/schemas/Receipt"}}
+            }
+        },
     },
     "202": {"description": "All stored durably. No body."},
     "400": _refusal("Not a valid CloudEvent: every fault is listed, nothing was published."),
@@ -100,6 +104,15 @@ _FAULT = {
     },
 }
 
+_INDEX = {"type": "integer", "description": "the event's place in its batch, from 0"}
+_PLACE = {
+    "route": {"type": "string"},
+    "broker": {"type": "string"},
+    "topic": {"type": "string"},
+    "partition": {"type": "integer"},
+    "position": {"type": "string", "description": "opaque, ordered in its partition"},
+}
+
 SCHEMAS: Mapping[str, Any] = {
     "CloudEvent": {
         "type": "object",
@@ -121,15 +134,31 @@ SCHEMAS: Mapping[str, Any] = {
     },
     "Receipt": {
         "type": "object",
-        "required": ["broker", "topic", "partition", "position"],
+        "description": "Where one event is now. An event that went to several places has several.",
+        "required": ["index", "route", "broker", "topic", "partition", "position"],
+        "properties": {"index": _INDEX, **_PLACE},
+    },
+    "EventFate": {
+        "type": "object",
+        "description": "One event in one place. It is stored when all its entries say 202.",
+        "required": ["index", "status"],
         "properties": {
-            "broker": {"type": "string"},
-            "topic": {"type": "string"},
-            "partition": {"type": "integer"},
-            "position": {"type": "string", "description": "opaque, ordered in its partition"},
+            "index": _INDEX,
+            "status": {"type": "integer", "enum": [202, 413, 503]},
+            "receipt": {"type": "object", "properties": _PLACE},
+            "cause": {
+                "type": "object",
+                "properties": {
+                    "code": {"type": "string"},
+                    "detail": {"type": "string"},
+                    "retryable": {"type": "boolean", "description": "may succeed later"},
+                    "route": {"type": "string"},
+                    "broker": {"type": "string"},
+                    "topic": {"type": "string"},
+                },
+            },
         },
     },
-    "EventFate": {"type": "object"},
     "EventsProblem": {
         "type": "object",
         "description": "RFC 9457 problem details.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from types import ModuleType
 from typing import Annotated
@@ -28,7 +29,9 @@ app = typer.Typer(
 
 def _help(verb: ModuleType) -> str:
     """The verb's docstring and its examples, which must not be wrapped."""
-    return "\n\n".join([verb.run.__doc__ or "", "\b\nExamples:\n  " + "\n  ".join(verb.EXAMPLES)])
+    return "\n\n".join(
+        [inspect.cleandoc(verb.run.__doc__ or ""), "\b\nExamples:\n  " + "\n  ".join(verb.EXAMPLES)]
+    )
 
 
 for each in (serve, send, receive, tail, demo, init, check, schema, openapi):

@@ -19,11 +19,11 @@ def run(
     file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("skybridge.yaml"),
 ) -> None:
     """Write a commented configuration file. An existing file is never overwritten."""
-    from app.config.template import template
+    from app.config.template import TEMPLATE
 
     try:
         with file.open("x", encoding="utf-8") as target:
-            target.write(template())
+            target.write(TEMPLATE)
     except FileExistsError:
         printing.fail(f"{file} is there already.", cure="Name another file.", code=exits.SETUP)
     except OSError as failure:

@@ -11,6 +11,7 @@ import typer
 from app.cli import printing
 
 if TYPE_CHECKING:
+    from app.config.load import Loaded
     from app.config.model import Config
     from app.runtime.service import Service
 
@@ -51,9 +52,25 @@ def run(
     from app.runtime.run import run as serve
 
     loaded = load(config, os.environ)
+    _lint(loaded)
     announce = _announce_json if as_json else _announce
     roles = [each.value for each in role] if role else ["gateway", "worker"]
     serve(loaded.config, roles=roles, announce=announce)  # type: ignore[arg-type]  # RoleName's values
+
+
+def _lint(loaded: Loaded) -> None:
+    """An error refuses the start: the service would not do what was asked. Warnings are said."""
+    from rich.markup import escape
+
+    from app.config.finding import BadConfiguration
+    from app.config.lint import lint
+
+    findings = lint(loaded)
+    errors = [finding for finding in findings if finding.level == "error"]
+    if errors:
+        raise BadConfiguration(errors, source=loaded.source)
+    for finding in findings:
+        printing.err().print(f"[yellow]{escape(str(finding))}[/]")
 
 
 def _announce_json(service: Service) -> None:
