@@ -86,6 +86,11 @@ class Courier:
         return not self.halted and self.endpoint.flow is Flow.FLOWING
 
     @property
+    def busy(self) -> bool:
+        """Whether something is on the wire, or about to be."""
+        return self._lanes.flying > 0 or (self.flows and self._lanes.ready > 0)
+
+    @property
     def held(self) -> int:
         return self._lanes.held
 

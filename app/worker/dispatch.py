@@ -25,7 +25,7 @@ from app.worker.joining import start_at
 from app.worker.status import SubscriptionStatus
 from app.worker.waiting import happened
 
-BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while something is held, and while nothing is
+BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while attempts are on the wire, and while none is
 HAND_OVER = 5.0  # seconds to wait for attempts on the wire when a partition is taken from us
 MOST_HELD = 64 * 2**20  # bytes held for one subscription; beyond them nothing is taken
 BROKER_PAUSE = 1.0  # seconds after a broker that failed us
@@ -174,7 +174,7 @@ class Dispatcher:
     async def _turn(self, consumer: Consumer) -> None:
         await self._settle(consumer)
         self._steer(consumer)
-        wait = BUSY if self._courier.held else IDLE
+        wait = BUSY if self._courier.busy else IDLE
         if self._at_bound():
             await happened(self._courier.landed, self._clock, BUSY)
             self._courier.landed.clear()
@@ -264,4 +264,5 @@ class Dispatcher:
 
     def _at_bound(self) -> bool:
         """All that could be read is full, and attempts are under way that will make room."""
-        return bool(self._paused) and self._paused == self._partitions and self._courier.held > 0
+        full = bool(self._paused) and self._paused == self._partitions
+        return full and self._courier.busy

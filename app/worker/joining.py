@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
-from app.errors import SetupError
 from app.model.start import EARLIEST, LATEST, StartAt
 from app.model.subscription import Start, Subscription
 
@@ -15,24 +14,11 @@ def group_name(installation: str, subscription: str) -> str:
 
 
 def start_at(subscription: Subscription) -> StartAt:
-    """Raises SetupError for a time that is none."""
+    """Where its group begins if the log knows no position of it yet (rule 10)."""
     start = subscription.start
     if not isinstance(start, Start):
         return EARLIEST if start == "earliest" else LATEST
-    if start.position is not None:
-        return StartAt("position", positions=start.position)
-    return StartAt("time", time_ms=_milliseconds(start.time or "", subscription.id))
-
-
-def _milliseconds(text: str, subscription: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise SetupError(
-            f"{text!r} is no time",
-            setting=f"subscriptions.{subscription}.start.time",
-            cure="write RFC 3339, for example 2026-01-31T12:00:00Z",
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+    if start.time is not None:
+        moment = datetime.fromisoformat(start.time)  # the model has seen that it is one
+        return StartAt("time", time_ms=int(moment.timestamp() * 1000))
+    return StartAt("position", positions=start.position or {})

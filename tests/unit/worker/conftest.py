@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.model.message import Partition
+from app.telemetry import Counters
+from app.worker.attempts import AttemptLog
+from app.worker.dispatch import Dispatcher
+from fake_log import FakeLog
+from virtual_clock import VirtualClock
+from worker_doubles import MemoryStore, ScriptedSink, a_subscription, until
+
+GROUP = "skybridge.test.billing"
+JITTER = 0.5
+
+
+class Rig:
+    """A dispatcher with everything around it in the test's hand."""
+
+    def __init__(self) -> None:
+        self.log = FakeLog()
+        self.copies = FakeLog("copies")
+        self.sink = ScriptedSink()
+        self.store = MemoryStore()
+        self.clock = VirtualClock()
+        self.counters = Counters()
+        self.attempts = AttemptLog("billing", self.counters)
+        self.dispatcher: Dispatcher | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    async def begin(self, **settings):
+        """A new dispatcher on the same log and store, as after a restart of the process."""
+        self.log.killed = False
+        self.dispatcher = Dispatcher(
+            a_subscription(**settings),
+            self.log,
+            self.store,
+            self.sink,
+            self.clock,
+            group=GROUP,
+            attempts=self.attempts,
+            copies=self.copies if "dead_letter" in settings else None,
+            jitter=lambda: JITTER,
+            hand_over=5.0,
+        )
+        self.task = asyncio.create_task(self.dispatcher.run())
+        await until(lambda: self.dispatcher.status().partitions or self.task.done())
+
+    async def publish(self, *records):
+        await self.log.submit("orders", records)
+
+    async def kill(self):
+        """As SIGKILL: nothing is committed or said any more."""
+        self.log.killed = True
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+    async def stop(self, drain=5.0):
+        """Stop, with the clock running on until it has."""
+        stopping = asyncio.create_task(self.dispatcher.stop(drain))
+        while not stopping.done():
+            await self.clock.advance(0.1)
+        await self.task
+
+    async def answered(self, *ids):
+        await until(lambda: self.sink.answered == list(map(str, ids)))
+
+    async def committed(self, position, partition=0):
+        at = Partition("orders", partition)
+        await until(lambda: self.log.committed(GROUP, at) == position)
+
+    async def state(self, state):
+        await until(lambda: self.status.state == state)
+
+    @property
+    def status(self):
+        return self.dispatcher.status()
+
+    @property
+    def consumer(self):
+        return self.log.members[GROUP][-1]
+
+    @property
+    def delivered(self):
+        return self.counters.values()["deliveries"][("billing", "delivered")]
+
+
+@pytest.fixture
+async def rig():
+    rig = Rig()
+    await rig.log.create_topic("orders", 1)
+    yield rig
+    if rig.task is not None and not rig.task.done():
+        rig.task.cancel()
+        await asyncio.wait([rig.task])
+
+
+@pytest.fixture
+def orders():
+    return Partition("orders", 0)

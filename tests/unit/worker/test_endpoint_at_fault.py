@@ -1,0 +1,193 @@
+"""Rule 6: when the endpoint is at fault the whole subscription waits, and the log is the buffer."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.interfaces import SinkAnswer
+from app.model.message import Partition
+from worker_doubles import OK, an_event, until
+
+ORDERS = Partition("orders", 0)
+GROUP = "skybridge.test.billing"
+DOWN = SinkAnswer(None, "connect", "refused")
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_retry_after_stops_everybody_until_then_and_takes_no_step(rig, status):
+    """W6: honoured exactly, for the endpoint and not for the event alone."""
+    rig.sink.default = SinkAnswer(status, retry_after="30")
+    await rig.publish(an_event(0, "a"), an_event(1, "b"))
+    await rig.begin(retry={"schedule": ["1s"]}, concurrency=1)
+    await until(lambda: len(rig.sink.answered) == 1)
+    for attempts in range(1, 6):
+        await rig.clock.advance(29.9)
+        assert len(rig.sink.answered) == attempts
+        assert (rig.status.state, round(rig.status.paused_for, 1)) == ("paused", 0.1)
+        await rig.clock.advance(0.1)
+    rig.sink.default = OK
+    await rig.clock.advance(30)
+    await rig.committed(2)
+    assert rig.store.letters == []
+    assert rig.status.state == "running"
+
+
+async def test_nothing_is_taken_while_the_endpoint_waits(rig):
+    rig.sink.answer(0, SinkAnswer(503, retry_after="30"))
+    await rig.publish(an_event(0))
+    await rig.begin()
+    await until(lambda: rig.consumer.paused == {ORDERS})
+    await rig.publish(*(an_event(n, f"k{n}") for n in range(1, 10)))
+    await rig.clock.advance(20)
+    assert rig.status.held == 1
+    await rig.clock.advance(10)
+    while rig.log.committed(GROUP, ORDERS) < 10:
+        await rig.clock.advance(0.1)
+
+
+async def test_retry_after_is_bounded(rig):
+    rig.sink.answer(0, SinkAnswer(503, retry_after="999999999"))
+    await rig.publish(an_event(0))
+    await rig.begin(retry={"retry_after_max": "1h"})
+    await rig.answered(0)
+    await rig.clock.advance(3600)
+    await rig.answered(0, 0)
+
+
+async def test_retry_after_as_a_date(rig):
+    """W6: read against the wall clock, waited for by the monotonic one."""
+    from email.utils import formatdate
+
+    date = formatdate(rig.clock.now() + 60, usegmt=True)
+    rig.sink.answer(0, SinkAnswer(429, retry_after=date))
+    await rig.publish(an_event(0))
+    await rig.begin()
+    await rig.answered(0)
+    await rig.clock.advance(59)
+    assert rig.sink.answered == ["0"]
+    await rig.clock.advance(1)
+    await rig.answered(0, 0)
+
+
+@pytest.mark.parametrize("header", ["0", "Sun, 06 Nov 1994 08:49:37 GMT", "soon"])
+async def test_a_retry_after_that_asks_for_nothing_leaves_the_schedule(rig, header):
+    rig.sink.answer(0, *[SinkAnswer(503, retry_after=header)] * 2)
+    await rig.publish(an_event(0))
+    await rig.begin(retry={"schedule": ["10s"]})
+    await rig.answered(0)
+    assert rig.status.state == "running"
+    await rig.clock.advance(5)
+    await rig.answered(0, 0)
+    await until(lambda: [letter.cause for letter in rig.store.letters] == ["schedule-exhausted"])
+
+
+async def test_an_outage_pauses_probes_and_resumes_without_dead_letters(rig):
+    """The schedule here is over after two attempts: an outage must not turn it into dead letters."""
+    rig.sink.default = DOWN
+    await rig.publish(*(an_event(n, f"k{n}") for n in range(40)))
+    await rig.begin(retry={"schedule": ["24h"]}, concurrency=5)
+    await rig.state("paused")
+    assert "connect" in rig.status.cause
+    before = len(rig.sink.requests)
+    assert before < 20
+    for _ in range(60):
+        await rig.clock.advance(1)
+    probes = rig.sink.ids[before:]
+    assert 4 <= len(probes) <= 8, "pauses grow from 1 s to 60 s"
+    assert len(set(probes)) == len(probes), "not the same event each time"
+    rig.sink.default = OK
+    await rig.clock.advance(60)
+    await rig.clock.advance(24 * 3600)
+    while rig.log.committed(GROUP, ORDERS) < 40:
+        await rig.clock.advance(0.1)
+    assert rig.store.letters == []
+    assert rig.status.state == "running"
+
+
+async def test_one_event_that_always_fails_ends_in_the_dead_letters_alone(rig):
+    """Only single keys fail: no pause, its own schedule ends it, the others go on."""
+    rig.sink.answer(0, *[SinkAnswer(500)] * 3)
+    await rig.publish(*(an_event(n, f"k{n}") for n in range(30)))
+    await rig.begin(retry={"schedule": ["1s", "1s"]})
+    await until(lambda: rig.delivered == 29)
+    await rig.clock.advance(2)
+    await rig.committed(30)
+    assert [letter.cause for letter in rig.store.letters] == ["schedule-exhausted"]
+
+
+async def test_a_blocked_address_pauses_and_loses_nothing(rig):
+    """Reliability 4.3: DNS or the configuration may heal; meanwhile the cause is in sight."""
+    rig.sink.default = SinkAnswer(None, "blocked-address", "10.0.0.1")
+    await rig.publish(*(an_event(n, f"k{n}") for n in range(20)))
+    await rig.begin()
+    await rig.state("paused")
+    assert "blocked-address" in rig.status.cause
+    assert rig.store.letters == []
+
+
+async def test_gone_disables_the_subscription_and_keeps_its_event(rig):
+    """Rule 7, W5: nothing more is sent, and the event stays unfinished."""
+    rig.sink.answer(0, SinkAnswer(410))
+    await rig.publish(an_event(0))
+    await rig.begin()
+    await rig.state("disabled")
+    await until(lambda: rig.store.disabled_ones == {"billing": "status-410"})
+    await rig.publish(an_event(1, "other"))
+    await rig.clock.advance(3600)
+    await until(lambda: rig.consumer.paused == {ORDERS})
+    assert rig.sink.answered == ["0"]
+    assert rig.log.committed(GROUP, ORDERS) == 0
+    assert rig.consumer.paused == {ORDERS}
+
+
+async def test_disabled_stays_so_through_a_restart_until_enabled(rig):
+    rig.store.disabled_ones["billing"] = "status-410"
+    await rig.publish(an_event(0))
+    await rig.begin()
+    await rig.clock.advance(60)
+    assert (rig.status.state, rig.status.cause) == ("disabled", "disabled: status-410")
+    assert rig.sink.requests == []
+    rig.dispatcher.enable()
+    while rig.log.committed(GROUP, ORDERS) < 1:
+        await rig.clock.advance(0.1)
+
+
+async def test_a_paused_subscription_joins_and_sends_nothing(rig):
+    """Rule 10: it holds its place in the log."""
+    await rig.publish(an_event(0))
+    await rig.begin(paused=True)
+    await rig.clock.advance(60)
+    assert rig.status.state == "paused"
+    assert rig.sink.requests == []
+
+
+async def test_a_paused_subscription_commits_again_each_day(rig):
+    """Rule 10: a group that commits nothing for long is forgotten by its broker."""
+    await rig.begin(paused=True)
+    commits = []
+    commit = rig.consumer.commit
+
+    async def counted():
+        commits.append(rig.clock.monotonic())
+        await commit()
+
+    rig.consumer.commit = counted
+    await rig.clock.advance(86_401)
+    rig.log.wake()
+    await until(lambda: len(commits) == 1)
+
+
+async def test_a_probe_that_is_foreign_is_buried_and_another_is_made(rig):
+    from app.bindings.record import Record
+
+    rig.sink.answer(1, SinkAnswer(503, retry_after="10"))
+    rig.sink.hold(1)
+    rig.log.batch = 2
+    await rig.publish(an_event(1, "a"), Record(b"a", (), b"foreign"), an_event(2, "b"))
+    await rig.begin(concurrency=1)
+    await until(lambda: rig.sink.flying == 1)
+    rig.sink.release(1)
+    await rig.clock.advance(10)
+    while rig.log.committed(GROUP, ORDERS) < 3:
+        await rig.clock.advance(0.1)
+    assert [letter.cause for letter in rig.store.letters] == ["foreign"]

@@ -1,0 +1,193 @@
+"""One dispatcher a subscription, kept running, and its state in sight."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from app.errors import BrokerUnavailable, PositionOutOfRange, SetupError
+from app.interfaces import SinkAnswer
+from app.model.message import Partition
+from app.telemetry import Counters
+from app.worker.joining import start_at
+from app.worker.supervisor import Supervisor
+from fake_log import FakeLog
+from virtual_clock import VirtualClock
+from worker_doubles import MemoryStore, ScriptedSink, a_subscription, an_event, until
+
+ORDERS = Partition("orders", 0)
+
+
+class House:
+    def __init__(self, *subscriptions):
+        self.log = FakeLog()
+        self.store = MemoryStore()
+        self.clock = VirtualClock()
+        self.sinks = {}
+        self.supervisor = Supervisor(
+            subscriptions,
+            {"log": self.log},
+            self.store,
+            self.sink_for,
+            self.clock,
+            Counters(),
+            installation="test",
+            jitter=lambda: 0.0,
+        )
+
+    def sink_for(self, subscription):
+        return self.sinks.setdefault(subscription.id, ScriptedSink())
+
+    async def begin(self):
+        await self.log.create_topic("orders", 1)
+        await self.supervisor.start()
+
+    async def stop(self, drain=5.0):
+        stopping = asyncio.create_task(self.supervisor.stop(drain))
+        while not stopping.done():
+            await self.clock.advance(0.1)
+        await stopping
+
+    @property
+    def states(self):
+        return {one.subscription: one.state for one in self.supervisor.status()}
+
+
+async def test_each_subscription_gets_everything_in_a_group_of_its_own():
+    house = House(a_subscription(id="billing"), a_subscription(id="audit"))
+    await house.begin()
+    await house.log.submit("orders", [an_event(n, f"k{n}") for n in range(5)])
+    await until(lambda: all(len(sink.answered) == 5 for sink in house.sinks.values()))
+    assert set(house.log.members) == {"skybridge.test.billing", "skybridge.test.audit"}
+    assert house.states == {"billing": "running", "audit": "running"}
+    await house.stop()
+    assert house.states == {"billing": "stopped", "audit": "stopped"}
+    assert all(sink.stopped for sink in house.sinks.values())
+
+
+async def test_a_dispatcher_that_dies_says_so_and_begins_anew(caplog):
+    """Never silently: its cause is in the status and the log, its restarts are counted."""
+    house = House(a_subscription())
+    await house.begin()
+    await until(lambda: house.states == {"billing": "running"})
+    house.log.trouble.append(ZeroDivisionError("a bug"))
+    house.log.wake()
+    await until(lambda: house.states == {"billing": "restarting"})
+    (status,) = house.supervisor.status()
+    assert status.cause == "ZeroDivisionError: a bug"
+    assert "died of ZeroDivisionError" in caplog.text
+    await house.clock.advance(0.5)
+    await until(lambda: house.states == {"billing": "running"})
+    assert house.supervisor.status()[0].restarts == 1
+    await house.log.submit("orders", [an_event(0)])
+    await until(lambda: house.sinks["billing"].answered == ["0"])
+    await house.stop()
+
+
+async def test_it_waits_longer_each_time_it_dies_at_once():
+    house = House(a_subscription())
+    subscribes = []
+
+    async def away(*_, **__):
+        subscribes.append(house.clock.monotonic())
+        raise BrokerUnavailable("away")
+
+    house.log.subscribe = away
+    await house.begin()
+    await house.clock.advance(300)
+    waits = [later - earlier for earlier, later in pairwise(subscribes)]
+    assert waits[:7] == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
+    assert max(waits) == 30.0
+    await house.stop()
+
+
+async def test_one_that_dies_does_not_touch_the_others():
+    house = House(a_subscription(id="billing"), a_subscription(id="audit"))
+    await house.begin()
+    await until(lambda: set(house.states.values()) == {"running"})
+
+    async def broken(request):
+        raise ZeroDivisionError
+
+    house.sinks["billing"].send = broken
+    await house.log.submit("orders", [an_event(0)])
+    await until(lambda: house.states == {"billing": "restarting", "audit": "running"})
+    assert house.sinks["audit"].answered == ["0"]
+    await house.stop()
+
+
+async def test_stop_while_it_waits_to_begin_anew_is_prompt():
+    house = House(a_subscription())
+    await house.begin()
+    await until(lambda: house.states == {"billing": "running"})
+    house.log.trouble.append(ZeroDivisionError())
+    house.log.wake()
+    await until(lambda: house.states == {"billing": "restarting"})
+    await house.supervisor.stop(25.0)
+
+
+async def test_enable_after_gone_tells_store_and_dispatcher():
+    """Rule 7: only a person ends it."""
+    house = House(a_subscription())
+    await house.begin()
+    house.sinks["billing"].answer(0, SinkAnswer(410))
+    await house.log.submit("orders", [an_event(0)])
+    await until(lambda: house.store.disabled_ones == {"billing": "status-410"})
+    await until(lambda: house.states == {"billing": "disabled"})
+    await house.supervisor.enable("billing")
+    await until(lambda: house.sinks["billing"].answered == ["0", "0"])
+    assert house.store.disabled_ones == {}
+    await house.stop()
+
+
+async def test_a_position_out_of_range_is_not_begun_anew():
+    """Rule 10: it stops and asks."""
+    house = House(a_subscription())
+    await house.begin()
+    await until(lambda: house.states == {"billing": "running"})
+    house.log.trouble.append(PositionOutOfRange("gone"))
+    house.log.wake()
+    await until(lambda: house.states == {"billing": "stopped"})
+    await house.clock.advance(600)
+    (status,) = house.supervisor.status()
+    assert (status.state, status.restarts) == ("stopped", 0)
+    assert "position out of range: gone" in status.cause
+    await house.stop()
+
+
+@pytest.mark.parametrize(
+    ("setting", "settings"),
+    [
+        ("source.broker", {"source": {"broker": "main", "topics": ["orders"]}}),
+        ("dead_letter.broker", {"dead_letter": {"broker": "main", "topic": "dead"}}),
+    ],
+)
+async def test_a_broker_that_nobody_configured_is_named(setting, settings):
+    house = House(a_subscription(**settings))
+    with pytest.raises(SetupError) as error:
+        await house.supervisor.start()
+    assert error.value.setting == f"subscriptions.billing.{setting}"
+    assert "log" in error.value.cure
+
+
+async def test_attempts_are_remembered_newest_first_and_bounded():
+    house = House(a_subscription(id="billing"), a_subscription(id="audit"))
+    await house.begin()
+    for n in range(3):
+        await house.log.submit("orders", [an_event(n)])
+        await until(lambda: len(house.supervisor.attempts()) == 2 * (n + 1))  # noqa: B023
+        await house.clock.advance(1)
+    ids = [attempt.event_id for attempt in house.supervisor.attempts("billing", limit=2)]
+    assert ids == ["2", "1"]
+    assert len(house.supervisor.attempts(limit=5)) == 5
+    await house.stop()
+
+
+def test_a_start_is_read_as_the_subscription_says():
+    assert start_at(a_subscription(start="latest")).kind == "latest"
+    assert start_at(a_subscription(start="earliest")).kind == "earliest"
+    assert start_at(a_subscription(start={"position": {0: "7"}})).positions == {0: "7"}
+    at = start_at(a_subscription(start={"time": "2026-01-31T13:00:00+01:00"}))
+    assert (at.kind, at.time_ms) == ("time", 1_769_860_800_000)
