@@ -39,8 +39,9 @@ class Admin:
         """Every partition of ``topics``. Raises UnknownTopicOrPartitionError."""
         async with self._client() as client:
             described = await _describe(client, list(topics))
-        for missing in set(topics) - {each["topic"] for each in described}:
-            raise UnknownTopicOrPartitionError(missing)
+        missing = set(topics) - {each["topic"] for each in described}
+        if missing:
+            raise UnknownTopicOrPartitionError(", ".join(sorted(missing)))
         return [
             TopicPartition(topic["topic"], partition["partition"])
             for topic in described
@@ -51,6 +52,15 @@ class Admin:
         """Every position that the group has."""
         async with self._client() as client:
             return await _committed(client, group)
+
+    async def ensure(self, topics: Collection[str]) -> None:
+        """Make those that are not there, where the settings allow it."""
+        if not self._settings.create_topics:
+            return
+        async with self._client() as client:
+            described = await _describe(client, list(topics))
+        for missing in set(topics) - {each["topic"] for each in described}:
+            await self.create_topic(missing, self._settings.partitions)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """No error when it is there already."""

@@ -63,8 +63,6 @@ class Producer:
             self._task.cancel()
             await asyncio.wait([self._task])
         await self.topics.stop()
-        if self._connection is not None:
-            await self._retire(self._connection)
         stopped = BrokerUnavailable(f"log {self.name} has stopped", broker=self.name)
         for lane in self._waiting:
             lane.give_up(stopped)
@@ -107,27 +105,25 @@ class Producer:
     async def _run(self) -> None:
         delay = FIRST_DELAY
         while True:
+            self._answered = False
             connection = Connection(self.settings, self._may_leave)
             try:
                 await connection.open()
                 await self._take_over(connection)
+                await self._ship_until_tainted(connection)
             except (KafkaError, OSError, TimeoutError) as error:
                 self._lose(error)
-            else:
-                await self._ship_until_tainted(connection)
+            finally:
                 await self._retire(connection)
-                if self._answered:
-                    delay = FIRST_DELAY
-                    continue
-            await asyncio.sleep(delay * (0.5 + random() / 2))  # noqa: S311 - spread, not secret
-            delay = min(delay * 2, LONGEST_DELAY)
+            if self._answered:
+                delay = FIRST_DELAY
+            else:
+                await asyncio.sleep(delay * (0.5 + random() / 2))  # noqa: S311 - spread, no secret
+                delay = min(delay * 2, LONGEST_DELAY)
 
     async def _take_over(self, connection: Connection) -> None:
-        known = self.topics.known
-        if not await connection.watch(list(known), self.topics.refresh):
-            await connection.close()
-            raise BrokerUnavailableYet
-        self._answered = False
+        if not await connection.watch(list(self.topics.known), self.topics.refresh):
+            raise NoMetadata
         self._cause = ""
         self._connection = self.topics.connection = connection
         self._tried.set()
@@ -197,7 +193,7 @@ class Producer:
     def _landed(self, connection: Connection, lane: Lane, future: asyncio.Future[Any]) -> None:
         """One batch is answered, and with it, most likely, all of its request: the leader is free."""
         self._busy.discard(lane.leader)
-        del self._aboard[lane.tp]
+        self._aboard.pop(lane.tp, None)
         error = None if future.cancelled() else future.exception()
         if future.cancelled():
             lane.fail(PublishUnknown("the connection was given up", broker=self.name))
@@ -268,5 +264,5 @@ class Producer:
         )
 
 
-class BrokerUnavailableYet(KafkaError):  # type: ignore[misc]  # aiokafka has no types
+class NoMetadata(KafkaError):  # type: ignore[misc]  # aiokafka has no types
     """Connected, but no broker tells where the topics are."""

@@ -30,6 +30,7 @@ async def prepare(admin: Admin, group: str, topics: Sequence[str], start: StartA
     fresh = set(topics) - {place.topic for place in committed}
     if not fresh:
         return
+    await admin.ensure(fresh)
     places = await admin.places(fresh)
     async with admin.reader(group_id=group, enable_auto_commit=False) as consumer:
         consumer.assign(places)

@@ -1,0 +1,182 @@
+"""The queue of a partition: what leaves, what is dropped, what is looked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from aiokafka.producer.message_accumulator import BatchBuilder
+
+from app.bindings.record import Record
+from app.brokers.kafka.batcher import DROPPED, Entry, Lane, Topic
+from app.brokers.portable import Submission
+from app.errors import BrokerRefused
+from app.model.receipt import Receipt
+from app.routing.partitions import partition_of
+
+
+class Owner:
+    """Stands where the portable log stands: it hears when a submission has all its fates."""
+
+    def __init__(self) -> None:
+        self.released: list[Submission] = []
+
+    def release(self, submission: Submission) -> None:
+        self.released.append(submission)
+        if not submission.done():
+            submission.set_result(submission.results)
+
+
+def submission(owner: Owner, records: Sequence[Record]) -> Submission:
+    made = Submission(loop=asyncio.get_running_loop())
+    made.owner = owner  # type: ignore[assignment]
+    made.topic = "t"
+    made.records = records
+    made.results = [None] * len(records)
+    made.open = len(records)
+    made.size = 0
+    return made
+
+
+def record(text: str, key: bytes | None = b"k") -> Record:
+    return Record(key, (), text.encode())
+
+
+def batch(size: int = 16_384) -> BatchBuilder:
+    return BatchBuilder(size, 0)
+
+
+def queue(lane: Lane, owner: Owner, *texts: str) -> list[Submission]:
+    made = [submission(owner, [record(text)]) for text in texts]
+    lane.queue.extend((each, 0, each.records[0]) for each in made)
+    return made
+
+
+def texts(entries: Sequence[Entry]) -> list[str]:
+    return [(entry[2].body or b"").decode() for entry in entries]
+
+
+@pytest.fixture
+def lane() -> Lane:
+    return Topic("t", 1).lanes[0]
+
+
+@pytest.fixture
+async def owner() -> Owner:
+    return Owner()
+
+
+async def test_whoever_went_away_is_not_sent(lane: Lane, owner: Owner) -> None:
+    """Cancelling aiokafka's futures would not stop a send (reliability 5.1): ours never begins."""
+    _, gone, _ = queue(lane, owner, "first", "gone", "last")
+    gone.cancel()
+    assert lane.fill(batch(), DROPPED)
+    assert texts(lane.aboard) == ["first", "last"]
+    assert owner.released == [gone], "it leaves the bounds at once"
+
+
+async def test_whoever_was_answered_is_not_sent_again(lane: Lane, owner: Owner) -> None:
+    """Rule 9: after the answer, what was aboard of a failed batch is dropped."""
+    _, answered, _ = queue(lane, owner, "first", "answered", "last")
+    lane.fill(batch(), DROPPED)
+    assert not lane.answered()
+    answered.set_result([DROPPED])
+    assert lane.answered(), "this batch may not go on the wire again"
+    lane.again(DROPPED)
+    assert texts(lane.queue) == ["first", "last"]
+    assert owner.released == [answered]
+
+
+async def test_a_full_batch_leaves_the_rest_for_the_next(lane: Lane, owner: Owner) -> None:
+    """Nobody waits for room: what does not fit stays in the queue, in its order."""
+    queue(lane, owner, *(f"{n:03d}" + "x" * 100 for n in range(50)))
+    order: list[str] = []
+    while lane.fill(batch(1_000), DROPPED):
+        assert lane.size <= 1_000
+        order += [text[:3] for text in texts(lane.aboard)]
+        lane.landed("main", 0)
+    assert order == [f"{n:03d}" for n in range(50)]
+
+
+async def test_the_work_grows_with_the_records_and_not_with_their_square(
+    lane: Lane, owner: Owner
+) -> None:
+    """aiokafka's own send wakes every waiter for each batch that leaves (reliability 5.1, #528).
+    Here each record is offered to a batch once, and once more where it closes one."""
+    offered = batches = 0
+
+    class Counting(BatchBuilder):
+        def append(self, **fields):
+            nonlocal offered
+            offered += 1
+            return super().append(**fields)
+
+    queue(lane, owner, *("x" * 100 for _ in range(5_000)))
+    while lane.fill(Counting(2_000, 0), DROPPED):
+        batches += 1
+        lane.landed("main", 0)
+    assert batches > 100
+    assert offered <= 5_000 + batches
+
+
+async def test_offsets_follow_the_order_in_the_batch(lane: Lane, owner: Owner) -> None:
+    """The broker tells the first offset only."""
+    made = queue(lane, owner, "a", "b", "c")
+    lane.fill(batch(), DROPPED)
+    lane.landed("main", 41)
+    assert [each.results for each in made] == [
+        [Receipt("main", "t", 0, position)] for position in ("41", "42", "43")
+    ]
+
+
+async def test_the_culprit_is_found_by_halving(lane: Lane, owner: Owner) -> None:
+    """The broker objects to a batch without saying to which record: only the culprit is refused."""
+    made = queue(lane, owner, *(f"{n}" for n in range(37)))
+    attempts = 0
+    while lane.fill(batch(), DROPPED):
+        attempts += 1
+        if "23" not in texts(lane.aboard):
+            lane.landed("main", 0)
+        elif len(lane.aboard) > 1:
+            lane.narrow()
+            lane.again(DROPPED)
+        else:
+            lane.fail(BrokerRefused("no"))
+    refused = [n for n, each in enumerate(made) if isinstance(each.results[0], BrokerRefused)]
+    assert refused == [23]
+    assert attempts < 37
+    queue(lane, owner, *"abcdefgh")
+    lane.fill(batch(), DROPPED)
+    assert len(lane.aboard) == 8, "afterwards batches are as large as ever"
+
+
+async def test_a_record_that_is_none_is_refused_alone(lane: Lane, owner: Owner) -> None:
+    """What cannot be written is a bug of a caller, and harms no neighbour and no task."""
+    good = submission(owner, [record("good")])
+    odd = submission(owner, [Record(b"k", (("\ud800", b""),), b"")])
+    lane.queue.extend([(odd, 0, odd.records[0]), (good, 0, good.records[0])])
+    assert lane.fill(batch(), DROPPED)
+    assert texts(lane.aboard) == ["good"]
+    assert isinstance(odd.results[0], BrokerRefused)
+
+
+async def test_records_without_a_key_move_on_with_each_wire_batch() -> None:
+    """Sticky per wire batch: large batches, and no partition is left out."""
+    topic = Topic("t", 3)
+    used = []
+    for _ in range(6):
+        lane = topic.lane(None)
+        assert topic.lane(None) is lane, "until a batch leaves"
+        topic.left(lane)
+        used.append(lane.number)
+    assert used == [0, 1, 2, 0, 1, 2]
+
+
+async def test_a_key_keeps_its_partition_whatever_leaves() -> None:
+    """Order per key (reliability G3)."""
+    topic = Topic("t", 8)
+    for key in (b"a", b"b", b"\xff\x00"):
+        assert topic.lane(key).number == partition_of(key, 8)
+        topic.left(topic.lane(key))
+        assert topic.lane(key).number == partition_of(key, 8)
