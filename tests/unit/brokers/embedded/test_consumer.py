@@ -1,0 +1,252 @@
+"""What a consumer of the embedded log does beyond the broker contract."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.bindings.record import Record
+from app.brokers.embedded import (
+    ConsumerSettings,
+    Declared,
+    EmbeddedDriver,
+    EngineSettings,
+    GroupTimes,
+    Retention,
+)
+from app.brokers.embedded.consumer import EmbeddedConsumer
+from app.brokers.portable import PortableLog
+from app.errors import PositionOutOfRange
+from app.interfaces import Consumer
+from app.model.message import Assigned, Lost, Message, Partition, Revoked
+from app.model.receipt import Receipt
+from app.model.start import EARLIEST, LATEST
+from log_bench import ManualTime
+
+TOPIC = "t"
+PLACE = Partition(TOPIC, 0)
+
+
+class Setup:
+    """A log in a folder, opened as often as a test likes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.time = ManualTime()
+        self.driver: EmbeddedDriver
+        self.log: PortableLog
+
+    async def open(self, consumers: ConsumerSettings, **settings: object) -> PortableLog:
+        engine = EngineSettings(
+            path=self.folder, partitions=1, now_ms=self.time, retention_interval=3600, **settings
+        )
+        self.driver = EmbeddedDriver(engine, consumers)
+        self.log = PortableLog(self.driver)
+        await self.log.start()
+        return self.log
+
+    async def publish(self, *bodies: bytes) -> None:
+        for body in bodies:
+            (result,) = await self.log.submit(TOPIC, [Record(None, (), body)])
+            assert isinstance(result, Receipt)
+
+    def committed(self, group: str) -> int:
+        return self.driver.engine.positions.of(group)[PLACE].offset
+
+
+@pytest.fixture
+async def setup(tmp_path: Path) -> AsyncIterator[Setup]:
+    setup = Setup(tmp_path / "log")
+    yield setup
+    await setup.log.stop()
+
+
+async def messages_of(consumer: Consumer, count: int) -> list[Message]:
+    got: list[Message] = []
+    async with asyncio.timeout(10):
+        while len(got) < count:
+            event = await consumer.poll(1.0)
+            got += event if isinstance(event, tuple) else ()
+    return got
+
+
+async def change_of(consumer: Consumer, kind: type[Assigned | Revoked | Lost]) -> object:
+    async with asyncio.timeout(10):
+        while not isinstance(event := await consumer.poll(1.0), kind):
+            pass
+    return event
+
+
+async def until(condition: object) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # type: ignore[operator]
+            await asyncio.sleep(0.005)
+
+
+async def test_settled_messages_are_committed_by_themselves(setup: Setup) -> None:
+    """After the interval, without anybody asking: what a kill repeats is bounded (rule 2)."""
+    log = await setup.open(ConsumerSettings(commit_interval=0.02))
+    await setup.publish(b"0", b"1")
+    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+    messages = await messages_of(consumer, 2)
+    assert setup.committed("g") == 0
+    await consumer.settle(messages)
+    await until(lambda: setup.committed("g") == 2)
+
+
+async def test_many_settled_messages_are_committed_at_once(setup: Setup) -> None:
+    """Not at the interval: the number bounds the repeats as well."""
+    log = await setup.open(ConsumerSettings(commit_interval=3600, commit_every=3))
+    await setup.publish(b"0", b"1", b"2", b"3")
+    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+    messages = await messages_of(consumer, 4)
+    await consumer.settle(messages[:2])
+    assert setup.committed("g") == 0
+    await consumer.settle(messages[2:3])
+    assert setup.committed("g") == 3
+
+
+async def test_what_is_settled_is_committed_on_revocation(setup: Setup) -> None:
+    """The next owner must not repeat what is finished."""
+    log = await setup.open(ConsumerSettings(commit_interval=3600))
+    await setup.publish(b"0", b"1")
+    first = await log.subscribe("g", [TOPIC], EARLIEST)
+    messages = await messages_of(first, 2)
+    second = await log.subscribe("g", [TOPIC], EARLIEST)
+    revoked = await change_of(first, Revoked)
+    assert isinstance(revoked, Revoked)
+    assert revoked.partitions == (PLACE,)
+    assert first.holds(messages[0]), "ours until we ask for more"
+    await first.settle(messages[:1])
+    polls = asyncio.gather(first.poll(1.0), second.poll(1.0))
+    await until(lambda: setup.committed("g") == 1)
+    await polls
+    assert not first.holds(messages[0])
+
+
+async def test_settling_under_an_older_ownership_is_void(setup: Setup) -> None:
+    """Who lost a partition and got it back has read it anew."""
+    log = await setup.open(ConsumerSettings(commit_interval=0.01))
+    await setup.publish(b"0", b"1")
+    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+    old = await messages_of(consumer, 2)
+    other = await log.subscribe("g", [TOPIC], EARLIEST)
+    await change_of(consumer, Revoked)
+    await asyncio.gather(consumer.poll(0.2), other.close())
+    again = await messages_of(consumer, 2)
+    assert again[0].epoch > old[0].epoch
+    await consumer.settle(old)
+    assert consumer.window(PLACE) == 2
+    await consumer.settle(again)
+    assert consumer.window(PLACE) == 0
+
+
+async def test_epochs_go_on_rising_after_a_restart(setup: Setup) -> None:
+    """A store that fences by epoch must not refuse the newest owner (rule 5)."""
+    epochs = []
+    for _ in range(3):
+        log = await setup.open(ConsumerSettings())
+        await setup.publish(b"x")
+        consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+        epochs.append((await messages_of(consumer, 1))[0].epoch)
+        await log.stop()
+    assert epochs == sorted(set(epochs))
+
+
+async def test_a_member_that_fell_silent_is_told_that_it_lost(setup: Setup) -> None:
+    """A paused process comes back as a zombie: its partitions are gone, and it hears so (R12)."""
+    times = GroupTimes(session_timeout=0.2, heartbeat_interval=0.05, rebalance_timeout=0.4)
+    log = await setup.open(ConsumerSettings(times=times))
+    await setup.publish(b"0")
+    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+    (message,) = await messages_of(consumer, 1)
+    assert isinstance(consumer, EmbeddedConsumer)
+    member = consumer._membership
+    setup.driver._running().leave("g", member.member)  # as an ended session would
+    assert isinstance(await change_of(consumer, Lost), Lost)
+    assert not consumer.holds(message)
+    assigned = await change_of(consumer, Assigned)
+    assert isinstance(assigned, Assigned)
+    assert assigned.epoch > message.epoch
+    assert [m.position for m in await messages_of(consumer, 1)] == [message.position]
+
+
+async def test_a_lease_ends_without_heartbeats(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``holds`` trusts the monotonic clock alone (rule 5)."""
+    times = GroupTimes(session_timeout=5.0, heartbeat_interval=3600)
+    log = await setup.open(ConsumerSettings(times=times))
+    await setup.publish(b"0")
+    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+    (message,) = await messages_of(consumer, 1)
+    assert consumer.holds(message)
+    loop = asyncio.get_running_loop()
+    later = loop.time() + 5.1
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "time", lambda: later)
+        assert not consumer.holds(message)
+    assert consumer.holds(message)
+
+
+async def test_a_consumer_that_does_not_react_gives_up_after_the_bound(setup: Setup) -> None:
+    """One stuck member must not hold up the group for ever (R13)."""
+    times = GroupTimes(session_timeout=1.0, heartbeat_interval=0.02, rebalance_timeout=0.1)
+    log = await setup.open(ConsumerSettings(times=times))
+    await setup.publish(b"0")
+    stuck = await log.subscribe("g", [TOPIC], EARLIEST)
+    (message,) = await messages_of(stuck, 1)
+    other = await log.subscribe("g", [TOPIC], EARLIEST, client_id="a")
+    await until(lambda: not stuck.holds(message))
+    await stuck.close()
+    assert len(await messages_of(other, 1)) == 1
+
+
+async def test_retention_that_passes_a_reader_stops_it(setup: Setup) -> None:
+    """With ``drop_unread`` a slow subscription is told, and must not jump silently (rule 10)."""
+    log = await setup.open(ConsumerSettings(), retention=Retention(max_age=10))
+    await setup.publish(b"0", b"1")
+    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+    await consumer.close()
+    await setup.driver.declare([Declared("g", (TOPIC,), drop_unread=True)])
+    setup.time.now_ms += 60_000
+    assert await setup.driver.engine.retain() == 1
+    consumer = await log.subscribe("g", [TOPIC], LATEST)
+    with pytest.raises(PositionOutOfRange):
+        await messages_of(consumer, 1)
+
+
+async def test_subscribing_keeps_the_unread_from_retention(setup: Setup) -> None:
+    """A subscription is declared by being made."""
+    log = await setup.open(ConsumerSettings(), retention=Retention(max_age=10))
+    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+    await setup.publish(b"0", b"1")
+    setup.time.now_ms += 60_000
+    assert await setup.driver.engine.retain() == 0
+    messages = await messages_of(consumer, 2)
+    await consumer.settle(messages)
+    await consumer.commit()
+    assert await setup.driver.engine.retain() == 1
+
+
+async def test_a_topic_that_comes_later_is_read_from_its_beginning(setup: Setup) -> None:
+    """Subscribing makes the topic: what is published next must not be missed, whatever the start."""
+    log = await setup.open(ConsumerSettings())
+    consumer = await log.subscribe("g", ["not-there-yet"], LATEST)
+    await log.submit("not-there-yet", [Record(None, (), b"first")])
+    (message,) = await messages_of(consumer, 1)
+    assert message.record.body == b"first"
+
+
+async def test_a_waiting_consumer_is_woken_by_the_writer(setup: Setup) -> None:
+    """A tail waits on a notification, not on polling: the event is there at once."""
+    log = await setup.open(ConsumerSettings())
+    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+    await change_of(consumer, Assigned)
+    polling = asyncio.create_task(consumer.poll(3600.0))
+    await setup.publish(b"0")
+    async with asyncio.timeout(5):
+        assert isinstance(await polling, tuple)
