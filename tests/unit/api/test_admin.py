@@ -1,0 +1,360 @@
+"""The admin listener, asked through ASGI about a service that is made up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from app.api.access import demand_token
+from app.api.app import create_app
+from app.api.running import RoleState, SubscriptionState
+from app.bindings.record import Record
+from app.errors import SetupError
+from app.interfaces import DeadLetter
+from app.model.metadata import Health
+from app.model.route import Route, Target
+from app.telemetry import LABEL_BOUND, Counters
+from fake_log import FakeLog
+from virtual_clock import VirtualClock
+
+EVENT = Record(
+    b"k\xff",
+    (
+        ("ce_specversion", b"1.0"),
+        ("ce_id", b"7"),
+        ("ce_source", b"/s"),
+        ("ce_type", b"t"),
+        ("content-type", b"application/json"),
+    ),
+    b'{"price": 1.10}',
+)
+FOREIGN = Record(None, (("x", None),), b"no event")
+
+
+class Store:
+    def __init__(self) -> None:
+        self.letters: list[DeadLetter] = []
+
+    async def dead_letters(
+        self, subscription: str | None = None, limit: int = 100
+    ) -> list[DeadLetter]:
+        found = [each for each in self.letters if subscription in (None, each.subscription)]
+        return found[:limit]
+
+    async def count_dead_letters(self) -> dict[tuple[str, str], int]:
+        return {("billing", "status-415"): len(self.letters)}
+
+
+class Service:
+    installation = "shop"
+    roles = ("gateway", "worker")
+
+    def __init__(self) -> None:
+        self.routes = (Route(name="all", to=(Target(broker="log", topic="events"),)),)
+        self.log = FakeLog()
+        self.logs = {"log": self.log}
+        self.store = Store()
+        self.counters = Counters()
+        self.clock = VirtualClock()
+        self.started_at = self.clock.monotonic()
+        self.roles_now = {"gateway": RoleState(True), "worker": RoleState(True)}
+        self.groups: list[Any] = []
+
+    async def readiness(self) -> dict[str, RoleState]:
+        return self.roles_now
+
+    def subscriptions(self) -> list[SubscriptionState]:
+        return [
+            SubscriptionState(
+                id="billing",
+                sink="https://b.example/hook",
+                broker="log",
+                group="skybridge.shop.billing",
+                state="paused",
+                cause="503 with Retry-After",
+                held=3,
+                last_error="retry 503",
+            )
+        ]
+
+    async def lag(self) -> list[Any]:
+        return self.groups
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+@pytest.fixture
+async def client(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    async with _client(service, None) as client:
+        yield client
+
+
+def _client(
+    service: Service,
+    token: str | None,
+    stopped: asyncio.Event | None = None,
+    base: str = "http://127.0.0.1",
+) -> httpx.AsyncClient:
+    app = create_app(service, token=token, stopped=stopped or asyncio.Event())  # type: ignore[arg-type]
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=base)
+
+
+async def test_ready_service_answers_200_with_each_role(client: httpx.AsyncClient) -> None:
+    """An orchestrator sends traffic on this answer alone."""
+    answer = await client.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json()["roles"]["gateway"] == {"ready": True, "causes": []}
+
+
+async def test_a_role_that_is_not_ready_makes_503_with_its_cause(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Whoever is paged must read why, not guess."""
+    service.roles_now["worker"] = RoleState(False, ("subscription billing is starting",))
+    answer = await client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["roles"]["worker"]["causes"] == ["subscription billing is starting"]
+    assert answer.json()["ready"] is False
+
+
+async def test_liveness_does_not_depend_on_readiness(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """A broker that is away must not get the process restarted."""
+    service.roles_now["gateway"] = RoleState(False, ("broker away",))
+    assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_status_shows_subscriptions_with_dead_letters_and_last_error(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """The one page an operator opens first."""
+    service.store.letters.append(_letter(EVENT))
+    status = (await client.get("/status")).json()
+    (subscription,) = status["subscriptions"]
+    assert subscription["state"] == "paused"
+    assert subscription["cause"] == "503 with Retry-After"
+    assert subscription["last_error"] == "retry 503"
+    assert subscription["dead_letters"] == {"status-415": 1}
+    assert subscription["lag"] is None
+    assert status["brokers"] == {"log": {"healthy": True, "cause": ""}}
+
+
+@pytest.mark.parametrize("path", ["/status", "/metrics", "/v1/topics", "/openapi.json", "/docs"])
+async def test_with_a_token_nothing_is_told_without_it(service: Service, path: str) -> None:
+    """Off loopback the listener shows topics and dead letters: only to those who may."""
+    async with _client(service, "s3cret", base="http://shop.example") as client:
+        assert (await client.get(path)).status_code == 401
+        wrong = await client.get(path, headers={"authorization": "Bearer s3cres"})
+        right = await client.get(path, headers={"authorization": "Bearer s3cret"})
+    assert wrong.status_code == 401
+    assert wrong.headers["content-type"] == "application/problem+json"
+    assert right.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+async def test_probes_need_no_token(service: Service, path: str) -> None:
+    """A kubelet has none."""
+    async with _client(service, "s3cret") as client:
+        assert (await client.get(path)).status_code == 200
+
+
+async def test_without_a_token_other_host_names_are_refused(service: Service) -> None:
+    """A web page must not read the topics through a name that it points at 127.0.0.1."""
+    async with _client(service, None, base="http://evil.example") as client:
+        assert (await client.get("/status")).status_code == 421
+
+
+@pytest.mark.parametrize("base", ["http://localhost:8081", "http://[::1]:8081"])
+async def test_loopback_names_are_welcome_without_a_token(service: Service, base: str) -> None:
+    """Loopback has more than one name."""
+    async with _client(service, None, base=base) as client:
+        assert (await client.get("/status")).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::", "shop.example"])
+def test_off_loopback_it_does_not_start_without_a_token(host: str) -> None:
+    """Design: off loopback the admin listener refuses to start without a token."""
+    with pytest.raises(SetupError, match="token") as refusal:
+        demand_token(host, None)
+    assert refusal.value.setting == "server.admin.token"
+    demand_token(host, "s3cret")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_on_loopback_it_starts_without_a_token(host: str) -> None:
+    """The way a laptop runs it."""
+    demand_token(host, None)
+
+
+async def test_peek_shows_events_with_their_data_as_it_was(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """1.10 must not become 1.1 on the way to a person either."""
+    await service.log.create_topic("events", 1)
+    service.log.submit("events", [EVENT])
+    answer = await client.get("/v1/topics/log/events/peek")
+    assert '"data":{"price": 1.10}' in answer.text
+    (message,) = answer.json()
+    assert message["position"] == "0"
+    assert (message["key"], message["key_base64"]) == (None, "a/8=")
+
+
+async def test_peek_shows_what_is_no_event_with_the_reason(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """A foreign record is the very thing one looks for with peek."""
+    await service.log.create_topic("events", 1)
+    service.log.submit("events", [FOREIGN])
+    (message,) = (await client.get("/v1/topics/log/events/peek")).json()
+    assert message["fault"]
+    assert message["headers"] == [["x", None]]
+    assert message["body_base64"] == "bm8gZXZlbnQ="
+
+
+async def test_peek_is_bounded(service: Service, client: httpx.AsyncClient) -> None:
+    """A topic of a million messages must not become one answer."""
+    await service.log.create_topic("events", 2)
+    service.log.submit("events", [EVENT] * 5 + [FOREIGN] * 5)
+    found = (await client.get("/v1/topics/log/events/peek", params={"limit": 7})).json()
+    assert len(found) == 7
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/v1/topics/nope/events/peek", "unknown-broker"),
+        ("/v1/topics/log/nope/peek", "unknown-topic"),
+        ("/v1/topics/log/nope/tail", "unknown-topic"),
+        ("/v1/topics/log/nope", "unknown-topic"),
+        ("/nothing", "not-found"),
+    ],
+)
+async def test_what_is_not_there_is_a_404_problem(
+    client: httpx.AsyncClient, path: str, code: str
+) -> None:
+    """Problems are RFC 9457 on this listener as well."""
+    answer = await client.get(path)
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"] == f"urn:skybridge:problem:{code}"
+
+
+async def test_a_wrong_parameter_is_a_problem_too(client: httpx.AsyncClient) -> None:
+    """One form of error for every client."""
+    answer = await client.get("/v1/dead-letters", params={"limit": "many"})
+    assert answer.status_code == 422
+    assert "query.limit" in answer.json()["detail"]
+
+
+async def test_tail_to_the_end_gives_what_is_there(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """skybridge tail --no-follow is this request."""
+    await service.log.create_topic("events", 3)
+    service.log.submit("events", [EVENT, FOREIGN, EVENT])
+    answer = await client.get(
+        "/v1/topics/log/events/tail", params={"from": "earliest", "follow": "false"}
+    )
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.text.count("\ndata: ") == 3
+    assert answer.text.count("id: ") == 3
+
+
+async def test_tail_ends_when_the_service_leaves(service: Service) -> None:
+    """An open stream must not hold up the drain (rule 11)."""
+    await service.log.create_topic("events", 1)
+    stopped = asyncio.Event()
+    async with _client(service, None, stopped) as client:
+        request = asyncio.create_task(client.get("/v1/topics/log/events/tail"))
+        asyncio.get_running_loop().call_soon(stopped.set)
+        async with asyncio.timeout(5):
+            assert (await request).status_code == 200
+
+
+async def test_topics_lists_partitions_with_their_ends(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """The Metadata and Offset answers of the protocol guide."""
+    await service.log.create_topic("events", 1)
+    service.log.submit("events", [EVENT])
+    (topic,) = (await client.get("/v1/topics")).json()
+    assert topic["partitions"][0]["latest"] == "1"
+    assert (await client.get("/v1/topics/log/events")).json() == topic
+
+
+async def test_topics_leaves_out_a_broker_that_is_away(
+    service: Service, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One cluster that is down must not hide the others."""
+
+    async def away() -> Health:
+        return Health(healthy=False, cause="connection refused")
+
+    monkeypatch.setattr(service.log, "health", away)
+    answer = await client.get("/v1/topics")
+    assert (answer.status_code, answer.json()) == (200, [])
+
+
+async def test_dead_letters_show_cause_and_message(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """What will not be delivered, and everything needed to see why."""
+    service.store.letters.append(_letter(EVENT))
+    (letter,) = (await client.get("/v1/dead-letters", params={"subscription": "billing"})).json()
+    assert (letter["cause"], letter["status"]) == ("status-415", 415)
+    assert letter["message"]["event"]["id"] == "7"
+    assert (await client.get("/v1/dead-letters", params={"subscription": "other"})).json() == []
+
+
+async def test_metrics_carry_counters_and_gauges(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Prometheus text, every known counter there from the start."""
+    service.counters.add("events_published", "all", "log", by=3)
+    text = (await client.get("/metrics")).text
+    assert 'skybridge_events_published_total{broker="log",route="all"} 3.0' in text
+    assert "# TYPE skybridge_deliveries_total counter" in text
+    assert 'skybridge_ready{role="gateway"} 1.0' in text
+    assert 'skybridge_subscription_held{subscription="billing"} 3.0' in text
+
+
+async def test_metrics_stay_bounded_whatever_labels_come(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Rule 8: label cardinality is a bound."""
+    for number in range(LABEL_BOUND + 50):
+        service.counters.add("events_refused", f"code-{number}")
+    text = (await client.get("/metrics")).text
+    assert text.count("skybridge_events_refused_total{") == LABEL_BOUND + 1
+    assert 'skybridge_events_refused_total{code="other"} 50.0' in text
+
+
+async def test_docs_need_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
+    """/docs must work on a machine without the internet."""
+    page = (await client.get("/docs")).text
+    assert "/events/{route}" in page
+    for elsewhere in ("http://", "https://", "//cdn", "<script"):
+        assert elsewhere not in page.replace("http://{host}:{port}", "")
+
+
+def _letter(record: Record) -> DeadLetter:
+    from app.model.message import Message, Partition
+
+    return DeadLetter(
+        subscription="billing",
+        broker="log",
+        message=Message(record, Partition("events", 0), "0", 0, 1, 1),
+        cause="status-415",
+        detail="unsupported",
+        attempts=1,
+        status=415,
+        at_ms=1,
+    )
