@@ -42,7 +42,7 @@ _FAULTS: tuple[tuple[type[Exception], str], ...] = (
     (ssl.SSLError, "tls"),
     (TimeoutError, "timeout"),
     (aiohttp.ClientConnectorError, "connect"),
-    (ValueError, "bad-request"),  # InvalidURL included
+    (ValueError, "bad-request"),
 )
 
 
@@ -191,6 +191,8 @@ def _timeout(total: float) -> aiohttp.ClientTimeout:
 def _fault(error: Exception) -> SinkAnswer:
     if isinstance(error.__cause__, AddressBlocked):
         return SinkAnswer(None, "blocked-address", _text(error.__cause__))
+    if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
+        return SinkAnswer(None, "bad-request", "not a URL to post to")  # it may hold a secret
     name = next((name for kind, name in _FAULTS if isinstance(error, kind)), "reset")
     return SinkAnswer(None, name, _text(error))
 

@@ -1,0 +1,111 @@
+"""A webhook on a free loopback port that answers as a test says, and remembers every byte it got."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Received:
+    """``at``: the loop's clock. ``connection``: counted from 0, to tell re-use."""
+
+    method: str
+    path: str
+    headers: list[tuple[str, bytes]]
+    body: bytes
+    connection: int
+    at: float
+    raw_head: bytes = field(repr=False, default=b"")
+
+    def header(self, name: str) -> str:
+        values = [value for key, value in self.headers if key == name]
+        assert len(values) == 1, (name, values)
+        return values[0].decode("latin-1")
+
+    def has(self, name: str) -> bool:
+        return any(key == name for key, _ in self.headers)
+
+    @property
+    def id(self) -> str:
+        return self.header("ce-id")
+
+
+Answer = Callable[[Received], "bytes | Awaitable[bytes | None] | None"]
+
+
+def status(code: int, *headers: str, body: bytes = b"") -> bytes:
+    lines = [f"HTTP/1.1 {code} X", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+class WebhookTarget:
+    """``answer`` gives the raw answer of a request, or None to close the connection without one."""
+
+    def __init__(self, answer: Answer = lambda _: status(204)) -> None:
+        self.answer = answer
+        self.received: list[Received] = []
+        self.connections = 0
+        self.port = 0
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
+        self._server = await asyncio.start_server(self._accept, host, self.port, ssl=tls)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """The port stays the target's own, so that it may start again."""
+        if self._server is not None:
+            self._server.close()
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    @property
+    def ids(self) -> list[str]:
+        return [request.id for request in self.received]
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(self._serve(reader, writer, self.connections))
+        self.connections += 1
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
+    ) -> None:
+        try:
+            while (request := await self._read(reader, number)) is not None:
+                self.received.append(request)
+                answer = self.answer(request)
+                if not isinstance(answer, bytes | None):
+                    answer = await answer
+                if answer is None:
+                    break
+                writer.write(answer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            return
+        finally:
+            writer.transport.abort()
+
+    async def _read(self, reader: asyncio.StreamReader, number: int) -> Received | None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        first, *lines = head[:-4].split(b"\r\n")
+        method, path, _ = first.decode().split(" ")
+        headers = [
+            (name.decode().lower(), value.strip())
+            for name, _, value in (line.partition(b":") for line in lines)
+        ]
+        length = int(dict(headers).get("content-length", b"0"))
+        body = await reader.readexactly(length)
+        at = asyncio.get_running_loop().time()
+        return Received(method, path, headers, body, number, at, head)
