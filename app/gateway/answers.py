@@ -100,7 +100,7 @@ def refusal(status: int, code: str, title: str) -> Answer:
 
 UNSUPPORTED_CODING = "unsupported-content-encoding"
 BODY_TOO_LARGE = refusal(413, "body-too-large", "the body is beyond the bound")
-HEAD_TOO_LARGE = refusal(431, "head-too-large", "the head is beyond the bound")
+HEAD_TOO_LARGE = refusal(431, "headers-too-large", "the head is beyond the bound")
 TOO_SLOW = refusal(408, "request-timeout", "the request did not arrive in time")
 MALFORMED = refusal(400, "malformed-request", "this is not HTTP/1.1")
 TRANSFER_CODING = refusal(

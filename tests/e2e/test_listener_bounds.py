@@ -65,7 +65,7 @@ async def test_half_a_million_fields_are_431() -> None:
     """Reliability S5: each field costs an object, so fields are bounded too."""
     async with listening(AtOnce()) as server:
         assert code(await refused(server.port, b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 500_000)) == (
-            "head-too-large"
+            "headers-too-large"
         )
 
 

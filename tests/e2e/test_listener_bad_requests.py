@@ -1,0 +1,73 @@
+"""Every row of the table of bad requests, through a socket: exact status and problem, nothing stored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.gateway import guard
+from app.gateway.limits import Limits
+from app.gateway.publish import Publisher
+from app.model.route import Route
+from app.routing.plan import Router
+from app.telemetry import Counters
+from bad_requests import BAD_REQUESTS, BadRequest, oversize
+from listening import listening
+from raw_http import RawConnection
+from scripted_log import ScriptedLog
+
+LIMITS = Limits(header_bytes=64 * 1024, header_fields=64, body=1024 * 1024)
+ROUTES = [
+    {"name": "keyed", "filters": [{"exact": {"type": "-"}}], "to": {"broker": "log", "topic": "k"},
+     "key": {"mapper": "partitionkey", "missing": "reject"}},
+    {"name": "all", "to": {"broker": "log", "topic": "t"}},
+]  # fmt: skip
+
+
+def bytes_of(row: BadRequest) -> bytes:
+    head = b"%b %b HTTP/1.1\r\nhost: x\r\n" % (row.method.encode(), row.target.encode())
+    fields = b"".join(b"%b: %b\r\n" % pair for pair in row.headers)
+    return head + fields + b"content-length: %d\r\n\r\n" % len(row.body) + row.body
+
+
+def expected(row: BadRequest) -> tuple[Any, ...]:
+    return row.status, f"urn:skybridge:problem:{row.code}", row.faults, row.indexes
+
+
+@pytest.mark.parametrize("way", ["short", "ordinary"])
+async def test_every_bad_request_has_its_status_and_problem_and_stores_nothing(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G5: 4xx with all faults listed; never 5xx, never a hang, never stored. The ordinary way is the
+    one that is left when the guard fails: its answers are the same."""
+    if way == "ordinary":
+        monkeypatch.setattr(guard, "KNOWN_VERSIONS", frozenset())
+    rows = [*BAD_REQUESTS, *oversize(LIMITS.body, LIMITS.header_bytes, LIMITS.header_fields)]
+    log: Any = ScriptedLog(at_once=True)
+    router = Router([Route.model_validate(route) for route in ROUTES])
+    counters = Counters()
+    publisher = Publisher(router, {"log": log}, counters, limits=LIMITS)
+    bounds = {name: getattr(LIMITS, name) for name in LIMITS.__struct_fields__}
+    wrong = []
+    async with listening(publisher, counters=counters, **bounds) as server:
+        for row in rows:
+            found = await answered(server.port, row)
+            if found != expected(row):
+                wrong.append((row.id, found, expected(row)))
+    assert wrong == []
+    assert len(rows) >= 200
+    assert log.submits == []
+    assert counters.total("events_refused") == len(rows)
+
+
+async def answered(port: int, row: BadRequest) -> tuple[Any, ...]:
+    async with await RawConnection.open(port) as peer:
+        peer.writer.write(bytes_of(row))
+        answer = await peer.answer()
+    problem = json.loads(answer.body)
+    faults = problem["faults"] if row.faults else ()
+    indexes = tuple(fault["index"] for fault in faults if "index" in fault)
+    assert problem["status"] == answer.status
+    return answer.status, problem["type"], tuple(fault["code"] for fault in faults), indexes
