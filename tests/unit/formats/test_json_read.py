@@ -133,3 +133,11 @@ def test_faults_of_reading_and_of_validation_come_together() -> None:
     assert [fault.code for fault in refusal.value.faults] == [
         "wrong-type", "wrong-type", "empty-attribute", "missing-attribute", "data-and-data-base64",
     ]  # fmt: skip
+
+
+def test_a_long_name_does_not_make_a_long_answer() -> None:
+    """An answer must not grow with what was sent."""
+    with pytest.raises(InvalidEvent) as refusal:
+        read_event(document(b'"%b":1.5,"%b":"x"' % (b"A" * 10_000, b"B" * 10_000)))
+
+    assert all(len(fault.at) < 80 and len(fault.detail) < 250 for fault in refusal.value.faults)

@@ -1,0 +1,190 @@
+"""What is decoded from an encoding is the event again, whatever the event."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.bindings import http, kafka
+from app.bindings.headers import percent_decode, percent_encode
+from app.bindings.record import ContentMode, Decoded, Record
+from app.errors import SenderError
+from app.event.validate import faults_of
+from app.event.value import CloudEvent, DataForm
+from app.formats.json import _read_any, read_batch, read_event, write_batch, write_event
+from app.formats.json_compact import read_compact
+from events import events, header_pairs, json_values, texts
+
+BINARY, STRUCTURED, BATCH = ContentMode.BINARY, ContentMode.STRUCTURED, ContentMode.BATCH
+
+
+def wire(message: http.HttpMessage) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode()) for name, value in message.headers]
+
+
+def refused_with(error: SenderError) -> None:
+    """The sender's fault, said so that it can be printed."""
+    assert 400 <= error.status < 500
+    assert str(error).encode()
+    assert all(
+        fault.rule and fault.detail.encode() and fault.at.isprintable() for fault in error.faults
+    )
+
+
+def not_json(name: str) -> None:
+    raise AssertionError(f"{name} is not JSON")
+
+
+def as_binary(event: CloudEvent) -> CloudEvent:
+    """The event as binary mode can tell it: text only, JSON made explicit (J13), no form of data."""
+    attributes = dict(event.attributes)
+    if event.data_form is DataForm.JSON:
+        attributes.setdefault("datacontenttype", "application/json")
+    return CloudEvent(attributes, event.data)
+
+
+@given(events())
+def test_generated_events_are_valid(event: CloudEvent) -> None:
+    """Otherwise the properties below would prove nothing."""
+    assert faults_of(event.attributes, str) == []
+
+
+@given(texts)
+def test_percent_coding_round_trips(text: str) -> None:
+    """HTTP 3.1.3.2: for every string that an attribute may be, and in visible ASCII."""
+    (coded,) = percent_encode([text])
+
+    assert percent_decode(coded.encode()) == text
+    assert all("!" <= character <= "~" for character in coded)
+
+
+@given(events())
+def test_http_binary_round_trips(event: CloudEvent) -> None:
+    """H8 to H10: attributes as canonical text, the body the very same object."""
+    message = http.encode(Decoded(event, BINARY), BINARY)
+    (decoded,) = http.decode(wire(message), message.body)
+
+    expected = as_binary(event)
+    assert decoded.event.attributes == expected.attributes
+    assert decoded.event.data == (expected.data or None)  # HTTP cannot tell empty from absent
+    assert decoded.event.data is None or decoded.event.data is event.data
+
+
+@given(events(), st.binary(max_size=8) | st.none())
+def test_kafka_binary_round_trips(event: CloudEvent, key: bytes | None) -> None:
+    """K12 to K15: null and empty told apart, the body the very same object, the key the caller's."""
+    record = kafka.encode(Decoded(event, BINARY), "binary", key)
+
+    assert record.key == key
+    assert record.body is event.data
+    assert kafka.decode(record).event == as_binary(event)
+
+
+@given(events())
+def test_a_document_round_trips(event: CloudEvent) -> None:
+    """J1 to J13: attributes, types and every byte of data."""
+    back = read_event(write_event(event))
+
+    assert (back.attributes, back.types, back.data) == (event.attributes, event.types, event.data)
+    assert write_event(back) == write_event(event)
+
+
+@given(st.lists(events(), max_size=4))
+def test_a_batch_round_trips(batch: list[CloudEvent]) -> None:
+    """J14: each event and its own slice."""
+    documents = [write_event(event) for event in batch]
+    found = read_batch(write_batch(documents))
+
+    assert [slice_ for _, slice_ in found] == documents
+    assert [event.data for event, _ in found] == [event.data for event in batch]
+
+
+@given(events())
+def test_structured_goes_from_http_to_kafka_to_a_webhook_untouched(event: CloudEvent) -> None:
+    """as_received: the document is one object all the way."""
+    document = write_event(event)
+    (arrived,) = http.decode([(b"content-type", b"application/cloudevents+json")], document)
+    left = kafka.decode(kafka.encode(arrived, "as_received", None))
+
+    assert http.encode(left, STRUCTURED).body is document
+    assert left.event == arrived.event
+
+
+@given(json_values)
+def test_any_way_of_writing_json_keeps_the_text_of_data(value: object) -> None:
+    """Trap 6: spaced or compact, data is a slice and never parsed."""
+    members = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": value}
+    for separators in ((",", ":"), (", ", ": "), (" ,\n", "\t:")):
+        for ascii_only in (True, False):
+            text = json.dumps(members, separators=separators, ensure_ascii=ascii_only)
+            data = json.dumps(value, separators=separators, ensure_ascii=ascii_only)
+            assert read_event(text.encode()).data == data.encode()
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["specversion", "id", "source", "type", "time", "datacontenttype", "data", "data_base64", "ext", "E"]),
+        json_values | st.sampled_from(["1.0", "application/json", "text/plain", "AA==", "a\\b", "\x7f"]),
+    ),
+    st.booleans(),
+)  # fmt: skip
+def test_the_hot_reader_never_disagrees_with_the_ordinary_one(
+    members: dict[str, object], full: bool
+) -> None:
+    """It is an optimisation only: it steps aside, or says the same."""
+    good = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"} if full else {}
+    text = json.dumps(good | members, separators=(",", ":"), ensure_ascii=False).encode()
+    event = read_compact(text)
+
+    assert event is None or event == _read_any(text)
+
+
+@given(header_pairs, st.binary(max_size=200), st.booleans())
+def test_no_request_does_worse_than_a_sender_error(
+    headers: list[tuple[bytes, bytes]], body: bytes, strict: bool
+) -> None:
+    """Whatever arrives, it is an event or the sender's fault: never a 500."""
+    try:
+        decoded = http.decode(headers, body, strict_percent=strict)
+    except SenderError as error:
+        refused_with(error)
+        return
+    for item in decoded:
+        assert faults_of(item.event.attributes, str) == []
+        kafka.encode(item, "binary", None)
+        kafka.encode(item, "structured", None)
+        http.encode(item, BINARY)
+
+
+@given(header_pairs, st.none() | st.binary(max_size=200))
+def test_no_record_does_worse_than_a_sender_error(
+    headers: list[tuple[bytes, bytes]], body: bytes | None
+) -> None:
+    """Foreign records are dead letters, not crashes."""
+    pairs = tuple(
+        (name.decode("latin-1").replace("ce-", "ce_"), value or None) for name, value in headers
+    )
+    try:
+        decoded = kafka.decode(Record(None, pairs, body))
+    except SenderError as error:
+        refused_with(error)
+    else:
+        assert faults_of(decoded.event.attributes, str) == []
+
+
+@given(
+    st.binary(max_size=60)
+    | st.text(alphabet='{}[]",:\\ue0d8181ntsfal', max_size=60).map(str.encode)
+)
+def test_what_the_reader_takes_other_readers_take_too(document: bytes) -> None:
+    """Python's own JSON reader as a second opinion: nothing we accept is malformed to it."""
+    text = b'{"specversion":"1.0","id":"1","source":"/s","type":"t","data":' + document + b"}"
+    try:
+        event = read_event(text)
+    except SenderError:
+        return
+    parsed = json.loads(text, parse_constant=not_json)
+    assert event.data is not None
+    assert json.loads(event.data) == parsed["data"]

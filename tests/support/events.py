@@ -1,0 +1,117 @@
+"""Hypothesis strategies for events, and for what only looks like one."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import strategies as st
+
+from app.event.value import AttributeType, CloudEvent, DataForm
+
+texts = st.text(
+    st.characters(
+        codec="utf-8",
+        exclude_categories=("Cc", "Cs"),
+        exclude_characters=[chr(code) for code in range(0xFDD0, 0xFDF0)]
+        + [chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF)],
+    ),
+    max_size=20,
+)
+filled_texts = texts.filter(bool)
+
+names = st.from_regex("[a-z0-9]{1,24}", fullmatch=True).filter(
+    lambda name: (
+        name not in {"data", "id", "source", "type", "specversion", "time", "subject", "dataschema"}
+        and name != "datacontenttype"
+    )
+)
+sources = st.sampled_from(["/", "#f", "urn:a:b", "https://example.com/a?b=c", "../x", "a%20b"])
+times = st.sampled_from(
+    ["2026-11-20T10:00:00Z", "2026-11-20t10:00:00.123456789z", "2026-12-31T23:59:60-00:00"]
+)
+json_types = ["application/json", "Application/JSON; charset=utf-8", "application/a.b+json"]
+text_types = [
+    "text/plain",
+    "text/csv; charset=iso-8859-1",
+    "application/xml",
+    "TEXT/html;charset=x-no",
+]
+other_types = ["application/octet-stream", "image/png", 'a/b; c="d;e"']
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(texts, children, max_size=3),
+    max_leaves=8,
+)
+json_texts = json_values.map(lambda value: json.dumps(value, ensure_ascii=False).encode())
+typed = st.one_of(
+    st.booleans().map(lambda flag: (str(flag).lower(), AttributeType.BOOLEAN)),
+    st.integers(-(2**31), 2**31 - 1).map(lambda number: (str(number), AttributeType.INTEGER)),
+    texts.map(lambda text: (text, AttributeType.STRING)),
+)
+
+
+@st.composite
+def events(draw: st.DrawFn) -> CloudEvent:
+    """A valid event of version 1.0 as the JSON format could have brought it."""
+    attributes = {
+        "specversion": "1.0",
+        "id": draw(filled_texts),
+        "source": draw(sources),
+        "type": draw(filled_texts),
+    }
+    optional = {"time": times, "subject": filled_texts, "dataschema": st.just("urn:schema:1")}
+    attributes |= draw(st.fixed_dictionaries({}, optional=optional))
+    extensions = draw(st.dictionaries(names, typed, max_size=4))
+    attributes |= {name: text for name, (text, _) in extensions.items()}
+    types = {n: kind for n, (_, kind) in extensions.items() if kind is not AttributeType.STRING}
+    content_type, data, form = draw(payloads)
+    if content_type is not None:
+        attributes["datacontenttype"] = content_type
+    return CloudEvent(attributes, data, form, types)
+
+
+_OPAQUE, _JSON, _TEXT = st.just(DataForm.OPAQUE), st.just(DataForm.JSON), st.just(DataForm.TEXT)
+_any_type = st.none() | st.sampled_from(json_types + text_types + other_types)
+payloads = st.one_of(
+    st.tuples(_any_type, st.none(), _OPAQUE),
+    st.tuples(_any_type, st.binary(max_size=30) | json_texts, _OPAQUE),
+    st.tuples(st.none() | st.sampled_from(json_types), json_texts, _JSON),
+    st.tuples(st.just("text/plain"), texts.map(str.encode), _TEXT),
+)
+
+header_names = st.sampled_from(
+    [b"ce-id", b"ce-source", b"ce-type", b"ce-specversion", b"ce-time", b"ce-ext", b"ce-datacontenttype",
+     b"ce-", b"ce-a-b", b"ce-data", b"host", b"content-type", b"x"]
+)  # fmt: skip
+header_values = st.one_of(
+    st.binary(max_size=12),
+    st.text(alphabet='%"\\a09EDfé \t', max_size=12).map(str.encode),
+    st.sampled_from(
+        [b"1.0", b"/s", b"application/json", b"application/cloudevents+json", b"text/plain; charset=x",
+         b"application/cloudevents-batch+json; charset=utf-16", b"application/cloudevents+avro", b""]
+    ),
+)  # fmt: skip
+header_pairs = st.lists(st.tuples(header_names, header_values), max_size=8).flatmap(
+    lambda pairs: st.sampled_from(
+        [
+            pairs,
+            [
+                *pairs,
+                *(
+                    (b"ce-" + n, v)
+                    for n, v in (
+                        (b"specversion", b"1.0"),
+                        (b"id", b"1"),
+                        (b"source", b"/"),
+                        (b"type", b"t"),
+                    )
+                ),
+            ],
+        ]
+    )
+)
