@@ -15,7 +15,7 @@ from app.event.validate import faults_of
 from app.event.value import CloudEvent, DataForm
 from app.formats.json import _read_any, read_batch, read_event, write_batch, write_event
 from app.formats.json_compact import read_compact
-from events import events, header_pairs, json_values, texts
+from event_strategies import events, header_pairs, json_values, texts
 
 BINARY, STRUCTURED, BATCH = ContentMode.BINARY, ContentMode.STRUCTURED, ContentMode.BATCH
 
