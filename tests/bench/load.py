@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Iterator
 
-import events
+import bench_events
 import uvloop
 
 
@@ -68,7 +68,7 @@ def content_length(head: bytes) -> int:
 async def drive(port: int, shape: str, count: int, connections: int) -> float:
     """Seconds for ``count`` requests."""
     loop = asyncio.get_running_loop()
-    built = events.requests(shape, f"127.0.0.1:{port}")
+    built = bench_events.requests(shape, f"127.0.0.1:{port}")
     supply = itertools.islice(itertools.cycle(built), count)
     senders = [loop.create_future() for _ in range(connections)]
     start = time.monotonic()
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=64)
     options = parser.parse_args()
     seconds = uvloop.run(drive(options.port, options.shape, options.requests, options.connections))
-    per_request = 1 if options.shape == "single" else events.BATCH
+    per_request = 1 if options.shape == "single" else bench_events.BATCH
     print(json.dumps({"events": options.requests * per_request, "seconds": seconds}))
 
 

@@ -23,8 +23,8 @@ from typing import Any
 
 import lab
 import table
+from bench_events import BATCH, KEYS
 from cost import cpu_seconds, memory
-from events import BATCH, KEYS
 
 from kafka_install import Missing
 from kafka_server import KafkaServer

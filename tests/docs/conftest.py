@@ -39,6 +39,7 @@ class Running:
             **os.environ,
             "PATH": path,
             "SKYBRIDGE_SERVER": f"http://127.0.0.1:{self.ports['8081']}",
+            "SKYBRIDGE_EVENTS_URL": f"http://127.0.0.1:{self.ports['8080']}/events",
         }
 
 

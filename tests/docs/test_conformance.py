@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from pages import CHECKOUT
+from pages import CHECKOUT, PAGES
 
 _ROW = re.compile(r"^\| (?P<rule>[^|]+) \| [^|]+ \| (?P<functions>[^|]*) \| (?P<tests>[^|]*) \|$")
 _NAMED = re.compile(r"`([^`]+)`")
@@ -43,3 +43,10 @@ def test_the_function_and_the_test_of_a_rule_exist(row):
     for name in tests:
         file, _, test = name.partition("::")
         assert test in defined_in(f"tests/{file}"), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_every_test_that_a_page_names_exists(page):
+    """A promise is made with the test that shows it, or not at all."""
+    for file, test in re.findall(r"`([\w/]+\.py)::(\w+)`", page.read_text()):
+        assert test in defined_in(f"tests/{file}"), f"{file}::{test}"

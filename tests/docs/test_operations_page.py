@@ -1,0 +1,43 @@
+"""docs/operations.md names metrics, paths and defaults that a running service has."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+
+import pytest
+
+from app.config.model import Timeouts
+from app.model.duration import seconds
+from pages import CHECKOUT
+
+PAGE = (CHECKOUT / "docs" / "operations.md").read_text()
+
+
+def get(running, path: str) -> str:
+    url = f"http://127.0.0.1:{running.ports['8081']}{path}"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return answer.read().decode()
+
+
+def test_the_metrics_of_the_page_are_those_of_a_service(running):
+    """An alarm on a metric that does not exist never rings."""
+    served = set(re.findall(r"^# HELP (skybridge_\w+)", get(running, "/metrics"), re.MULTILINE))
+    documented = set(re.findall(r"^\| `(skybridge_\w+)`", PAGE, re.MULTILINE))
+    assert documented == served - {"skybridge_build_info"}
+
+
+@pytest.mark.parametrize(
+    "path", sorted(set(re.findall(r"`(/[\w./-]+)`", PAGE.split("## Metrics")[0])))
+)
+def test_the_paths_of_the_page_answer(running, path):
+    """Each row of the table is a path of the admin listener."""
+    assert get(running, path)
+
+
+@pytest.mark.parametrize(
+    ("setting", "default"), re.findall(r"`timeouts\.(\w+)` \| ([\w. ]+?) \|", PAGE)
+)
+def test_the_time_outs_of_the_page_are_the_defaults(setting, default):
+    """An operator plans grace times with them."""
+    assert getattr(Timeouts(), setting) == seconds(default.replace(" ", ""))
