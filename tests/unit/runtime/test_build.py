@@ -1,0 +1,119 @@
+"""From a configuration to parts, and from parts to a service that starts and stops in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.brokers.kafka import KafkaDriver
+from app.config.load import load
+from app.config.model import Config
+from app.errors import SetupError
+from app.runtime.build import build
+from app.runtime.clock import SystemClock
+from app.runtime.logs import open_logs
+from app.runtime.service import Service
+
+YAML = """
+version: 1
+server: {{events: {{port: 0}}, admin: {{port: 0}}}}
+store: {{kind: sqlite, path: {folder}/store.db}}
+brokers:
+  log: {{kind: embedded, path: {folder}/log, partitions: 3}}
+routes: [{{name: everything, to: {{broker: log, topic: events}}}}]
+timeouts: {{not_ready: 0, drain: 5s}}
+{more}
+"""
+
+
+def config(folder: Path, more: str = "") -> Config:
+    file = folder / "skybridge.yaml"
+    file.write_text(YAML.format(folder=folder, more=more))
+    return load(file, {}).config
+
+
+def test_each_role_has_only_its_own_parts(tmp_path: Path) -> None:
+    """A gateway delivers nothing, a worker listens to no events."""
+    gateway = build(config(tmp_path), SystemClock(), ("gateway",))
+    worker = build(config(tmp_path), SystemClock(), ("worker",))
+    assert (gateway.events is not None, gateway.supervisor) == (True, None)
+    assert (worker.events, worker.supervisor is not None) == (None, True)
+
+
+def test_kafka_settings_reach_the_driver(tmp_path: Path) -> None:
+    """A setting that is accepted and then ignored is worse than one that is refused."""
+    parts = config(tmp_path).model_dump(mode="python")
+    parts["brokers"]["main"] = {
+        "kind": "kafka",
+        "bootstrap_servers": "127.0.0.1:9092",
+        "client_id": "shop",
+        "security": {
+            "sasl": {"mechanism": "SCRAM-SHA-512", "username": "sky", "password": "s3cret"},
+            "tls": {"verify_host": False},
+        },
+        "topics": {"create": True, "partitions": 5, "replication": 3},
+        "compression": "lz4",
+        "in_flight": {"records": 7, "bytes": "1MiB"},
+    }
+    parts["timeouts"]["publish"] = "3s"
+    log = open_logs(Config.model_validate(parts))["main"]
+    assert isinstance(log.driver, KafkaDriver)
+    settings = log.driver._settings
+    assert (settings.client_id, settings.compression) == ("shop", "lz4")
+    assert (settings.create_topics, settings.partitions, settings.replication) == (True, 5, 3)
+    assert settings.sasl is not None
+    assert settings.sasl.password == "s3cret"
+    assert settings.tls is not None
+    assert settings.tls.verify_host is False
+    assert (log.bounds.records, log.bounds.bytes, log.bounds.publish_timeout) == (7, 2**20, 3.0)
+
+
+async def test_a_service_starts_takes_an_event_and_stops(tmp_path: Path) -> None:
+    """The whole order once, in this process."""
+    service = Service(build(config(tmp_path), SystemClock()))
+    await service.start()
+    async with httpx.AsyncClient(trust_env=False) as client:
+        ready = await client.get(f"{service.admin_url}/readyz")
+        taken = await client.post(
+            f"{service.events_url}/events",
+            headers={"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"},
+        )
+    await service.stop()
+    assert (ready.status_code, taken.status_code) == (200, 202)
+
+
+async def test_a_failed_start_leaves_nothing_running(tmp_path: Path) -> None:
+    """A port that is taken must not leave the log's folder locked behind it."""
+    first = Service(build(config(tmp_path), SystemClock()))
+    await first.start()
+    events_port = first.parts.events.port  # type: ignore[union-attr]
+    await first.stop()
+    import socket
+
+    with socket.create_server(("127.0.0.1", events_port)):
+        taken = config(tmp_path).model_dump(mode="python")
+        taken["server"]["events"]["port"] = events_port
+        second = Service(build(Config.model_validate(taken), SystemClock()))
+        with pytest.raises(SetupError, match="cannot listen"):
+            await second.start()
+    third = Service(build(config(tmp_path), SystemClock()))
+    await third.start()
+    await third.stop()
+
+
+async def test_a_broker_that_is_away_does_not_stop_the_start(tmp_path: Path) -> None:
+    """Readiness names it, and events for elsewhere are taken."""
+    more = ""
+    parts: dict[str, Any] = config(tmp_path, more).model_dump(mode="python")
+    parts["brokers"]["main"] = {"kind": "kafka", "bootstrap_servers": "127.0.0.1:1"}
+    service = Service(build(Config.model_validate(parts), SystemClock(), ("gateway",)))
+    await service.start()
+    async with httpx.AsyncClient(trust_env=False) as client:
+        status = (await client.get(f"{service.admin_url}/status")).json()
+    await service.stop()
+    assert status["ready"] is True
+    assert status["brokers"]["main"]["healthy"] is False
+    assert "127.0.0.1:1" in status["brokers"]["main"]["cause"]

@@ -1,0 +1,177 @@
+"""What a service says about itself, above all whether it is ready and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from app.config.load import load
+from app.interfaces import Attempt
+from app.model.message import Partition
+from app.model.metadata import Health
+from app.runtime.build import Parts
+from app.runtime.state import State
+from app.telemetry import Counters
+from app.worker.status import SubscriptionStatus
+from fake_log import FakeLog
+from virtual_clock import VirtualClock
+
+
+class Broker(FakeLog):
+    def __init__(self, name: str, cause: str = "") -> None:
+        super().__init__(name)
+        self.cause = cause
+
+    async def health(self) -> Health:
+        return Health(healthy=not self.cause, cause=self.cause)
+
+
+class Subscriptions:
+    def __init__(self, *statuses: SubscriptionStatus) -> None:
+        self.statuses = statuses
+        self.tried: list[Attempt] = []
+
+    def status(self) -> Sequence[SubscriptionStatus]:
+        return self.statuses
+
+    def attempts(self, subscription: str, limit: int) -> list[Attempt]:
+        return self.tried
+
+
+@pytest.fixture
+def document(tmp_path: Any) -> Any:
+    file = tmp_path / "skybridge.yaml"
+    file.write_text(
+        f"""
+version: 1
+installation: shop
+store: {{kind: sqlite, path: {tmp_path}/store.db}}
+brokers:
+  here: {{kind: embedded, path: {tmp_path}/log}}
+  there: {{kind: kafka, bootstrap_servers: "127.0.0.1:1"}}
+routes:
+  - {{name: orders, filters: [{{exact: {{type: o}}}}], to: {{broker: there, topic: orders}}}}
+  - {{name: everything, to: {{broker: here, topic: events}}}}
+subscriptions:
+  - {{id: billing, source: {{broker: here, topics: [events]}}, sink: "https://b.example/"}}
+"""
+    )
+    return load(file, {}).config
+
+
+def _state(
+    config: Any, *, here: str = "", there: str = "", worker: Subscriptions | None = None
+) -> State:
+    parts = Parts(
+        config=config,
+        roles=("gateway", "worker") if worker else ("gateway",),
+        clock=VirtualClock(),
+        counters=Counters(),
+        logs={"here": Broker("here", here), "there": Broker("there", there)},  # type: ignore[dict-item]
+        store=None,  # type: ignore[arg-type]
+        events=None,
+        supervisor=worker,  # type: ignore[arg-type]
+    )
+    state = State(parts)
+    state.begun = True
+    return state
+
+
+def _status(state: str, cause: str = "") -> SubscriptionStatus:
+    return SubscriptionStatus(
+        subscription="billing",
+        sink="https://b.example/",
+        state=state,
+        cause=cause,
+        partitions=(Partition("events", 0),),
+    )
+
+
+async def test_gateway_is_ready_when_one_route_can_accept(document: Any) -> None:
+    """One cluster that is down must not stop the events that go elsewhere; it is named all the same."""
+    gateway = (await _state(document, there="connection refused").readiness())["gateway"]
+    assert gateway.ready
+    assert gateway.causes == ("route orders: broker there: connection refused",)
+
+
+async def test_gateway_is_not_ready_when_no_route_can_accept(document: Any) -> None:
+    """Then every event would be 503, and a load balancer should know."""
+    gateway = (await _state(document, here="disk full", there="refused").readiness())["gateway"]
+    assert not gateway.ready
+    assert len(gateway.causes) == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "ready"),
+    [
+        ("running", True),
+        ("paused", True),
+        ("disabled", True),
+        ("starting", False),
+        ("restarting", False),
+        ("stopped", False),
+    ],
+)
+async def test_worker_is_ready_when_each_subscription_has_begun_and_none_gave_up(
+    document: Any, state: str, ready: bool
+) -> None:
+    """Rule 10; a webhook that is down pauses its subscription but is no fault of this process."""
+    worker = Subscriptions(_status(state, "" if state == "running" else "why"))
+    found = (await _state(document, worker=worker).readiness())["worker"]
+    assert found.ready is ready
+    assert bool(found.causes) is (state != "running")
+
+
+async def test_nobody_is_ready_before_all_has_started(document: Any) -> None:
+    """The admin listener answers before the events listener takes anything."""
+    state = _state(document)
+    state.begun = False
+    assert (await state.readiness())["gateway"].causes == ("the service is starting",)
+
+
+async def test_nobody_is_ready_while_it_leaves(document: Any) -> None:
+    """Rule 11: readiness goes off first of all."""
+    state = _state(document)
+    state.draining = True
+    gateway = (await state.readiness())["gateway"]
+    assert not gateway.ready
+    assert gateway.causes == ("the service is leaving",)
+
+
+async def test_only_roles_that_run_are_listed(document: Any) -> None:
+    """A gateway of its own says nothing about workers elsewhere."""
+    assert set(await _state(document).readiness()) == {"gateway"}
+
+
+async def test_last_error_is_of_the_newest_attempt_that_failed(document: Any) -> None:
+    """A success in between must not hide what went wrong before it."""
+    worker = Subscriptions(_status("running"))
+    worker.tried = [_attempt("delivered", 204, ""), _attempt("retry", 503, "try later")]
+    (subscription,) = _state(document, worker=worker).subscriptions()
+    assert subscription.last_error == "retry 503 try later"
+    assert subscription.group == "skybridge.shop.billing"
+    assert subscription.partitions == ("events/0",)
+
+
+async def test_lag_is_asked_of_brokers_that_answer(document: Any) -> None:
+    """Status must not fail because one broker is away."""
+    state = _state(document, here="away", worker=Subscriptions(_status("starting")))
+    assert await state.lag() == []
+
+
+def _attempt(outcome: str, status: int, detail: str) -> Attempt:
+    return Attempt(
+        subscription="billing",
+        partition=Partition("events", 0),
+        position="0",
+        event_id="1",
+        event_source="/s",
+        number=1,
+        started_ms=0,
+        duration_ms=1.0,
+        outcome=outcome,
+        status=status,
+        detail=detail,
+    )
