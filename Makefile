@@ -49,14 +49,14 @@ serve: install ## the service on the embedded log (ARGS="--config FILE" for your
 
 .PHONY: servers
 servers: install ## the servers that tests run against, into .servers
-	$(PY) tests/support/kafka_server.py install
+	@$(PY) tests/support/servers.py
 
 .PHONY: test
 test: install servers ## every short test, with the time per folder at the end
 	$(PYTEST) -m "not long" $(ARGS)
 
 .PHONY: long
-long: install servers ## the full counts: hours are not needed, minutes are
+long: install servers ## the full counts of the long tests
 	$(PYTEST) -m long $(ARGS)
 
 .PHONY: check
@@ -72,6 +72,11 @@ check: install ## lint, format, types, import contracts, spelling, one version e
 bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--write docs/figures.md")
 	$(PY) tests/bench/run.py $(ARGS)
 
+.PHONY: openapi
+openapi: install ## write openapi/openapi.json anew
+	$(BIN)/skybridge openapi --out openapi/openapi.json
+
 .PHONY: docs
 docs: install ## write the generated pages anew
-	$(PY) tests/support/configuration_page.py > docs/configuration.md
+	$(PY) tests/support/configuration_page.py > docs/configuration.md.new
+	@mv docs/configuration.md.new docs/configuration.md
