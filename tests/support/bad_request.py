@@ -1,0 +1,98 @@
+"""One request that must be refused, and short ways to write such a request down."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+STRUCTURED = b"application/cloudevents+json"
+BATCH = b"application/cloudevents-batch+json"
+GOOD = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
+
+
+@dataclass(frozen=True)
+class BadRequest:
+    """``faults`` are the fault codes in order; ``indexes`` their places in a batch, () outside one.
+
+    ``listener_only``  only the listener can refuse it: a bound, a route, a key.
+    """
+
+    id: str
+    headers: Headers
+    body: bytes
+    status: int
+    code: str
+    faults: tuple[str, ...] = ()
+    indexes: tuple[int, ...] = ()
+    method: str = "POST"
+    target: str = "/events"
+    listener_only: bool = False
+
+
+def binary(
+    name: str, *faults: str, drop: str = "", add: Headers = (), **headers: str | bytes
+) -> BadRequest:
+    """A good binary request with ``headers`` replaced (by attribute name), dropped or added."""
+    values = {f"ce-{key}": value for key, value in GOOD.items()} | {
+        "content-type": "application/json"
+    }
+    for key, value in headers.items():
+        values["content-type" if key == "datacontenttype" else f"ce-{key}"] = value
+    for key in drop.split():
+        values.pop("content-type" if key == "datacontenttype" else f"ce-{key}")
+    pairs = tuple((key.encode(), _bytes(value)) for key, value in values.items())
+    return BadRequest(f"binary {name}", pairs + add, b"{}", 400, "invalid-event", faults)
+
+
+def document(name: str, body: bytes, *faults: str, content_type: bytes = STRUCTURED) -> BadRequest:
+    """A structured request with this document."""
+    headers = ((b"content-type", content_type),)
+    return BadRequest(f"structured {name}", headers, body, 400, "invalid-event", faults)
+
+
+def structured(name: str, *faults: str, drop: str = "", **members: object) -> BadRequest:
+    """A good document with ``members`` replaced, dropped or added."""
+    event = {key: value for key, value in (GOOD | members).items() if key not in drop.split()}
+    return document(name, json.dumps(event).encode(), *faults)
+
+
+def raw(name: str, members: bytes, *faults: str) -> BadRequest:
+    """A good document with the raw text of further members at its end."""
+    return document(name, json.dumps(GOOD).encode()[:-1] + b"," + members + b"}", *faults)
+
+
+def batch(name: str, elements: list[object], *faults: tuple[int, str]) -> BadRequest:
+    """A batch of these elements; each fault with its index."""
+    return BadRequest(
+        f"batch {name}",
+        ((b"content-type", BATCH),),
+        json.dumps(elements).encode(),
+        400,
+        "invalid-event",
+        tuple(code for _, code in faults),
+        tuple(index for index, _ in faults),
+    )
+
+
+def refused(
+    name: str,
+    status: int,
+    code: str,
+    *faults: str,
+    content_type: bytes = b"",
+    body: bytes = b"{}",
+    headers: Headers = (),
+) -> BadRequest:
+    """A request that is refused as a whole."""
+    pairs = ((b"content-type", content_type), *headers) if content_type else headers
+    return BadRequest(name, pairs, body, status, code, faults)
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.encode()
+
+
+REQUIRED = ("specversion", "id", "source", "type")
+OPTIONAL = ("datacontenttype", "dataschema", "subject", "time")
