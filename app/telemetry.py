@@ -30,6 +30,10 @@ class Counters:
             labels = ("other",) * len(labels)
         series[labels] += by
 
+    def series(self, name: str) -> Counter[tuple[str, ...]]:
+        """One metric by its labels, for a hot path whose labels are few by nature: add to it."""
+        return self._values.setdefault(name, Counter())
+
     def values(self) -> Mapping[str, Mapping[tuple[str, ...], int]]:
         return self._values
 

@@ -21,6 +21,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from app.event.memo import Memo
 from app.gateway.answers import (
     BODY_TOO_LARGE,
     BUG,
@@ -38,6 +39,8 @@ from app.gateway.watch import Phase, Watch
 from app.gateway.wire import CONTINUE, Renderer
 
 _log = logging.getLogger(__name__)
+
+_NAMES = Memo(bytes.lower)  # one object a name: its hash is computed once for all who ask
 
 _IDLE, _HEAD, _BODY = Phase.IDLE, Phase.HEAD, Phase.BODY
 _LAST_LOOK = 0.05  # seconds a connection that drains stays open for what is already on its way
@@ -67,7 +70,7 @@ class EventsProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._resource = resource
         self._limits = resource.limits
-        self._max_fields = self._limits.header_fields
+        self._max_fields = self._room = self._limits.header_fields
         self._renderer = renderer
         self._pipe = Pipeline(self, self._limits.in_work)
         self._watch = Watch(self, self._limits, self.loop)
@@ -144,6 +147,7 @@ class EventsProtocol(HttpToolsProtocol):
         self.url = b""
         self.headers = []
         self._phase = _HEAD
+        self._room = self._max_fields
         self._number += 1
         self._hot = False
         self._expects = False
@@ -153,17 +157,18 @@ class EventsProtocol(HttpToolsProtocol):
         self._wire_size = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._phase is not _HEAD:
-            return  # a trailer: never merged into the head (RFC 9110 6.5.1)
         headers = self.headers
-        if len(headers) >= self._max_fields:
+        if len(headers) >= self._room:
+            if self._phase is not _HEAD:
+                return  # a trailer: never merged into the head (RFC 9110 6.5.1)
             self._stop(HEAD_TOO_LARGE)
-        headers.append((name.lower(), value.rstrip(b" \t")))  # OWS (RFC 9112 5)
+        headers.append((_NAMES[name], value.rstrip(b" \t")))  # OWS (RFC 9112 5)
 
     def on_headers_complete(self) -> None:
         if self._suspect_head:
             self._bound_head()
         self._phase = _BODY
+        self._room = 0
         self._wire_size = 0
         named = self._named = dict(self.headers)
         parser = self.parser

@@ -36,37 +36,39 @@ class Connection(Protocol):
 
 
 class Exchange:
-    """One request and, when it has one, its answer.
+    """One request and, when it has one, its answer. A refusal has only an answer.
 
-    Hot: ``request`` is set. Ordinary: ``cycle`` and ``app`` are. A refusal has only an answer.
     ``last``: the connection closes behind it.
     """
 
-    __slots__ = ("answer", "app", "begun", "cycle", "last", "pipeline", "request")
+    __slots__ = ("answer", "cycle", "last", "pipeline", "request")
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        *,
-        request: Request | None = None,
-        cycle: RequestResponseCycle | None = None,
-        app: ASGI3Application | None = None,
-        answer: Answer | None = None,
-        last: bool = False,
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, request: Request | None, last: bool) -> None:
         self.pipeline = pipeline
         self.request = request
-        self.cycle = cycle
-        self.app = app
-        self.answer = answer
         self.last = last
-        self.begun = False
+        self.answer: Answer | None = None
+        self.cycle: RequestResponseCycle | None = None
 
     def answered(self, answer: Answer) -> None:
         """The answer of a hot request. The connection may be gone by now; then it is dropped."""
         if self.answer is None:
             self.answer = answer
             self.pipeline.settled(self)
+
+
+class OrdinaryExchange(Exchange):
+    """A request of the ASGI way; it begins when it is at the head."""
+
+    __slots__ = ("app", "begun")
+
+    def __init__(
+        self, pipeline: Pipeline, cycle: RequestResponseCycle, app: ASGI3Application
+    ) -> None:
+        super().__init__(pipeline, None, last=False)
+        self.cycle = cycle
+        self.app = app
+        self.begun = False
 
 
 class Pipeline:
@@ -89,7 +91,7 @@ class Pipeline:
         return len(self._exchanges) >= self._bound
 
     def add_hot(self, request: Request, *, last: bool) -> None:
-        exchange = Exchange(self, request=request, last=last)
+        exchange = Exchange(self, request, last)
         self._exchanges.append(exchange)
         if self._working < self._bound and not self._waiting:
             self._begin(exchange)
@@ -97,12 +99,14 @@ class Pipeline:
             self._waiting.append(exchange)
 
     def add_asgi(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        self._exchanges.append(Exchange(self, cycle=cycle, app=app))
+        self._exchanges.append(OrdinaryExchange(self, cycle, app))
         self._flush()
 
     def add_refusal(self, answer: Answer) -> None:
         """Nothing may be added behind it."""
-        self._exchanges.append(Exchange(self, answer=answer, last=True))
+        refusal = Exchange(self, None, last=True)
+        refusal.answer = answer
+        self._exchanges.append(refusal)
         self._flush()
 
     def settled(self, exchange: Exchange) -> None:
@@ -155,17 +159,16 @@ class Pipeline:
         exchanges = self._exchanges
         while exchanges:
             head = exchanges[0]
-            if head.cycle is not None:
-                self._begin_asgi(head)
-                break
             if head.answer is None:
+                if type(head) is OrdinaryExchange:
+                    self._begin_asgi(head)
                 break
             exchanges.popleft()
             self._connection.write(head.answer, last=head.last or self._ends_here())
         self._connection.pipeline_changed()
 
-    def _begin_asgi(self, head: Exchange) -> None:
-        if head.begun or head.cycle is None or head.app is None:
+    def _begin_asgi(self, head: OrdinaryExchange) -> None:
+        if head.begun or head.cycle is None:
             return
         head.begun = True
         if self._ends_here(own=1):

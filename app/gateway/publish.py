@@ -28,7 +28,10 @@ _log = logging.getLogger(__name__)
 
 Stored = asyncio.Future[list[PublishResult]]
 
-_BATCH = ContentMode.BATCH
+_STRUCTURED, _BATCH = ContentMode.STRUCTURED, ContentMode.BATCH
+_ONE_BINARY, _ONE_DOCUMENT, _IN_BATCH = (
+    (mode.value,) for mode in (ContentMode.BINARY, _STRUCTURED, _BATCH)
+)  # labels
 _BUSY_RETRY_AFTER = 1.0  # seconds
 
 
@@ -52,6 +55,8 @@ class Publisher:
         self._router = router
         self._logs = logs
         self._counters = counters
+        self._received = counters.series("events_received")
+        self._published = counters.series("events_published")
         self._strict = strict_percent
         self._max_batch = limits.batch_events
         self._bound = limits.in_flight
@@ -73,7 +78,7 @@ class Publisher:
         )
         if len(decoded) == 1 and decoded[0].mode is not _BATCH:
             publications = self._router.plan(decoded[0], key, request.route)
-            self._counters.add("events_received", decoded[0].mode.value)
+            self._received[_ONE_DOCUMENT if decoded[0].mode is _STRUCTURED else _ONE_BINARY] += 1
             if len(publications) == 1:
                 return self._submit_one(publications[0], wants_receipts(request.named), done)
             return self._submit_many([(0, p) for p in publications], request, done)
@@ -95,7 +100,7 @@ class Publisher:
         if errors:
             raise join_faults(errors)
         if decoded:
-            self._counters.add("events_received", _BATCH.value, by=len(decoded))
+            self._received[_IN_BATCH] += len(decoded)
         return planned
 
     def _submit_one(self, publication: Publication, wants: bool, done: Done) -> Answer | None:
@@ -109,7 +114,7 @@ class Publisher:
     def _conclude_one(self, publication: Publication, stored: Stored, wants: bool) -> Answer:
         (result,) = results_of(stored, 1)
         if type(result) is Receipt and not wants:
-            self._counters.add("events_published", publication.route, publication.broker)
+            self._published[publication.route, publication.broker] += 1
             return ACCEPTED
         return self.conclude([(0, publication, result)], wants)
 
@@ -137,7 +142,7 @@ class Publisher:
         if isinstance(result, BrokerError):
             self._counters.add("events_unpublished", route, broker, result.code)
         else:
-            self._counters.add("events_published", route, broker)
+            self._published[route, broker] += 1
 
     def _busy(self) -> Answer:
         self._counters.add("events_refused", "bound-reached")

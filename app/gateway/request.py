@@ -14,7 +14,7 @@ HeaderPairs = Sequence[tuple[bytes, bytes]]
 KEY_HEADER = b"skybridge-key"
 
 
-class Request(msgspec.Struct):
+class Request(msgspec.Struct, gc=False):
     """``headers``: lower-case names, order and repeats kept. ``named``: the same as a mapping, in
     which the last of repeats stands; good for asking whether a name is there at all.
     ``route``: the name in the path, None for the rules to choose. ``query``: without ``?``.
@@ -38,7 +38,7 @@ def events_target(path: str) -> tuple[bool, str | None]:
 def request_key(request: Request) -> bytes | None:
     """The sender's own record key (K7): header ``Skybridge-Key``, bytes as they are, or query
     ``key``, percent-decoded. Two that differ are a fault, for one of them would be lost."""
-    if KEY_HEADER not in request.named and b"key=" not in request.query:
+    if not request.query and KEY_HEADER not in request.named:
         return None
     given = _keys(request)
     if not given:
