@@ -1,0 +1,150 @@
+"""The command line as a whole: it helps fast, and errors name the cure."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from app import __version__
+from app.cli import app, exits, main, receive, send, serve, tail
+from app.cli import check as check_verb
+
+VERBS = ["serve", "send", "receive", "tail", "demo", "init", "check", "schema", "openapi"]
+HEAVY = ("aiohttp", "aiokafka", "fastapi", "httpx", "msgspec", "pydantic", "sqlalchemy", "uvicorn")
+
+run = CliRunner().invoke
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_help_lists_every_verb() -> None:
+    """--help teaches."""
+    text = run(app, ["--help"]).output
+    for verb in VERBS:
+        assert f"\n  {verb} " in text
+    assert "Exit codes" in text
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_explains_itself_with_examples(verb: str) -> None:
+    """Nobody has to look for a manual first."""
+    result = run(app, [verb, "--help"])
+    assert result.exit_code == 0
+    assert "Examples:" in result.output
+    assert f"skybridge {verb}" in result.output
+
+
+@pytest.mark.parametrize("verb", [serve, send, receive, tail, check_verb])
+def test_examples_parse(verb: object) -> None:
+    """An example that does not parse teaches the wrong thing."""
+    for example in verb.EXAMPLES:  # type: ignore[attr-defined]
+        words = shlex.split(example.split(" | ")[0], comments=True)
+        words = words[words.index("skybridge") + 1 :]
+        command = get_command(app)
+        context = command.make_context("skybridge", words, resilient_parsing=False)
+        name, _, rest = command.resolve_command(context, words)  # type: ignore[attr-defined]
+        assert name is not None
+        command.commands[name].make_context(name, list(rest))  # type: ignore[attr-defined]
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """Within 300 ms on a laptop: heavy parts are imported by the verbs that need them."""
+    code = (
+        "import sys; sys.argv = ['skybridge', '--help']\n"
+        "from app.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print(sorted(set({HEAVY!r}) & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_version() -> None:
+    """What a bug report needs first."""
+    assert run(app, ["--version"]).output == f"skybridge {__version__}\n"
+
+
+def test_init_writes_a_file_that_check_finds_no_error_in(here: Path) -> None:
+    """The first two commands of a new user."""
+    assert run(app, ["init"]).exit_code == exits.OK
+    assert run(app, ["check", "skybridge.yaml"]).exit_code == exits.OK
+
+
+def test_init_overwrites_nothing(here: Path) -> None:
+    """Somebody's configuration may be in it."""
+    (here / "skybridge.yaml").write_text("mine")
+    assert run(app, ["init"]).exit_code == exits.SETUP
+    assert (here / "skybridge.yaml").read_text() == "mine"
+
+
+def test_check_prints_line_message_and_cure_and_exits_1(here: Path) -> None:
+    """What an editor or a pipeline jumps to."""
+    (here / "bad.yaml").write_text("version: 1\nbrokers:\n  log: {kind: embeded, path: ./x}\n")
+    result = run(app, ["check", "bad.yaml"])
+    assert result.exit_code == exits.FAILED
+    assert "bad.yaml:3: error" in result.output
+    assert "cure" in result.output
+
+
+def test_check_speaks_json(here: Path) -> None:
+    """One object a finding."""
+    import json
+
+    (here / "bad.yaml").write_text("version: 1\nbrokers: {}\n")
+    finding = json.loads(run(app, ["check", "bad.yaml", "--json"]).stdout.splitlines()[0])
+    assert finding["level"] == "error"
+    assert finding["line"] == 2
+
+
+def test_send_needs_something_to_send() -> None:
+    """An option that is missing is named with an example."""
+    result = run(app, ["send"])
+    assert result.exit_code == exits.SETUP
+    assert "--type" in result.output
+
+
+def test_send_to_nobody_exits_3() -> None:
+    """Scripts can tell "refused" from "nobody there"."""
+    arguments = ["send", "-t", "x", "--url", "http://127.0.0.1:1/events", "--retries", "0"]
+    result = run(app, arguments)
+    assert result.exit_code == exits.UNREACHABLE
+    assert "skybridge serve" in result.output
+
+
+def test_tail_of_nobody_exits_3() -> None:
+    """And says what else could be meant."""
+    result = run(app, ["tail", "events", "--server", "http://127.0.0.1:1"])
+    assert result.exit_code == exits.UNREACHABLE
+    assert "--config" in result.output
+
+
+def test_a_bad_configuration_is_told_line_by_line(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Never a traceback for a typo."""
+    (here / "bad.yaml").write_text("version: 1\nbrokers: {}\nrouts: []\n")
+    monkeypatch.setattr(sys, "argv", ["skybridge", "serve", "--config", "bad.yaml"])
+    with pytest.raises(SystemExit) as leaving:
+        main()
+    assert leaving.value.code == exits.SETUP
+    told = capsys.readouterr().err
+    assert "line 3" in told
+    assert "Traceback" not in told
+
+
+def test_schema_is_json() -> None:
+    """Editors read it."""
+    import json
+
+    assert json.loads(run(app, ["schema"]).stdout)["properties"]["routes"]
