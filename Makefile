@@ -61,7 +61,7 @@ long: install servers ## the full counts of the long tests
 
 .PHONY: check
 check: install ## lint, format, types, import contracts, spelling, one version everywhere
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from app.config.schema import schema
-
 from configuration_page import page
 from pages import CHECKOUT
 
