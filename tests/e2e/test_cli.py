@@ -1,0 +1,242 @@
+"""The verbs as a user runs them: real processes, real sockets, real signals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.cli import exits
+from app.cli.serve import example
+from child_service import Child, run, running
+
+CONFIG = """
+version: 1
+server: {{events: {{port: 0}}, admin: {{port: 0}}}}
+store: {{kind: sqlite, path: ./store.db}}
+brokers:
+  log: {{kind: embedded, path: ./log}}
+routes: [{{name: everything, to: {{broker: log, topic: events}}}}]
+subscriptions: {subscriptions}
+webhooks: {{allow_private: [127.0.0.0/8]}}
+timeouts: {{not_ready: {not_ready}}}
+"""
+
+
+def write(folder: Path, *, sink: str | None = None, not_ready: str = "0", **more: Any) -> str:
+    """A configuration file, with one subscription where ``sink`` is given; its name."""
+    subscription = {
+        "id": "hook",
+        "source": {"broker": "log", "topics": ["events"]},
+        "start": "earliest",
+        "sink": sink,
+        **more,
+    }
+    text = CONFIG.format(
+        subscriptions=json.dumps([subscription] if sink else []), not_ready=not_ready
+    )
+    (folder / "skybridge.yaml").write_text(text)
+    return "skybridge.yaml"
+
+
+async def get(child: Child, path: str) -> httpx.Response:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        return await client.get(f"{child.said['admin']}{path}")
+
+
+async def eventually(child: Child, path: str, wanted: Any) -> Any:
+    """The JSON answer of ``path`` once ``wanted(answer)`` is true."""
+    async with asyncio.timeout(20):
+        while not wanted(answer := (await get(child, path)).json()):
+            await asyncio.sleep(0.05)
+    return answer
+
+
+async def test_an_event_goes_from_send_to_receive(tmp_path: Path) -> None:
+    """The whole product with three commands; the exact data arrives."""
+    async with running(tmp_path, "receive", "--port", "0") as receiver:
+        config = write(tmp_path, sink=f"{receiver.said['listening']}/hook")
+        async with running(tmp_path, "serve", "--config", config) as service:
+            code, out, err = await run(
+                tmp_path, "send", "--url", service.said["events"], "-t", "com.example.hello",
+                "-d", '{"price": 1.10}', "-k", "order-7", "--json",
+            )  # fmt: skip
+            assert code == exits.OK, err
+            sent = json.loads(out)
+            arrived = await receiver.line()
+            assert await service.stop() == 0
+        assert await receiver.stop() == 0
+    assert sent["receipts"][0]["topic"] == "events"
+    assert arrived["events"][0]["attributes"]["id"] == sent["id"]
+    assert arrived["events"][0]["data_base64"] == "eyJwcmljZSI6IDEuMTB9"
+
+
+async def test_what_was_accepted_before_sigterm_is_delivered_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    """Rule 11: finish or release, commit, exit; nothing acknowledged is lost."""
+    config = write(tmp_path)
+    async with running(tmp_path, "serve", "--config", config) as service:
+        url = service.said["events"]
+        code, *_ = await run(
+            tmp_path, "send", "--url", url, "-t", "t", "-n", "50", "-m", "batch", "--json"
+        )
+        assert code == exits.OK
+        assert await service.stop() == 0
+    async with running(tmp_path, "receive", "--port", "0") as receiver:
+        config = write(tmp_path, sink=f"{receiver.said['listening']}/")
+        async with running(tmp_path, "serve", "--config", config) as service:
+            ids = {(await receiver.line())["events"][0]["attributes"]["id"] for _ in range(50)}
+            assert await service.stop() == 0
+    assert len(ids) == 50
+
+
+async def test_sigterm_turns_readiness_off_and_still_accepts_for_a_while(tmp_path: Path) -> None:
+    """A load balancer needs time to notice; events that come meanwhile are taken (rule 11)."""
+    config = write(tmp_path, not_ready="2s")
+    async with running(tmp_path, "serve", "--config", config) as service:
+        assert (await get(service, "/readyz")).status_code == 200
+        service.signal(signal.SIGTERM)
+        answer = await eventually(service, "/readyz", lambda answer: not answer["ready"])
+        assert answer["roles"]["gateway"]["causes"] == ["the service is leaving"]
+        code, *_ = await run(
+            tmp_path, "send", "--url", service.said["events"], "-t", "t", "--retries", "0"
+        )
+        assert code == exits.OK
+        assert await service.ended() == 0
+
+
+async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+    """Whoever asks twice means it."""
+    config = write(tmp_path, not_ready="30s")
+    async with running(tmp_path, "serve", "--config", config) as service:
+        service.signal(signal.SIGTERM)
+        await eventually(service, "/readyz", lambda answer: not answer["ready"])
+        service.signal(signal.SIGTERM)
+        async with asyncio.timeout(5):
+            assert await service.ended() == -signal.SIGTERM
+
+
+async def test_retry_after_is_honoured_and_a_refused_type_becomes_a_dead_letter(
+    tmp_path: Path,
+) -> None:
+    """receive misbehaves when told to, status and dead letters show what became of it."""
+    words = ("receive", "--port", "0", "--fail-first", "1", "--retry-after", "1", "--status", "415")
+    async with running(tmp_path, *words) as receiver:
+        config = write(tmp_path, sink=f"{receiver.said['listening']}/")
+        async with running(tmp_path, "serve", "--config", config) as service:
+            await run(tmp_path, "send", "--url", service.said["events"], "-t", "com.example.odd")
+            assert (await receiver.line())["status"] == 503
+            waiting = await eventually(
+                service, "/status", lambda answer: answer["subscriptions"][0]["state"] == "paused"
+            )
+            assert waiting["ready"] is True
+            assert (await receiver.line())["status"] == 415
+            (letter,) = await eventually(service, "/v1/dead-letters", lambda answer: answer)
+            assert await service.stop() == 0
+    assert letter["status"] == 415
+    assert letter["message"]["event"]["type"] == "com.example.odd"
+
+
+async def test_tail_follows_a_running_service(tmp_path: Path) -> None:
+    """An embedded log belongs to its service, so tail asks the service."""
+    async with running(tmp_path, "serve", "--config", write(tmp_path)) as service:
+        url = service.said["events"]
+        await run(tmp_path, "send", "--url", url, "-t", "first")
+        words = ("tail", "events", "--server", service.said["admin"], "--from", "earliest")
+        async with running(tmp_path, *words) as tailing:
+            assert tailing.said["event"]["type"] == "first"
+            await run(tmp_path, "send", "--url", url, "-t", "second")
+            assert (await tailing.line())["event"]["type"] == "second"
+            tailing.signal(signal.SIGINT)
+            assert await tailing.ended() == 0
+        assert await service.stop() == 0
+
+
+async def test_tail_reads_the_log_itself_while_no_service_runs(tmp_path: Path) -> None:
+    """With --config the broker is read directly."""
+    config = write(tmp_path)
+    async with running(tmp_path, "serve", "--config", config) as service:
+        await run(tmp_path, "send", "--url", service.said["events"], "-t", "kept")
+        assert await service.stop() == 0
+    code, out, err = await run(
+        tmp_path, "tail", "events", "--config", config, "--from", "earliest", "--no-follow",
+        "--json",
+    )  # fmt: skip
+    assert code == exits.OK, err
+    assert json.loads(out)["event"]["type"] == "kept"
+
+
+async def test_two_services_do_not_share_one_log(tmp_path: Path) -> None:
+    """The second says what is wrong and what to do, and exits with 2."""
+    config = write(tmp_path)
+    async with running(tmp_path, "serve", "--config", config) as service:
+        code, _, err = await run(tmp_path, "serve", "--config", config)
+        assert await service.stop() == 0
+    assert code == exits.SETUP
+    assert "another process" in err
+    assert "cure" in err
+    assert "Traceback" not in err
+
+
+async def test_a_refused_event_exits_1_and_lists_every_fault(tmp_path: Path) -> None:
+    """One look shows all that is wrong with it."""
+    async with running(tmp_path, "serve", "--config", write(tmp_path)) as service:
+        code, _, err = await run(
+            tmp_path, "send", "--url", service.said["events"], "-t", "t",
+            "--time", "yesterday", "-a", "Bad_Name=1",
+        )  # fmt: skip
+        assert await service.stop() == 0
+    assert code == exits.FAILED
+    assert "ce-time" in err
+    assert "bad_name" in err.lower()
+
+
+async def test_the_printed_curl_works_as_pasted(tmp_path: Path) -> None:
+    """serve says what to try; it must work."""
+    if shutil.which("curl") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("curl is not there")
+        pytest.skip("curl is not there")
+    async with running(tmp_path, "serve", "--config", write(tmp_path)) as service:
+        pasted = example(service.said["events"].removesuffix("/events"))
+        process = await asyncio.create_subprocess_shell(
+            pasted, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+        answer, _ = await process.communicate()
+        assert await service.stop() == 0
+    assert answer.startswith(b"HTTP/1.1 202")
+
+
+async def test_roles_run_apart(tmp_path: Path) -> None:
+    """A gateway has no worker in its readiness, and a worker listens to no events."""
+    config = write(tmp_path)
+    async with running(tmp_path, "serve", "--config", config, "--role", "gateway") as gateway:
+        assert set((await get(gateway, "/readyz")).json()["roles"]) == {"gateway"}
+        assert await gateway.stop() == 0
+    async with running(tmp_path, "serve", "--config", config, "--role", "worker") as worker:
+        assert worker.said["events"] is None
+        assert set((await get(worker, "/readyz")).json()["roles"]) == {"worker"}
+        assert await worker.stop() == 0
+
+
+async def test_the_demo_keeps_its_account(tmp_path: Path) -> None:
+    """The first thing anybody runs: exit 0 only when accepted = delivered + dead-lettered, with at
+    least one dead letter, retries and a 429 on the way."""
+    code, out, err = await run(tmp_path, "demo", "--generated", "--count", "160", "--json")
+    assert code == exits.OK, err
+    *ways, account = map(json.loads, out.splitlines())
+    assert account["holds"] is True
+    assert len(ways) == account["sent"] == account["accepted"] == 160
+    of = {line["subscription"]: line for line in account["subscriptions"]}
+    assert of["picky"]["dead_lettered"] > 0
+    assert of["recovering"]["attempts"] > 160
+    assert of["busy"]["attempts"] > 160
+    assert any(429 in way["answers"]["busy"] for way in ways)
