@@ -141,8 +141,13 @@ class PortableLog(Log):
     async def read(
         self, partition: Partition, start: str, until: str | None = None
     ) -> AsyncIterator[Message]:
-        async for message in self.driver.read(partition, start, until):
-            yield message
+        try:
+            async for message in self.driver.read(partition, start, until):
+                yield message
+        except SkybridgeError:
+            raise
+        except Exception as error:
+            raise self._meaning(error) from error
 
     async def metadata(
         self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
@@ -235,10 +240,11 @@ class PortableLog(Log):
         except SkybridgeError:
             raise
         except Exception as error:
-            meaning = self.driver.explain(error)
-            if meaning is None:
-                raise
-            raise meaning from error
+            raise self._meaning(error) from error
+
+    def _meaning(self, error: Exception) -> Exception:
+        """What the driver makes of a vendor's error; the error itself when it is a bug."""
+        return self.driver.explain(error) or error
 
 
 def size_of(record: Record) -> int:

@@ -53,7 +53,7 @@ class FolderLock:
 
     def acquire(self) -> None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # it holds event data
             self._file = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise SetupError(

@@ -69,6 +69,7 @@ class Reader:
         """In the thread. Raises PositionOutOfRange for an ``offset`` that is gone."""
         partition.check(offset)
         segment = partition.segment_of(offset)
+        page = Page((), offset)
         while segment is not None:
             try:
                 page = self._read(
@@ -82,9 +83,13 @@ class Reader:
                 continue
             following = partition.after(segment)
             if page.messages or page.next_offset > offset or following is None:
-                return page
+                break
             segment = following
-        return Page((), offset)
+        if page.next_offset == offset < until:  # every record below ``until`` was stored once
+            self.damaged += until - offset
+            _log.error("%s: no record is left from %d to %d", partition.place, offset, until - 1)
+            return Page((), until)
+        return page
 
     def _read(
         self,

@@ -42,7 +42,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_topics: int = 1_000
     partitions: int = 8
     segment_bytes: int = 16 << 20
-    wal_bytes: int = 8 << 20
+    wal_bytes: int = 16 << 20
     check_on_start: bool = False
     synchronous: Synchronous = "FULL"
     retention: Retention = Retention()

@@ -30,7 +30,7 @@ Job = Callable[[apsw.Connection], Any]
 _log = logging.getLogger(__name__)
 
 IDLE = 0.2  # seconds without work before the write-ahead log is folded back into the file
-MOST_APPENDS = 1_024  # submits of one commit group: bounds what one fsync keeps waiting
+MOST_RECORDS = 4_096  # of one commit group, about: bounds what one fsync keeps waiting
 FULL_RETRY = 1.0  # seconds a sender is asked to wait for room
 
 
@@ -138,9 +138,8 @@ class Writer:
     def _work(self) -> None:
         for _ in range(len(self._jobs)):
             self._do(*self._jobs.popleft())
-        count = min(len(self._appends), MOST_APPENDS)
-        if count:
-            appends = [self._appends.popleft() for _ in range(count)]
+        appends = self._take()
+        if appends:
             try:
                 fates, grown = self._store(appends)
             except Exception as error:  # noqa: BLE001 - a bug: nobody may wait for ever because of it
@@ -150,6 +149,18 @@ class Writer:
                 grown = []
             self._hop.call(self._on_stored, fates, grown)
         self._guarded(self._space.checkpoint_when_due)
+
+    def _take(self) -> list[Append]:
+        """What has gathered, in order, up to the bound of a commit group."""
+        appends: list[Append] = []
+        records = 0
+        for _ in range(len(self._appends)):
+            if records >= MOST_RECORDS:
+                break
+            append = self._appends.popleft()
+            appends.append(append)
+            records += len(append.records)
+        return appends
 
     def _do(self, job: Job, future: asyncio.Future[Any]) -> None:
         if self.broken:

@@ -9,6 +9,7 @@ leave them. ``restore`` writes the frozen images into a folder for the engine to
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,9 +21,13 @@ SECTOR = 512
 
 
 class ForgetfulDisk:
-    """``cut_at``: the operation (write, truncate or sync) at which the power fails; 0: never."""
+    """``cut_at``: the operation (write, truncate or sync) at which the power fails; 0: never.
+    ``kept``: how much of the unsynced writes a file may keep; one is drawn for each file.
+    """
 
-    def __init__(self, seed: int, cut_at: int = 0) -> None:
+    def __init__(
+        self, seed: int, cut_at: int = 0, kept: Sequence[float] = (0.0, 0.5, 0.9, 1.0)
+    ) -> None:
         self.name = f"forgetful-{uuid4().hex}"
         self.operations = 0
         self.cut_at = cut_at
@@ -30,6 +35,7 @@ class ForgetfulDisk:
         self.fail_syncs = False
         self.lock = threading.RLock()
         self._random = Random(seed)
+        self._kept = kept
         self._files: dict[str, _Shadow] = {}
         self._vfs = _Vfs(self)
 
@@ -69,7 +75,9 @@ class ForgetfulDisk:
         with self.lock:
             if self.frozen is None:
                 files = self._files.items()
-                self.frozen = {name: shadow.after_cut(self._random) for name, shadow in files}
+                self.frozen = {
+                    name: shadow.after_cut(self._random, self._kept) for name, shadow in files
+                }
 
 
 class _Shadow:
@@ -84,9 +92,9 @@ class _Shadow:
             _apply(self.durable, offset, data)
         self.pending.clear()
 
-    def after_cut(self, random: Random) -> bytes:
+    def after_cut(self, random: Random, shares: Sequence[float]) -> bytes:
         image = bytearray(self.durable)
-        kept = random.choice((0.0, 0.5, 0.9, 1.0))
+        kept = random.choice(shares)
         for offset, data in self.pending:
             if random.random() >= kept:
                 continue

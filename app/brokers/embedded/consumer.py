@@ -57,7 +57,7 @@ class EmbeddedConsumer(Consumer):
         self._wake = asyncio.Event()
         self._revocation: asyncio.Event | None = None  # open, until the user asks for more
         self._told = False  # the open revocation was handed out
-        self._failure: PositionOutOfRange | None = None
+        self._failure: Exception | None = None
         self._closed = False
         self._settled = 0  # since the last commit
         self._commit_timer: asyncio.TimerHandle | None = None
@@ -186,6 +186,10 @@ class EmbeddedConsumer(Consumer):
         if self._owned:
             self._tell(Lost(tuple(self._owned), self._membership.generation))
         self._disown()
+
+    def failed(self, error: Exception) -> None:
+        self._failure = error
+        self._wake.set()
 
     def _own(self, place: Partition, epoch: int, committed: Committed | None) -> None:
         log = self._engine.partition(place)

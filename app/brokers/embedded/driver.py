@@ -94,8 +94,6 @@ class EmbeddedDriver:
             page = await self.engine.page(partition, offset, until=end)
             for message in page.messages:
                 yield message
-            if page.next_offset == offset:
-                return
             offset = page.next_offset
 
     async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:

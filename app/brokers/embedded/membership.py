@@ -49,6 +49,9 @@ class Owner(Protocol):
     def lost(self) -> None:
         """They are somebody else's already."""
 
+    def failed(self, error: Exception) -> None:
+        """The member cannot go on."""
+
 
 class Membership:
     def __init__(
@@ -82,6 +85,7 @@ class Membership:
         self._coordinator.watch(self.group, self._stirred.set)
         name = f"member {self.group} {self.member}"
         self._task = asyncio.create_task(self._run(), name=name)
+        self._task.add_done_callback(self._ended)
 
     async def leave(self) -> None:
         """Stop, and let the others have the partitions now rather than when the session ends."""
@@ -93,6 +97,12 @@ class Membership:
         await self._owner.released()
         self.lease = 0.0
         self._coordinator.leave(self.group, self.member)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """It runs until it is cancelled: any other end is a bug, and the consumer must say so."""
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._owner.failed(error)
 
     async def _run(self) -> None:
         while True:

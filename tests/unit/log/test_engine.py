@@ -124,6 +124,22 @@ async def test_flipped_bytes_in_a_record_are_reported_and_not_served(tmp_path: P
     await engine.stop()
 
 
+async def test_records_that_are_gone_are_reported_and_passed_over(tmp_path: Path) -> None:
+    """A hole at the end must not hold up a reader for ever, nor be filled with old offsets (R10)."""
+    engine = await started(tmp_path, partitions=1)
+    await stored(engine, "t", *numbered(0, 1, 2))
+    table = engine.partition(place("t")).segments[0].table
+    await engine.stop()
+    with_db(tmp_path, f"DELETE FROM {table} WHERE offset > 0")
+    engine = await started(tmp_path)
+    assert "next offset 3" in engine.findings[0]
+    (receipt,) = await stored(engine, "t", *numbered(3))
+    assert receipt.position == "3"
+    assert (await engine.page(place("t"), 1, until=3)).next_offset == 3
+    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"3"]
+    await engine.stop()
+
+
 async def test_the_check_at_the_start_finds_a_damaged_page(tmp_path: Path) -> None:
     """For operators who want to know before the first event, at the price of reading everything."""
     engine = await started(tmp_path, partitions=1)
