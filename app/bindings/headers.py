@@ -18,7 +18,9 @@ _PRINTABLE = bytes(range(0x20, 0x7F))
 _PRINTABLE_AND_BREAK = _PRINTABLE + b"\n"
 _PLAIN_AND_BREAK = bytes(set(_PRINTABLE) - set(b'%"')) + b"\n"  # what decodes to itself
 _UNCODED = bytes(set(_PRINTABLE) - set(b' "%'))  # what encodes to itself
-_QUOTED_STRING = re.compile(rb'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
+_QUOTED_STRING = re.compile(
+    rb'"((?:[^"\\]|\\.|\\\Z)*+)("|\Z)', re.DOTALL
+)  # one pass, also unclosed
 _QUOTED_PAIR = re.compile(rb"\\(.)", re.DOTALL)
 _MALFORMED = re.compile(b"%(?![0-9A-Fa-f]{2})")
 
@@ -50,22 +52,24 @@ def header_names(prefix: str) -> Memo[str, str]:
 
 def printable_texts(values: Sequence[bytes]) -> list[str] | None:
     """Header values as text, when all are printable ASCII; None when one is not."""
-    return _texts(values, _PRINTABLE_AND_BREAK)
+    return _split(b"\n".join(values), len(values), _PRINTABLE_AND_BREAK)
 
 
 def plain_texts(values: Sequence[bytes]) -> list[str] | None:
-    """Header values as text, when all are printable ASCII that decodes to itself, without ``%`` and
-    ``"``; None when one is not.
+    """Header values as text, when all are printable ASCII that decodes to itself: without ``%`` and
+    ``"``, and without white space around it. None when one is not.
     """
-    return _texts(values, _PLAIN_AND_BREAK)
-
-
-def _texts(values: Sequence[bytes], allowed: bytes) -> list[str] | None:
-    joined = b"\n".join(values)
-    if joined.translate(None, allowed):
+    lines = b"\n".join(values)
+    if b" \n" in lines or b"\n " in lines or lines[:1] == b" " or lines[-1:] == b" ":
         return None
-    texts = joined.decode().split("\n")  # one decoding is cheaper than many
-    return texts if len(texts) == len(values) else None
+    return _split(lines, len(values), _PLAIN_AND_BREAK)
+
+
+def _split(lines: bytes, count: int, allowed: bytes) -> list[str] | None:
+    if lines.translate(None, allowed):
+        return None
+    texts = lines.decode().split("\n")  # one decoding is cheaper than many
+    return texts if len(texts) == count else None
 
 
 def plain_attributes(
@@ -98,17 +102,21 @@ def percent_decode(value: bytes) -> str:
     A ``%`` that starts no code, or a quote that is never closed, stays as it is: senders that do not
     encode exist. Raw UTF-8 bytes are taken too. Raises UnicodeDecodeError.
     """
+    value = value.strip(b" \t")  # white space around a value is none of it (RFC 9110 5.5)
     if b'"' in value:
-        value = _QUOTED_STRING.sub(lambda quoted: _QUOTED_PAIR.sub(rb"\1", quoted[1]), value)
+        value = _QUOTED_STRING.sub(_unquoted, value)
     return unquote_to_bytes(value).decode()
+
+
+def _unquoted(quoted: re.Match[bytes]) -> bytes:
+    return _QUOTED_PAIR.sub(rb"\1", quoted[1]) if quoted[2] else quoted[0]
 
 
 def malformed(value: bytes) -> str | None:
     """What a strict reader refuses: a ``%`` that starts no code, a quote that is never closed."""
-    rest = _QUOTED_STRING.sub(lambda quoted: _QUOTED_PAIR.sub(rb"\1", quoted[1]), value)
-    if b'"' in _QUOTED_STRING.sub(b"", value):
+    if any(not quoted[2] for quoted in _QUOTED_STRING.finditer(value)):
         return "a double quote that is never closed"
-    if _MALFORMED.search(rest):
+    if _MALFORMED.search(_QUOTED_STRING.sub(_unquoted, value)):
         return "a % that is not followed by two hexadecimal digits"
     return None
 

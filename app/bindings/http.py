@@ -49,7 +49,7 @@ def decode(
 ) -> list[Decoded]:
     """The events of one request: one, or those of a batch, which may be none.
 
-    ``headers``         names in lower case, values without surrounding white space.
+    ``headers``         names in lower case.
     ``strict_percent``  refuse a malformed ``%`` or quote in a header instead of keeping it.
 
     Raises InvalidEvent with every fault, NotACloudEvent, and SenderError (413, 415).
@@ -62,7 +62,7 @@ def decode(
             names.append(_NAMES[name])
             values.append(value)
         elif name == b"content-type":
-            content_type = _only(content_type, value)
+            content_type = _only(content_type, value.strip(b" \t"))
     wire = wire_type(content_type) if content_type is not None else None
     if wire is not None and wire.mode is not _BINARY:  # H4: the content type alone decides
         return _read_documents(wire, body, max_batch)  # H12: ce- headers beside it are ignored

@@ -26,6 +26,8 @@ class _Versioned(msgspec.Struct):
     specversion: str | None = None
 
 
+FAULTS_LISTED = 1000  # after so many, the rest of a batch is not looked at
+
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 
 _VERSIONED = msgspec.json.Decoder(_Versioned)
@@ -57,6 +59,8 @@ def read_batch(document: bytes, limit: int | None = None) -> list[tuple[CloudEve
             found.append((_event(element), element))
         except InvalidEvent as invalid:
             faults += [_in_batch(fault, index) for fault in invalid.faults]
+        if len(faults) >= FAULTS_LISTED:  # an answer must not grow with what was sent
+            raise InvalidEvent([*faults, _more_faults(index)])
     if faults or len({event.version for event, _ in found}) > 1:
         faults += _mixed_versions(elements)
     if faults:
@@ -123,6 +127,11 @@ def _split(text: bytes) -> list[bytes]:
 
 def _in_batch(fault: Fault, index: int) -> Fault:
     return replace(fault, at=f"/{index}{fault.at}", index=index)
+
+
+def _more_faults(index: int) -> Fault:
+    detail = f"The batch was not read beyond the element {index}: it has too many faults."
+    return Fault("too-many-faults", detail, f"/{index}", "rule 8", index)
 
 
 def _mixed_versions(elements: Sequence[bytes]) -> list[Fault]:

@@ -11,6 +11,7 @@ import msgspec
 from app.event.media_types import declares_json
 from app.event.validate import faults_of
 from app.event.value import CloudEvent, DataForm
+from app.formats.json_members import MEMBERS
 
 _TEXT_MEMBERS = msgspec.json.Decoder(dict[str, str])
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
@@ -32,7 +33,7 @@ def read_compact(text: bytes) -> CloudEvent | None:
         return None
     if not _accounts_for(attributes, len(head) + 1 if found else len(head)) or b"\x7f" in head:
         return None
-    if faults_of(attributes, str, printable=True):
+    if len(attributes) >= MEMBERS or faults_of(attributes, str, printable=True):
         return None
     if data is None:
         return CloudEvent(attributes)

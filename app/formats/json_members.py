@@ -10,10 +10,12 @@ import msgspec
 from msgspec import Raw
 
 from app.errors import Fault, InvalidEvent
-from app.event.types import INTEGER_MAX, INTEGER_MIN
+from app.event.types import is_integer
 from app.event.validate import CLIPPED, clip, faults_of, merge
 from app.event.value import NO_TYPES, AttributeType
 from app.event.versions import NEWEST, VERSIONS
+
+MEMBERS = 1024  # of one event; HTTP's headers are bounded too (rule 8)
 
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _TEXTS = msgspec.json.Decoder(list[str])
@@ -39,6 +41,8 @@ def read_members(text: bytes) -> dict[str, Raw]:
     except RecursionError:
         fault = Fault("json-too-deep", "The document is nested too deeply.", rule="RFC 8259 9")
     else:
+        if len(members) > MEMBERS:
+            raise InvalidEvent([_too_many(len(members))])
         faults = [] if _is_each_once(text, members) else _repeated(text)
         if not faults:
             return members
@@ -53,6 +57,11 @@ def _is_each_once(text: bytes, members: dict[str, Raw]) -> bool:
     values = b",".join(members.values())
     rest = len("".join(members)) + 3 * len(members) + 2  # names, quotes and colons, braces
     return rest + len(values) == len(text) or rest + _visible(values) == _visible(text)
+
+
+def _too_many(members: int) -> Fault:
+    detail = f"The event has {members} members; at most {MEMBERS} are taken."
+    return Fault("too-many-members", detail, rule="rule 8")
 
 
 def _visible(text: bytes) -> int:
@@ -111,25 +120,19 @@ def _mixed_attributes(members: dict[str, Raw]) -> Attributes:
 
 def _scalar(name: str, raw: bytes) -> str | bool | int | Fault | None:
     try:
-        value = _SCALAR.decode(raw)
-    except msgspec.ValidationError:
+        value: str | bool | int | bytes | None = _SCALAR.decode(raw)
+    except msgspec.ValidationError:  # of another type, or of thousands of digits
         value = raw
     if value is None or isinstance(value, str):
         return value
     if name in VERSIONS[NEWEST].rules:
         return _wrong_type(name, raw, "a string")
-    if isinstance(value, bool):
+    if isinstance(value, bool) or (isinstance(value, int) and is_integer(raw.decode())):
         return value
     if raw.removeprefix(b"-").isdigit():
-        return _in_range(name, raw, value)
+        detail = f"{clip(name)} is {clip(raw.decode())}, which is no 32-bit integer."
+        return Fault("integer-out-of-range", detail, pointer(name), "core 1.3")
     return _wrong_type(name, raw, "a string, a boolean or an integer without fraction or exponent")
-
-
-def _in_range(name: str, raw: bytes, value: int | bytes) -> int | Fault:
-    if isinstance(value, int) and INTEGER_MIN <= value <= INTEGER_MAX:
-        return value
-    detail = f"{clip(name)} is {clip(raw.decode())}, which is no 32-bit integer."
-    return Fault("integer-out-of-range", detail, pointer(name), "core 1.3")
 
 
 def _wrong_type(name: str, raw: bytes, expected: str) -> Fault:

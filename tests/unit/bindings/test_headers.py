@@ -39,6 +39,8 @@ def test_only_what_must_be_coded_is_coded(text: str, coded: str) -> None:
         ("raw é€".encode(), "raw é€"),
         (b"raw space", "raw space"),
         (b'""', ""),
+        (b" \t padded \t ", "padded"),
+        (b'" kept "', " kept "),
     ],
 )
 def test_what_others_write_is_read(value: bytes, text: str) -> None:
@@ -75,3 +77,12 @@ def test_a_malformed_value_is_kept_as_it_is_and_can_be_told(value: bytes) -> Non
     """Senders that do not encode exist; a strict reader refuses them (design: header values)."""
     assert percent_decode(value) == value.decode()
     assert malformed(value) is not None
+
+
+@pytest.mark.parametrize("end", [b"", b"\\", b'"'])
+def test_a_long_value_costs_no_more_than_its_length(end: bytes) -> None:
+    """A pattern that starts anew at each quote would take minutes over this one."""
+    value = b'"' + b'\\"' * 100_000 + end
+
+    assert len(percent_decode(value)) >= 100_000
+    malformed(value)

@@ -184,3 +184,14 @@ def test_what_cannot_be_read_is_not_called_missing_as_well() -> None:
         one([*REQUIRED[:1], (b"ce-id", b"%FF"), *REQUIRED[2:]])
 
     assert [fault.code for fault in refusal.value.faults] == ["bad-utf8"]
+
+
+@pytest.mark.parametrize("space", [b" ", b"\t", b" \t "])
+def test_white_space_around_a_value_is_none_of_it(space: bytes) -> None:
+    """RFC 9110 5.5; the HTTP parser leaves it at the end."""
+    padded = [(name, space + value + space) for name, value in REQUIRED]
+    event = one([*padded, (b"content-type", space + b"text/plain" + space)], b"x").event
+
+    assert event.attributes == {
+        "specversion": "1.0", "id": "1", "source": "/s", "type": "t", "datacontenttype": "text/plain",
+    }  # fmt: skip

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import InvalidEvent, SenderError
-from app.formats.json import read_batch, write_batch
+from app.formats.json import FAULTS_LISTED, read_batch, write_batch
 
 ONE = b'{"specversion":"1.0","id":"1","source":"/s","type":"t","data":1.10}'
 TWO = b'{ "specversion":"1.0", "id":"2", "source":"/s", "type":"t" }'
@@ -48,3 +48,15 @@ def test_the_number_of_events_is_bounded() -> None:
         read_batch(write_batch([ONE] * 4), limit=3)
 
     assert (refusal.value.status, refusal.value.code) == (413, "batch-too-large")
+
+
+def test_an_answer_does_not_grow_with_a_batch_of_nonsense() -> None:
+    """20 kB of zeros must not cost megabytes: the rest of such a batch is not looked at."""
+    with pytest.raises(InvalidEvent) as refusal:
+        read_batch(write_batch([b"0"] * 10_000))
+
+    faults = refusal.value.faults
+    assert [fault.code for fault in faults] == ["not-an-object"] * FAULTS_LISTED + [
+        "too-many-faults"
+    ]
+    assert faults[-1].index == FAULTS_LISTED - 1

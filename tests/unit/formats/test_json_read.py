@@ -7,6 +7,7 @@ import pytest
 from app.errors import InvalidEvent
 from app.event.value import AttributeType, DataForm
 from app.formats.json import read_event
+from app.formats.json_members import MEMBERS
 
 HEAD = b'{"specversion":"1.0","id":"1","source":"/s","type":"t"'
 
@@ -141,3 +142,14 @@ def test_a_long_name_does_not_make_a_long_answer() -> None:
         read_event(document(b'"%b":1.5,"%b":"x"' % (b"A" * 10_000, b"B" * 10_000)))
 
     assert all(len(fault.at) < 80 and len(fault.detail) < 250 for fault in refusal.value.faults)
+
+
+def test_the_members_of_an_event_are_bounded() -> None:
+    """A bound for documents as there is one for headers (rule 8)."""
+    extensions = [b'"a%d":"x"' % number for number in range(MEMBERS - 4)]
+
+    assert len(read_event(document(b",".join(extensions))).attributes) == MEMBERS
+    for more in (b'"b":"x"', b'"b":1'):
+        with pytest.raises(InvalidEvent) as refusal:
+            read_event(document(b",".join([*extensions, more])))
+        assert [fault.code for fault in refusal.value.faults] == ["too-many-members"]
