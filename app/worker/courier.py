@@ -206,14 +206,15 @@ class Courier:
             self._no_probe(now, probe=probe)
             await self._bury(lane, "foreign", held.foreign, None)
         else:
-            await self._attempt(lane, decoded, probe=probe)
+            await self._attempt(lane, decoded, now, probe=probe)
         self.landed.set()
 
-    async def _attempt(self, lane: Lane[Held], decoded: Decoded, *, probe: bool) -> None:
+    async def _attempt(
+        self, lane: Lane[Held], decoded: Decoded, started: float, *, probe: bool
+    ) -> None:
         held, subscription = lane.head, self._subscription
         held.attempts += 1
         message = http.encode(decoded, self._mode)
-        started = self._clock.monotonic()
         answer = await self._sink.send(
             SinkRequest(subscription.sink, message.headers, message.body, subscription.timeout)
         )
