@@ -1,0 +1,153 @@
+"""What is stored comes out as it went in, in its order and in its partition."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from app.bindings.record import Record
+from app.errors import (
+    BrokerRefused,
+)
+from app.model.message import Message, Partition
+from app.model.receipt import Receipt
+from app.model.start import EARLIEST
+from contract_tools import (
+    JAVA_HASHES,
+    Harness,
+    bodies,
+    fresh_group,
+    publish,
+    take,
+    text,
+)
+
+
+class RecordCases:
+    """The stored record. Mixed into ``BrokerContract``."""
+
+    async def test_what_is_published_is_consumed(self, harness: Harness) -> None:
+        """The journey's middle: key, headers and body come out as they went in."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log)
+        record = Record(b"k", (("ce_id", b"1"), ("content-type", b"text/plain")), b"hello")
+        (receipt,) = await publish(log, topic, [record])
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        (message,) = await take(consumer, 1)
+        assert message.record == record
+        assert (message.partition, message.position) == (
+            Partition(topic, receipt.partition),
+            receipt.position,
+        )
+        await consumer.close()
+        await log.stop()
+
+    async def test_records_of_one_key_keep_their_order(self, harness: Harness) -> None:
+        """Order per key is the promise (reliability G3), also over many submits at once."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log)
+        sent = [text(f"{key}-{number}", key) for number in range(50) for key in ("a", "b", "c")]
+        results = await asyncio.gather(*(log.submit(topic, [record]) for record in sent))
+        assert all(isinstance(result, Receipt) for (result,) in results)
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        messages = await take(consumer, len(sent))
+        for key in (b"a", b"b", b"c"):
+            got = [m.record.body for m in messages if m.record.key == key]
+            assert got == [b"%b-%d" % (key, number) for number in range(50)]
+        await consumer.close()
+        await log.stop()
+
+    async def test_one_submit_keeps_the_order_of_its_records(self, harness: Harness) -> None:
+        """A batch of one key is stored as it was given, with rising positions."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log)
+        receipts = await publish(log, topic, [text(str(n), "one") for n in range(20)])
+        assert len({receipt.partition for receipt in receipts}) == 1
+        offsets = [int(receipt.position) for receipt in receipts]
+        assert offsets == sorted(set(offsets))
+        await log.stop()
+
+    async def test_no_body_and_an_empty_body_are_told_apart(self, harness: Harness) -> None:
+        """A tombstone is not an empty value (design: values)."""
+        records = [Record(b"k", (), None), Record(b"k", (), b""), Record(b"k", (), b"x")]
+        expected = [None if harness.capabilities.null_body else b"", b"", b"x"]
+        assert bodies(await self._round_trip(harness, records)) == expected
+
+    async def test_headers_keep_order_repeats_and_null_values(self, harness: Harness) -> None:
+        """A bridge forwards what it does not know: repeats and nulls too."""
+        null = None if harness.capabilities.null_headers else b""
+        headers = (("a", b"1"), ("b", b""), ("a", b"2"), ("c", null), ("a", b"1"))
+        (message,) = await self._round_trip(harness, [Record(b"k", headers, b"x")])
+        assert message.record.headers == headers
+
+    async def test_bytes_that_are_no_text_survive(self, harness: Harness) -> None:
+        """Keys, values and bodies are bytes, never assumed to be UTF-8."""
+        key = b"\xff\x00\x80" if harness.capabilities.binary_keys else b"key"
+        record = Record(key, (("raw", b"\x00\xfe\xff"),), bytes(range(256)))
+        (message,) = await self._round_trip(harness, [record])
+        assert message.record == record
+
+    async def test_text_beyond_ascii_survives(self, harness: Harness) -> None:
+        """Attribute values are Unicode (core 1.3)."""
+        value = "Grüße, 世界 🌍".encode()
+        record = Record(value, (("ce_subject", value), ("ce_größe", b"1")), value)
+        (message,) = await self._round_trip(harness, [record])
+        assert message.record == record
+
+    async def test_a_key_can_be_missing_or_empty(self, harness: Harness) -> None:
+        """No key and an empty key are different keys."""
+        records = [Record(None, (), b"none"), Record(b"", (), b"empty")]
+        messages = await self._round_trip(harness, records)
+        assert {m.record.body: m.record.key for m in messages} == {b"none": None, b"empty": b""}
+
+    async def test_a_large_record_survives(self, harness: Harness) -> None:
+        """900 kB is within every broker's default."""
+        body = bytes(range(256)) * 3_600
+        (message,) = await self._round_trip(harness, [Record(b"k", (), body)])
+        assert message.record.body == body
+
+    async def test_a_record_above_the_bound_is_refused_and_harms_no_neighbour(
+        self, harness: Harness
+    ) -> None:
+        """Refused for good, with its kind, so that the sender is told 4xx or 5xx rightly."""
+        bound = harness.capabilities.max_record
+        assert bound, "a log says how large a record may be"
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log)
+        (refusal,) = await log.submit(topic, [Record(b"k", (), bytes(bound + 1))])
+        assert isinstance(refusal, BrokerRefused)
+        assert refusal.kind == "record-too-large"
+        await publish(log, topic, [text("next", "k")])
+        await log.stop()
+
+    async def test_a_key_lands_where_kafkas_java_client_puts_it(self, harness: Harness) -> None:
+        """Whoever writes a key, it lands in the same partition (design: partition)."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log, partitions=7)
+        for key, positive_hash in JAVA_HASHES.items():
+            (receipt,) = await publish(log, topic, [Record(key, (), b"x")])
+            assert receipt.partition == positive_hash % 7
+        await log.stop()
+
+    async def test_records_without_a_key_spread(self, harness: Harness) -> None:
+        """A keyless record goes anywhere; all of them in one place would be a hot spot."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log, partitions=3)
+        used: set[int] = set()
+        for _ in range(40):
+            receipts = await publish(log, topic, [text("x") for _ in range(50)])
+            used |= {receipt.partition for receipt in receipts}
+            if len(used) == 3:
+                break
+        assert used == {0, 1, 2}
+        await log.stop()
+
+    async def _round_trip(self, harness: Harness, records: Sequence[Record]) -> list[Message]:
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log, partitions=1)
+        await publish(log, topic, records)
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        messages = await take(consumer, len(records))
+        await consumer.close()
+        await log.stop()
+        return messages

@@ -1,0 +1,107 @@
+"""Bounds, health, outages and endings."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from app.brokers.portable import Bounds, PortableLog
+from app.errors import (
+    BoundReached,
+    BrokerError,
+    BrokerUnavailable,
+)
+from app.model.start import EARLIEST
+from contract_tools import (
+    PATIENCE,
+    Harness,
+    assigned,
+    fresh_group,
+    publish,
+    text,
+    until,
+)
+
+
+class RunningCases:
+    """The log as a running thing. Mixed into ``BrokerContract``."""
+
+    async def test_a_full_bound_is_answered_with_when_to_come_back(self, harness: Harness) -> None:
+        """503 with Retry-After, never memory that grows (rule 8)."""
+        log = await harness.make_log(bounds=Bounds(records=2, retry_after=3.0))
+        topic = await harness.fresh_topic(log)
+        results = await log.submit(topic, [text(str(n)) for n in range(3)])
+        assert all(isinstance(result, BoundReached) for result in results)
+        assert {r.retry_after for r in results if isinstance(r, BrokerError)} == {3.0}
+        await publish(log, topic, [text("a"), text("b")])
+        assert log.stats().records_in_flight == 0
+        await log.stop()
+
+    async def test_health_is_true_while_running_and_false_after_stop(
+        self, harness: Harness
+    ) -> None:
+        """Readiness is drawn from it."""
+        log = await harness.make_log()
+        assert (await log.health()).healthy
+        await log.stop()
+        health = await log.health()
+        assert not health.healthy
+        assert health.cause
+        (result,) = await log.submit("anything", [text("x")])
+        assert isinstance(result, BrokerUnavailable)
+
+    async def test_it_heals_when_the_broker_comes_back(self, harness: Harness) -> None:
+        """An outage is seen, and ends by itself (reliability R20)."""
+        if not harness.can_go_away:
+            return
+        log = await harness.make_log(bounds=Bounds(publish_timeout=1.0))
+        topic = await harness.fresh_topic(log)
+        await harness.take_away()
+        (result,) = await log.submit(topic, [text("lost", "k")])
+        assert isinstance(result, BrokerUnavailable)
+        await self._health_becomes(log, expected=False)
+        await harness.bring_back()
+        await self._health_becomes(log, expected=True)
+        await publish(log, topic, [text("stored", "k")])
+        await log.stop()
+
+    async def test_closing_and_cancelling_leave_no_task_behind(self, harness: Harness) -> None:
+        """A leak of one task a subscription ends a long-running process (reliability R17)."""
+        before = asyncio.all_tasks()
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log)
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        await assigned(consumer)
+        polling = asyncio.create_task(consumer.poll(30.0))
+        await asyncio.sleep(0)
+        polling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await polling
+        abandoned = log.submit(topic, [text("x")])
+        abandoned.cancel()
+        await consumer.close()
+        await consumer.close()
+        await log.stop()
+        await log.stop()
+        await until(lambda: asyncio.all_tasks() <= before)
+        assert log.stats().records_in_flight == 0
+
+    async def test_closing_ends_a_poll_that_waits(self, harness: Harness) -> None:
+        """Shutdown must not wait for the next message."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log)
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        await assigned(consumer)
+        polling = asyncio.create_task(consumer.poll(60.0))
+        await asyncio.sleep(0)
+        await consumer.close()
+        assert not isinstance(await asyncio.wait_for(polling, PATIENCE), tuple)
+        await log.stop()
+
+    async def _health_becomes(self, log: PortableLog, *, expected: bool) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while (await log.health()).healthy is not expected:
+            assert time.monotonic() < deadline, f"health did not become {expected}"
+            await asyncio.sleep(0.05)

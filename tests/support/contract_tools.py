@@ -1,0 +1,137 @@
+"""What the cases of the broker contract share: the harness protocol, and short words for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol
+from uuid import uuid4
+
+from app.bindings.record import Record
+from app.brokers.portable import Bounds, PortableLog
+from app.interfaces import Consumer
+from app.model.capabilities import Capabilities
+from app.model.message import Assigned, Lost, Message, Partition, Revoked
+from app.model.receipt import Receipt
+
+PATIENCE = 20.0  # seconds; a bound, not a wait: every wait ends with its condition
+JAVA_HASHES = {
+    b"21": 1173551340,
+    b"foobar": 1357151166,
+}  # murmur2 & 0x7FFFFFFF, by Kafka's Java client
+
+
+class Harness(Protocol):
+    """What a broker's tests give to the suite.
+
+    ``can_go_away``  the broker can be taken away and brought back under a running log.
+    """
+
+    capabilities: Capabilities
+    can_go_away: bool
+
+    async def make_log(self, *, bounds: Bounds | None = None) -> PortableLog:
+        """A started log on the harness's data. At most one is open at a time."""
+
+    async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str:
+        """A new topic, there and ready when this returns."""
+
+    async def take_away(self) -> None: ...
+    async def bring_back(self) -> None: ...
+
+    async def close(self) -> None:
+        """Stop the logs that a failed case left open."""
+
+
+def text(body: str, key: str | None = None) -> Record:
+    return Record(
+        None if key is None else key.encode(), (("content-type", b"text/plain"),), body.encode()
+    )
+
+
+def fresh_group() -> str:
+    return f"contract.{uuid4().hex[:12]}"
+
+
+async def until(condition: Callable[[], bool], within: float = PATIENCE) -> None:
+    """Bounded wait on a condition."""
+    deadline = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        await asyncio.sleep(0.01)
+
+
+async def publish(log: PortableLog, topic: str, records: Sequence[Record]) -> list[Receipt]:
+    results = await log.submit(topic, records)
+    receipts = [result for result in results if isinstance(result, Receipt)]
+    assert len(receipts) == len(records), results
+    return receipts
+
+
+async def take(consumer: Consumer, count: int, within: float = PATIENCE) -> list[Message]:
+    """Exactly ``count`` messages; changes of ownership are passed over."""
+    messages: list[Message] = []
+    deadline = time.monotonic() + within
+    while len(messages) < count:
+        assert time.monotonic() < deadline, f"{len(messages)} of {count} messages came in time"
+        event = await consumer.poll(0.2)
+        if isinstance(event, tuple):
+            messages += event
+    assert len(messages) == count
+    return messages
+
+
+async def assigned(consumer: Consumer, within: float = PATIENCE) -> Assigned:
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        event = await consumer.poll(0.2)
+        if isinstance(event, Assigned):
+            return event
+    raise AssertionError("nothing was assigned in time")
+
+
+async def nothing_comes(consumer: Consumer, within: float = 0.3) -> None:
+    """A bounded look: no message is handed out. Ownership may change meanwhile."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        event = await consumer.poll(0.05)
+        assert not isinstance(event, tuple), f"unexpected messages: {event}"
+
+
+def bodies(messages: Iterable[Message]) -> list[bytes | None]:
+    return [message.record.body for message in messages]
+
+
+class Member:
+    """Polls a consumer in a task of its own, as a worker would, and settles what comes."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.consumer = consumer
+        self.messages: list[Message] = []
+        self.changes: list[Assigned | Revoked | Lost] = []
+        self.owned: set[Partition] = set()
+        self._stopping = False
+        self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while not self._stopping:
+            event = await self.consumer.poll(0.1)
+            if isinstance(event, tuple):
+                self.messages += event
+                await self.consumer.settle(event)
+            elif isinstance(event, Assigned):
+                self.changes.append(event)
+                self.owned |= set(event.partitions)
+            elif event is not None:
+                self.changes.append(event)
+                self.owned -= set(event.partitions)
+
+    async def close(self) -> None:
+        self._stopping = True
+        await self._task
+        await self.consumer.close()
+
+
+async def close_all(members: Collection[Member]) -> None:
+    await asyncio.gather(*(member.close() for member in members))
