@@ -81,13 +81,19 @@ def _words(detail: ErrorDetails, path: Path) -> tuple[str, str]:
         case "union_tag_not_found" | "union_tag_invalid":
             return _kind(context)
         case "literal_error":
-            return "is not one of the choices", f"one of {context['expected']}".replace("'", "")
+            return _choice(name, detail["input"], context["expected"].replace("'", ""))
         case "string_pattern_mismatch":
             return "has the wrong form", _PATTERNS.get(context["pattern"], _form(name))
         case "greater_than_equal" if context["ge"] in {MIN_BODY, MIN_HEADERS}:
             return f"is below {context['ge']}", "an event of 64 KiB must pass (core: size limits)"
         case _:
             return _plain(detail), ""
+
+
+def _choice(name: str, value: object, known: str) -> tuple[str, str]:
+    if name == "kind" and str(value) in _LATER:
+        return f"{_LATER[str(value)]} is not part of this version", f"known here: {known}"
+    return "is not one of the choices", f"one of {known}"
 
 
 def _kind(context: dict[str, Any]) -> tuple[str, str]:
@@ -100,7 +106,7 @@ def _kind(context: dict[str, Any]) -> tuple[str, str]:
 
 def _plain(detail: ErrorDetails) -> str:
     """``Input should be a valid string`` as ``should be a valid string``."""
-    if detail["type"] == "too_short" or detail["type"] == "string_too_short":
+    if detail["type"] in {"too_short", "string_too_short"}:
         return "is empty"
     message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return message.replace("dictionary", "mapping").replace("tuple", "list")

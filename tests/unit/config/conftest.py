@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from app.config.finding import BadConfiguration, Finding
+from app.config.lint import lint
+from app.config.load import Loaded, load
+
+MINIMAL = """\
+version: 1
+brokers:
+  log: {kind: embedded, path: /srv/skybridge/log}
+store: {kind: sqlite, path: /srv/skybridge/store.db}
+"""
+
+Load = Callable[..., Loaded]
+
+
+@pytest.fixture
+def load_text(tmp_path: Path) -> Load:
+    """Loads a text; ``minimal`` puts version, broker and store before it."""
+
+    def load_it(
+        text: str | bytes, environ: Mapping[str, str] = {}, *, minimal: bool = False
+    ) -> Loaded:
+        raw = text.encode() if isinstance(text, str) else text
+        path = tmp_path / "skybridge.yaml"
+        path.write_bytes((MINIMAL.encode() if minimal else b"") + raw)
+        return load(path, environ)
+
+    return load_it
+
+
+@pytest.fixture
+def refusal(load_text: Load) -> Callable[..., list[Finding]]:
+    """The findings of a text that must be refused."""
+
+    def refused(
+        text: str | bytes, environ: Mapping[str, str] = {}, *, minimal: bool = False
+    ) -> list[Finding]:
+        with pytest.raises(BadConfiguration) as error:
+            load_text(text, environ, minimal=minimal)
+        return list(error.value.findings)
+
+    return refused
+
+
+@pytest.fixture
+def lint_text(load_text: Load) -> Callable[..., list[str]]:
+    """What lint says of a text, each finding as its line without the line number."""
+
+    def linted(text: str, environ: Mapping[str, str] = {}, *, minimal: bool = True) -> list[str]:
+        found = lint(load_text(text, environ, minimal=minimal))
+        return [str(each).partition(": ")[2] if each.line else str(each) for each in found]
+
+    return linted

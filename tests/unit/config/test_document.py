@@ -1,0 +1,133 @@
+"""YAML 1.2 with the place of every setting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from app.config.document import parse
+from app.config.finding import BadConfiguration, Place
+
+
+@pytest.mark.parametrize(
+    ("scalar", "value"),
+    [
+        ("5", 5),
+        ("010", 10),  # not octal
+        ("0o10", 8),
+        ("0x1F", 31),
+        ("1.5", 1.5),
+        ("true", True),
+        ("False", False),
+        ("no", "no"),  # YAML 1.1 would say False
+        ("on", "on"),
+        ("~", None),
+        ("", None),
+        ("null", None),
+        ("12:30:45", "12:30:45"),  # YAML 1.1 would count in sixties
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),  # kept as text
+        ("'5'", "5"),
+        ('"a\\nb"', "a\nb"),
+        ("${env:X}", "${env:X}"),
+    ],
+)
+def test_a_scalar_is_what_yaml_1_2_says(scalar: str, value: Any) -> None:
+    """A country code NO, a time or a time of day must not turn into something else."""
+    made = parse(f"key: {scalar}\n".encode()).root["key"]
+    assert made == value
+    assert type(made) is type(value)
+
+
+def test_every_setting_has_its_line_and_column() -> None:
+    """Errors point at what was written, also in flow style and in lists."""
+    document = parse(b"version: 1\nroutes:\n  - name: a\n    to: {broker: b, topic: t}\n")
+    assert document.places["version",] == Place(1, 1)
+    assert document.places["routes", 0] == Place(3, 5)
+    assert document.places["routes", 0, "name"] == Place(3, 5)
+    assert document.places["routes", 0, "to", "topic"] == Place(4, 21)
+    assert document.place(("routes", 0, "key", "mapper")) == Place(
+        3, 5
+    )  # not written: what holds it
+
+
+def test_every_duplicate_key_is_found() -> None:
+    """The second one would silently win; the first line is named."""
+    document = parse(b"a: 1\nb: {c: 1, c: 2}\na: 2\n")
+    assert [str(each) for each in document.findings] == [
+        "line 2: error b.c: is set twice, first in line 2 Cure: keep one",
+        "line 3: error a: is set twice, first in line 1 Cure: keep one",
+    ]
+
+
+def test_anchors_and_merges_work() -> None:
+    """Long files share parts; what is written beside a merge wins."""
+    document = parse(
+        b"base: &b {x: 1, y: 2}\none: {<<: *b, y: 3}\ntwo: {<<: [*b, {z: 4}]}\nsame: *b\n"
+    )
+    assert document.root["one"] == {"x": 1, "y": 3}
+    assert document.root["two"] == {"x": 1, "y": 2, "z": 4}
+    assert document.root["same"] == {"x": 1, "y": 2}
+    assert not document.findings
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"a: &a {b: *a}\n", "line 1: error a.b: an alias to what it stands in"),
+        (b"a: !secret x\n", "line 1: error a: unknown tag !secret"),
+        (b"true: 1\n", "line 1: error: a name of a setting is text"),
+        (b"[1]: 1\n", "line 1: error: a name of a setting is text"),
+        (b"a: {<<: 5}\n", "line 1: error a: << takes mappings"),
+    ],
+)
+def test_what_yaml_allows_and_we_do_not_is_a_finding(text: bytes, message: str) -> None:
+    """None of these may end in a trace or without an end."""
+    (finding,) = parse(text).findings
+    assert str(finding).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "line 1: error: the file is empty"),
+        (b"# only this\n", "line 1: error: the file is empty"),
+        (b"- a\n", "line 1: error: the file is no mapping"),
+        (b"text\n", "line 1: error: the file is no mapping"),
+        (b"a: 1\nb: \xff\n", "line 2: error: the file is not UTF-8"),
+        (b"a: 1\nb: [\n", "line 3: error: no YAML"),
+        (b"a: {p: ${env:X}}\n", "line 1: error: no YAML: expected ',' or '}', but got '{'"),
+        (b"a: 1\n---\nb: 2\n", "line 2: error: no YAML: but found another document"),
+        (b"a: *nothing\n", "line 1: error: no YAML: found undefined alias"),
+        (b"a: \x00\n", "line 1: error: the file holds a character"),
+    ],
+)
+def test_what_is_no_mapping_is_refused(text: bytes, message: str) -> None:
+    """A file that is cut off or of another kind must not start a service on defaults."""
+    with pytest.raises(BadConfiguration) as refused:
+        parse(text)
+    (finding,) = refused.value.findings
+    assert str(finding).startswith(message)
+    assert finding.cure
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("abc: {}[]#'\"\n$é", max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), VALUES, min_size=1, max_size=3))
+def test_what_was_written_is_read(value: dict[str, Any]) -> None:
+    """Our reader builds values itself; an independent writer says what they were."""
+    from io import BytesIO
+
+    out = BytesIO()
+    YAML(typ="safe", pure=True).dump(value, out)
+    assert parse(out.getvalue()).root == value

@@ -1,0 +1,238 @@
+"""From a file to a configuration, or to everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.config.brokers import EmbeddedBroker, KafkaBroker
+from app.config.finding import BadConfiguration, Finding
+from app.config.lint import lint
+from app.config.load import Loaded, load
+
+Load = Callable[..., Loaded]
+Refusal = Callable[..., list[Finding]]
+
+FULL = """\
+version: 1
+installation: shop
+server:
+  events: {host: 127.0.0.1, port: 8080, tls: {cert: /etc/c.pem, key: /etc/k.pem}}
+  admin: {host: 127.0.0.1, port: 8081, token: "${env:TOKEN}"}
+store: {kind: sqlite, path: ./skybridge-data/store.db}
+brokers:
+  log:
+    {kind: embedded, path: ./skybridge-data/log, partitions: 4, retention: {age: 7d, size: 1GiB},
+     size_cap: 10GiB, drop_unread: true, in_flight: {records: 100, bytes: 1MiB}}
+  main:
+    kind: kafka
+    bootstrap_servers: ["a:9092", "b:9092"]
+    client_id: sky
+    security:
+      protocol: SASL_SSL
+      sasl: {mechanism: SCRAM-SHA-512, username: sky, password: "${env:KAFKA_PASSWORD}"}
+      tls: {ca: /etc/ca.pem}
+    topics: {create: true, partitions: 12, replication: 3}
+    compression: zstd
+routes:
+  - name: orders
+    filters: [{prefix: {type: com.example.order.}}]
+    to: {broker: main, topic: orders}
+    content_mode: binary
+    key: {mapper: partitionkey, missing: none}
+  - name: everything
+    to: [{broker: log, topic: events}, {broker: main, topic: "all.{type}"}]
+subscriptions:
+  - id: billing
+    source: {broker: main, topics: [orders]}
+    start: {position: {0: "123"}}
+    filters: [{exact: {type: com.example.order.created}}]
+    sink: https://billing.example/hook
+    content_mode: binary
+    ordering: per_key
+    retry: {schedule: [100ms, 500ms, 2s, 10s, 1m, 5m, 30m, 2h, 5h, 10h, 24h], hold: 3}
+    timeout: 15s
+    concurrency: 64
+    dead_letter: {broker: main, topic: orders.dead}
+webhooks: {allow_private: ["127.0.0.0/8", "*.svc.cluster.local"]}
+limits: {body: 2MiB, header_bytes: 256KiB, header_fields: 256, max_batch: 500,
+         in_flight_records: 1000, in_flight_bytes: 1MiB}
+timeouts: {request_head: 10s, request_body: 30s, keep_alive: 75s, publish: 10s, store: 5s,
+           not_ready: 5s, drain: 25s, webhook_dns: 2s, webhook_connect: 3s}
+log: {level: debug, format: json}
+"""
+SECRETS = {"TOKEN": "t0ken", "KAFKA_PASSWORD": "hunter2"}
+
+
+def test_the_documented_file_loads(load_text: Load) -> None:
+    """Every section and most settings at once, with their values where they belong."""
+    config = load_text(FULL, SECRETS).config
+    log, main = config.brokers["log"], config.brokers["main"]
+    assert isinstance(log, EmbeddedBroker)
+    assert isinstance(main, KafkaBroker)
+    assert (log.partitions, log.retention.age, log.retention.size) == (4, 604_800, 1 << 30)
+    assert (log.size_cap, log.drop_unread, log.in_flight.records) == (10 << 30, True, 100)
+    assert main.bootstrap_servers == "a:9092,b:9092"
+    assert main.security.sasl is not None
+    assert main.security.sasl.password.get_secret_value() == "hunter2"
+    assert main.security.encryption is not None
+    assert (main.topics.create, main.topics.replication, main.compression) == (True, 3, "zstd")
+    assert [len(route.to) for route in config.routes] == [1, 2]
+    assert config.subscriptions[0].start_at.positions == {0: "123"}
+    assert (config.limits.body, config.timeouts.drain, config.log.level) == (2 << 20, 25, "debug")
+
+
+def test_without_a_file_it_runs_on_the_embedded_log() -> None:
+    """`skybridge serve` alone: one route that takes everything, key from partitionkey, webhooks to
+    loopback allowed; and nothing in it to complain about."""
+    loaded = load(None, {})
+    config = loaded.config
+    log = config.brokers["log"]
+    assert isinstance(log, EmbeddedBroker)
+    assert log.path == Path("skybridge-data/log")
+    (route,) = config.routes
+    assert (route.filters, route.key.mapper, route.to[0].broker) == ((), "partitionkey", "log")
+    assert "127.0.0.0/8" in config.webhooks.allow_private
+    assert config.server.events.host == config.server.admin.host == "127.0.0.1"
+    assert lint(loaded) == []
+
+
+def test_loading_twice_does_not_share_overrides() -> None:
+    """The default document is a constant, whatever the environment of one load."""
+    assert load(None, {"SKYBRIDGE_ROUTES__0__NAME": "other"}).config.routes[0].name == "other"
+    assert load(None, {}).config.routes[0].name == "everything"
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """With the cure, not with a trace."""
+    path = tmp_path / "none.yaml"
+    with pytest.raises(BadConfiguration) as refused:
+        load(path, {})
+    assert str(refused.value).startswith(f"{path}: 1 error\n")
+    assert "cannot be read: No such file or directory" in str(refused.value)
+    assert "skybridge init" in str(refused.value)
+
+
+MISTAKES = """\
+version: 2
+instalation: shop
+server: {events: {port: 99999, prot: 1}, admin: {port: yes}}
+brokers:
+  log: {kind: embedded, path: a, kafka_listener: "127.0.0.1:19092", partitions: 0}
+  rabbit: {kind: rabbitmq, url: amqp://localhost}
+  what: {kind: kafak}
+  nameless: {path: x}
+  main: {kind: kafka, bootstrap_servers: localhost, compression: zip}
+store: {kind: postgresql, dsn: x}
+routes:
+  - name: a b
+    filters: [{sql: "TRUE"}, {exact: {Type: x}}, {prefix: {}}]
+    to: {broker: log, topc: t}
+    key: {mapper: hash}
+subscriptions:
+  - id: s
+    source: {broker: log, topics: []}
+    sink: billing.example
+    signing: {secret: abc}
+    timeout: 15
+    retry: {schedule: [100 ms, soon]}
+    start: now
+limits: {body: 64KiB}
+log: {level: loud}
+"""
+GOLDEN = """\
+line 1: error version: is not one of the choices (it is 2) Cure: one of 1
+line 2: error instalation: unknown setting Cure: did you mean installation?
+line 3: error server.events.port: should be less than or equal to 65535 (it is 99999)
+line 3: error server.events.prot: unknown setting Cure: did you mean port?
+line 3: error server.admin.port: should be a valid integer, unable to parse string as an integer (it is "yes")
+line 5: error brokers.log.kafka_listener: the Kafka listener of the embedded log is not part of this version Cure: leave it out
+line 5: error brokers.log.partitions: should be greater than or equal to 1 (it is 0)
+line 6: error brokers.rabbit.kind: a RabbitMQ broker is not part of this version (it is "rabbitmq") Cure: known here: embedded, kafka
+line 7: error brokers.what.kind: unknown kind (it is "kafak") Cure: known here: embedded, kafka
+line 8: error brokers.nameless: kind is missing Cure: known here: embedded, kafka
+line 9: error brokers.main.bootstrap_servers: has the wrong form (it is "localhost") Cure: host:port, several joined by commas
+line 9: error brokers.main.compression: is not one of the choices (it is "zip") Cure: one of none, gzip, snappy, lz4 or zstd
+line 10: error store.path: is missing Cure: set path
+line 10: error store.kind: a PostgreSQL store is not part of this version (it is "postgresql") Cure: known here: sqlite
+line 10: error store.dsn: unknown setting Cure: known here: kind, path
+line 12: error routes[0].name: has the wrong form (it is "a b") Cure: a name has letters, digits, dot, dash and underscore
+line 13: error routes[0].filters[0].sql: unknown setting Cure: known here: exact, prefix, suffix
+line 13: error routes[0].filters[1].exact.Type: has the wrong form Cure: an attribute name has only a-z and 0-9
+line 13: error routes[0].filters[2].prefix: is empty
+line 14: error routes[0].to.topic: is missing Cure: set topic
+line 14: error routes[0].to.topc: unknown setting Cure: did you mean topic?
+line 15: error routes[0].key: mapper hash needs attributes
+line 18: error subscriptions[0].source.topics: is empty
+line 19: error subscriptions[0].sink: has the wrong form (it is "billing.example") Cure: begin with https:// or http://
+line 20: error subscriptions[0].signing: signing is not part of this version Cure: leave it out
+line 22: error subscriptions[0].retry.schedule[1]: is no duration: write for example 100ms, 15s, 5m, 2h or 7d (it is "soon")
+line 23: error subscriptions[0].start: is not one of the choices (it is "now") Cure: one of earliest or latest
+line 24: error limits.body: is below 87819 (it is "64KiB") Cure: an event of 64 KiB must pass (core: size limits)
+line 25: error log.level: is not one of the choices (it is "loud") Cure: one of debug, info, warning or error"""
+
+
+def test_all_mistakes_are_told_at_once(refusal: Refusal) -> None:
+    """Each with line, setting, what is wrong and a cure: one run of `check`, one round of mending.
+    What later versions will know is refused by name rather than ignored."""
+    assert [str(each) for each in refusal(MISTAKES)] == GOLDEN.splitlines()
+
+
+def test_the_error_prints_as_a_list(refusal: Refusal, load_text: Load) -> None:
+    """What a person sees when `serve` refuses to start."""
+    with pytest.raises(BadConfiguration) as refused:
+        load_text("verzion: 1\n", minimal=True)
+    lines = str(refused.value).splitlines()
+    assert lines[0].endswith("skybridge.yaml: 1 error")
+    assert lines[1] == "  line 5: error verzion: unknown setting Cure: did you mean version?"
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("brokers: {log: {kind: embedded, path: a}}\n", "version: is missing Cure: set version"),
+        ("version: 1\n", "brokers: is missing Cure: set brokers"),
+        ("version: 1\nbrokers: {}\n", "brokers: is empty"),
+        ("version: 1\nbrokers: [a]\n", "brokers: should be a valid mapping"),
+        (
+            "version: 1\nbrokers: {a b: {kind: embedded, path: a}}\n",
+            "brokers.a b: has the wrong form Cure: a name has letters, digits, dot, dash and underscore",
+        ),
+        (
+            "version: 1\nbrokers: {k: {kind: kafka, bootstrap_servers: 'h:1', security: {protocol: SSL, sasl: {mechanism: PLAIN, username: u, password: p}}}}\n",
+            "brokers.k.security: protocol and sasl contradict each other",
+        ),
+        (
+            "version: 1\nbrokers: {k: {kind: kafka, bootstrap_servers: 'h:1', security: {protocol: PLAINTEXT, tls: {}}}}\n",
+            "brokers.k.security: protocol and tls contradict each other",
+        ),
+        (
+            "version: 1\nbrokers: {k: {kind: kafka, bootstrap_servers: 'h:1', security: {tls: {cert: a}}}}\n",
+            "brokers.k.security.tls: cert and key come together",
+        ),
+    ],
+)
+def test_a_typical_mistake_has_its_message(refusal: Refusal, text: str, finding: str) -> None:
+    """Golden texts: they are what users meet first."""
+    assert [str(each).partition("error ")[2] for each in refusal(text)] == [finding]
+
+
+@pytest.mark.parametrize(
+    ("security", "encrypted"),
+    [
+        ("{}", False),
+        ("{tls: {}}", True),
+        ("{protocol: SSL}", True),
+        ("{protocol: PLAINTEXT}", False),
+    ],
+)
+def test_encryption_follows_from_tls_or_protocol(
+    load_text: Load, security: str, encrypted: bool
+) -> None:
+    """Two ways to say the same must mean the same."""
+    text = f"version: 1\nbrokers: {{k: {{kind: kafka, bootstrap_servers: 'h:1', security: {security}}}}}\n"
+    broker = load_text(text).config.brokers["k"]
+    assert isinstance(broker, KafkaBroker)
+    assert (broker.security.encryption is not None) is encrypted

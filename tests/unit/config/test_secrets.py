@@ -1,0 +1,187 @@
+"""References to the environment and to files, and that what they hold is never repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.config.finding import BadConfiguration, Finding
+from app.config.lint import lint
+from app.config.load import Loaded
+from app.config.secrets import Unresolved, substitute
+
+Refusal = Callable[..., list[Finding]]
+Load = Callable[..., Loaded]
+CANARY = "canary-7f3a-value"
+UNRESOLVED = """\
+line 6: error server.events.port: environment variable PROT is not set Cure: set PROT; did you mean PORT?
+line 7: error server.admin.token: file TMP/none cannot be read: No such file or directory Cure: check path and rights
+line 8: error installation: file TMP/binary is not UTF-8 Cure: save it as UTF-8"""
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("${env:A}", "alpha"),
+        ("x-${env:A}-${env:B}-y", "x-alpha-beta-y"),
+        ("$$", "$"),
+        ("$${env:A}", "${env:A}"),
+        ("$$${env:A}", "$alpha"),
+        ("$5 and $A", "$5 and $A"),
+        ("${env:LOOP}", "${env:A}"),  # what a value holds is not looked at again
+        ("${env:EMPTY}", ""),
+    ],
+)
+def test_references_stand_anywhere_in_a_text(text: str, made: str) -> None:
+    """Passwords with dollar signs must survive, written with $$ or held by a variable."""
+    environ = {"A": "alpha", "B": "beta", "LOOP": "${env:A}", "EMPTY": ""}
+    assert substitute(text, environ) == made
+
+
+@given(st.text())
+def test_doubled_dollars_give_the_text_back(text: str) -> None:
+    """Any text at all can be written."""
+    assert substitute(text.replace("$", "$$"), {}) == text
+
+
+@given(st.text())
+def test_the_value_of_a_variable_is_taken_as_it_is(value: str) -> None:
+    """Whatever a secret looks like."""
+    assert substitute("a${env:X}b", {"X": value}) == f"a{value}b"
+
+
+@pytest.mark.parametrize(
+    "text", ["${A}", "${env:}", "${env:A", "${file:}", "${other:x}", "${}", "${"]
+)
+def test_a_malformed_reference_is_refused(text: str) -> None:
+    """It would otherwise be taken for the password itself."""
+    with pytest.raises(Unresolved, match="a reference is"):
+        substitute(text, {"A": "alpha"})
+
+
+def test_a_file_gives_its_text_without_the_last_line_end(tmp_path: Path) -> None:
+    """Editors and `echo` end a file with a line end; a password does not end with one."""
+    path = tmp_path / "password"
+    for content, made in [
+        ("hunter2\n", "hunter2"),
+        ("two\nlines\n", "two\nlines"),
+        ("none", "none"),
+        ("windows\r\n", "windows"),
+    ]:
+        path.write_bytes(content.encode())
+        assert substitute(f"${{file:{path}}}", {}) == made
+
+
+def test_what_cannot_be_resolved_is_said_once(refusal: Refusal, tmp_path: Path) -> None:
+    """Each with its line and cure, and no second complaint about the text that stayed there."""
+    (tmp_path / "binary").write_bytes(b"\xff")
+    findings = refusal(
+        f"server:\n  events: {{port: '${{env:PROT}}'}}\n  admin: {{token: '${{file:{tmp_path}/none}}'}}\n"
+        f"installation: ${{file:{tmp_path}/binary}}\n",
+        {"PORT": "1"},
+        minimal=True,
+    )
+    told = "\n".join(str(each).replace(str(tmp_path), "TMP") for each in findings)
+    assert told == UNRESOLVED
+
+
+def test_a_reference_can_hold_a_number_or_a_switch(load_text: Load) -> None:
+    """The environment knows only text; the model knows what is meant."""
+    loaded = load_text(
+        'server: {events: {port: "${env:PORT}"}}\nlimits: {body: "${env:BODY}"}\n',
+        {"PORT": "9090", "BODY": "2MiB"},
+        minimal=True,
+    )
+    assert (loaded.config.server.events.port, loaded.config.limits.body) == (9090, 2 << 20)
+
+
+PLACES = [
+    "installation: '{}'",
+    "version: '{}'",
+    "nonsense: '{}'",
+    "server: {{events: {{port: '{}'}}}}",
+    "server: '{}'",
+    "server: {{admin: {{token: ['{}']}}}}",
+    "server: {{admin: {{tokn: '{}'}}}}",
+    "limits: {{body: '{}'}}",
+    "timeouts: {{publish: '{}'}}",
+    "log: {{level: '{}'}}",
+    "routes: [{{name: '{}', to: {{broker: '{}', topic: '{}/'}}}}]",
+    "routes: [{{name: a, to: {{broker: log, topic: '{{{}}}'}}}}]",
+    "routes: [{{name: a, to: '{}'}}]",
+    "routes: [{{name: a, filters: [{{'exact': '{}'}}], to: {{broker: log, topic: t}}}}]",
+    "routes: [{{name: a, key: {{mapper: '{}'}}, to: {{broker: log, topic: t}}}}]",
+    "routes: [{{name: a, key: {{mapper: pointer, pointer: '{}'}}, to: {{broker: log, topic: t}}}}]",
+    "subscriptions: [{{id: '{}', source: {{broker: '{}', topics: ['{}']}}, sink: 'http://{}/x'}}]",
+    "subscriptions: [{{id: a, source: {{broker: log, topics: [t]}}, sink: 'https://u:{}@x:99999/'}}]",
+    "subscriptions: [{{id: a, source: {{broker: log, topics: [t]}}, sink: 'https://u:{}@x/'}}]",
+    "subscriptions: [{{id: a, source: {{broker: log, topics: [t]}}, sink: 'https://x', start: '{}'}}]",
+    "subscriptions: [{{id: a, source: {{broker: log, topics: [t]}}, sink: 'https://x', start: {{time: '{}'}}}}]",
+    "webhooks: {{allow_private: ['{}/99']}}",
+    "webhooks: {{allow_private: '{}'}}",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("way", ["env", "file", "override"])
+def test_no_message_repeats_a_resolved_value(
+    load_text: Load, tmp_path: Path, place: str, way: str
+) -> None:
+    """Reliability S12: a secret that landed in the wrong setting must not land in a log as well."""
+    (tmp_path / "secret").write_text(CANARY)
+    reference = f"${{file:{tmp_path}/secret}}" if way == "file" else "${env:CANARY}"
+    environ = {"CANARY": CANARY}
+    if way == "override":
+        environ = {f"SKYBRIDGE_{place.partition(':')[0].upper()}__0__X": CANARY}
+        if not place.startswith(("routes", "subscriptions")):
+            environ = {f"SKYBRIDGE_{place.partition(':')[0].upper()}__X": CANARY}
+        reference = "harmless"
+    text = place.replace("{}", reference).replace("{{", "{").replace("}}", "}")
+    try:
+        loaded = load_text(text + "\n", environ, minimal=True)
+    except BadConfiguration as error:
+        told = f"{error} {error!r} {error.findings!r} {error.__cause__!r} {error.__context__!r}"
+    else:
+        told = "\n".join(f"{each} {each!r}" for each in lint(loaded)) + repr(loaded)
+    assert CANARY not in told
+
+
+def test_secret_settings_are_hidden_in_the_model(load_text: Load) -> None:
+    """repr and dumps of a configuration end up in logs and crash reports."""
+    loaded = load_text(
+        f"server: {{admin: {{token: {CANARY}}}}}\n"
+        f"brokers: {{k: {{kind: kafka, bootstrap_servers: 'h:1', security: {{sasl: {{mechanism: PLAIN, username: u, password: {CANARY}}}}}}}}}\n"
+        "version: 1\n"
+    )
+    config = loaded.config
+    assert config.server.admin.token is not None
+    assert config.server.admin.token.get_secret_value() == CANARY
+    for told in (
+        repr(config),
+        str(config),
+        config.model_dump_json(),
+        repr(config.model_dump()),
+        repr(loaded),
+    ):
+        assert CANARY not in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "server: {{admin: {{token: {{x: {0}}}}}}}",
+        "server: {{admin: {{tokn: {0}}}}}",
+        "server: {{admin: {{token: [{0}]}}}}",
+        "passwrd: {0}",
+        "brokers: {{k: {{kind: kafka, bootstrap_servers: 'h:1', security: {{sasl: {{mechanism: PLAIN, username: u, pasword: {0}}}}}}}}}\nversion: 1",
+    ],
+)
+def test_a_secret_written_into_the_file_is_not_repeated(refusal: Refusal, text: str) -> None:
+    """Whoever misspells `password` must not read the password in the error."""
+    findings = refusal(text.format(CANARY) + "\n", minimal="version" not in text)
+    assert findings
+    assert CANARY not in "".join(f"{each} {each!r}" for each in findings)
