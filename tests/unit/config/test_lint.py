@@ -1,0 +1,418 @@
+"""What a valid configuration may still get wrong: every finding has its test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.config.lint import lint
+from app.config.load import Loaded
+
+Lint = Callable[..., list[str]]
+Load = Callable[..., Loaded]
+
+ROUTE = (
+    "routes: [{name: r, to: {broker: log, topic: t}, key: {mapper: attribute, attribute: id}}]\n"
+)
+
+
+def subscription(**settings: str) -> str:
+    """One subscription that lints clean beside ROUTE, in flow style, with some settings changed."""
+    whole = {"id": "s", "source": "{broker: log, topics: [t]}", "sink": "'https://example.org/'"}
+    inside = ", ".join(f"{name}: {value}" for name, value in (whole | settings).items())
+    return f"subscriptions: [{{{inside}}}]\n"
+
+
+def kafka(**settings: str) -> str:
+    whole = {"kind": "kafka", "bootstrap_servers": "'127.0.0.1:9092'"} | settings
+    inside = ", ".join(f"{name}: {value}" for name, value in whole.items())
+    return (
+        "version: 1\nstore: {kind: sqlite, path: /srv/s.db}\n"
+        f"brokers: {{log: {{kind: embedded, path: /srv/l}}, main: {{{inside}}}}}\n"
+    )
+
+
+def test_a_sound_configuration_has_no_findings(lint_text: Lint) -> None:
+    """Warnings that come for nothing teach people not to read them."""
+    assert lint_text(ROUTE + subscription()) == []
+
+
+# --- brokers that routes and subscriptions name
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        (
+            "routes: [{name: r, to: {broker: lgo, topic: t}}]\n",
+            "error routes[0].to.broker: there is no broker 'lgo' Cure: did you mean log?",
+        ),
+        (
+            "routes: [{name: r, to: [{broker: log, topic: t}, {broker: other, topic: t}]}]\n",
+            "error routes[0].to[1].broker: there is no broker 'other' Cure: known here: log",
+        ),
+        (
+            ROUTE + subscription(source="{broker: other, topics: [t]}"),
+            "error subscriptions[0].source.broker: there is no broker 'other' Cure: known here: log",
+        ),
+        (
+            ROUTE + subscription(dead_letter="{broker: other, topic: d}"),
+            (
+                "error subscriptions[0].dead_letter.broker: there is no broker 'other' "
+                "Cure: known here: log"
+            ),
+        ),
+    ],
+)
+def test_an_unknown_broker_is_an_error(lint_text: Lint, text: str, finding: str) -> None:
+    """It would be an error of every event instead."""
+    assert lint_text(text) == [finding]
+
+
+# --- routes
+
+
+def test_names_are_taken_once(lint_text: Lint) -> None:
+    """A second route of a name could not be addressed; a second subscription would share a group."""
+    two = "routes: [{name: r, filters: [{exact: {type: a}}], to: {broker: log, topic: t}}, {name: r, to: {broker: log, topic: t}}]\n"
+    assert lint_text(two) == [
+        "error routes[1].name: 'r' is taken by routes[0] Cure: give every one a name of its own"
+    ]
+    one = "{id: s, source: {broker: log, topics: [t]}, sink: 'https://example.org/'}"
+    assert lint_text(f"{ROUTE}subscriptions: [{one}, {one}]\n") == [
+        (
+            "error subscriptions[1].id: 's' is taken by subscriptions[0] "
+            "Cure: give every one a name of its own"
+        )
+    ]
+
+
+def test_no_route_is_a_warning(lint_text: Lint) -> None:
+    """A worker alone may have none; a gateway would refuse everything."""
+    assert lint_text("") == [
+        "warning routes: there is none: every event is answered 422 Cure: add a route"
+    ]
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    ["", "filters: [{exact: {type: a.b}}], ", "filters: [{prefix: {type: a}}], ", "filters: [{suffix: {type: b}}, {prefix: {type: a.}}], "],
+)  # fmt: skip
+def test_a_route_that_never_matches_is_a_warning(lint_text: Lint, earlier: str) -> None:
+    """It stands behind a catch-all, or behind one that wants all it wants."""
+    text = f"routes:\n  - {{name: first, {earlier}to: {{broker: log, topic: t}}}}\n  - {{name: second, filters: [{{exact: {{type: a.b}}}}], to: {{broker: log, topic: t}}}}\n"
+    assert lint_text(text) == [
+        (
+            "warning routes[1]: route 'second' never matches: 'first' (routes[0]) takes its events first; "
+            "only /events/second reaches it Cure: put it before 'first', or narrow that one's filters"
+        )
+    ]
+
+
+def test_a_route_that_can_match_is_left_alone(lint_text: Lint) -> None:
+    """A narrower route before a wider one is the usual way."""
+    text = "routes:\n  - {name: a, filters: [{prefix: {type: a.}}], to: {broker: log, topic: t}}\n  - {name: b, to: {broker: log, topic: t}}\n"
+    assert lint_text(text) == []
+
+
+@pytest.mark.parametrize(
+    ("route", "finding"),
+    [
+        ("to: {broker: log, topic: 'a b'}", "error routes[0].to.topic: is no topic name Cure: 1 to 249 of a-z A-Z 0-9 . _ -, not . or .."),
+        ("to: [{broker: log, topic: 'x.{Type}'}]", "error routes[0].to[0].topic: unknown placeholder {Type} Cure: {attribute} with a-z and 0-9 only, braces themselves as {{ and }}"),
+        ("to: [{broker: log, topic: t}], key: {mapper: template, template: '{'}", "error routes[0].key.template: stray { Cure: {attribute} with a-z and 0-9 only, braces themselves as {{ and }}"),
+        ("to: [{broker: log, topic: t}, {broker: log, topic: t}]", "error routes[0].to[1]: is named twice Cure: keep one"),
+    ],
+)  # fmt: skip
+def test_a_route_that_cannot_be_made_is_an_error(lint_text: Lint, route: str, finding: str) -> None:
+    """`check` tells at the desk what the start would refuse."""
+    assert lint_text(f"routes: [{{name: r, {route}}}]\n") == [finding]
+
+
+# --- topics
+
+
+def test_a_topic_that_nobody_creates_is_a_warning(lint_text: Lint) -> None:
+    """Kafka without topics.create: once for each topic, wherever it is named first."""
+    text = kafka() + (
+        "routes: [{name: r, to: [{broker: main, topic: t}, {broker: main, topic: 'x.{type}'}, {broker: log, topic: t}], key: {mapper: attribute, attribute: id}}]\n"
+        + subscription(source="{broker: main, topics: [t]}", dead_letter="{broker: main, topic: d}")
+    )
+    cure = "Cure: create it, or set brokers.main.topics.create: true"
+    assert lint_text(text, minimal=False) == [
+        f"warning routes[0].to[0].topic: topic 't' must exist on 'main': nobody creates it {cure}",
+        f"warning routes[0].to[1].topic: the topics of this template must exist on 'main': nobody creates it {cure}",
+        f"warning subscriptions[0].dead_letter.topic: topic 'd' must exist on 'main': nobody creates it {cure}",
+    ]
+    assert (
+        lint_text(text.replace("kind: kafka", "kind: kafka, topics: {create: true}"), minimal=False)
+        == []
+    )
+
+
+# --- subscriptions
+
+
+def test_a_subscription_that_no_route_can_feed_is_a_warning(lint_text: Lint) -> None:
+    """It would be healthy, and silent for ever."""
+    assert lint_text(ROUTE + subscription(source="{broker: log, topics: [t, other]}")) == [
+        (
+            "warning subscriptions[0].source.topics[1]: no route can feed 's' from topic 'other' of 'log' "
+            "Cure: add a route to it, or mend broker, topic or filters"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("filters", "topic", "fed"),
+    [
+        ("", "orders.anything.at.all", True),
+        ("", "orders.", False),
+        ("", "other.x", False),
+        ("filters: [{exact: {type: created}}], ", "orders.created", True),
+        ("filters: [{exact: {type: created}}], ", "orders.deleted", False),
+    ],
+)
+def test_topic_templates_are_considered(
+    lint_text: Lint, filters: str, topic: str, fed: bool
+) -> None:
+    """A template feeds whatever topic it can become."""
+    route = f"routes: [{{name: r, {filters}to: {{broker: log, topic: 'orders.{{type}}'}}, key: {{mapper: attribute, attribute: id}}}}]\n"
+    text = route + subscription(source=f"{{broker: log, topics: [{topic}]}}")
+    assert any("no route can feed" in each for each in lint_text(text)) is not fed
+
+
+def test_filters_that_want_nothing_of_what_comes_are_a_warning(lint_text: Lint) -> None:
+    """The topic is right and the type misspelt: the usual reason for silence."""
+    route = "routes: [{name: r, filters: [{prefix: {type: com.order.}}], to: {broker: log, topic: t}, key: {mapper: attribute, attribute: id}}]\n"
+    (finding,) = lint_text(route + subscription(filters="[{exact: {type: com.ordr.created}}]"))
+    assert "its filters want none of the events that go there" in finding
+    assert lint_text(route + subscription(filters="[{exact: {type: com.order.created}}]")) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "warned"),
+    [
+        ("{mapper: none}", True),
+        ("{}", True),
+        ("{mapper: from_request, missing: reject}", False),
+        ("{mapper: partitionkey}", True),
+        ("{mapper: attribute, attribute: subject}", True),
+        ("{mapper: attribute, attribute: source}", False),
+        ("{mapper: template, template: '{source}/{subject}'}", True),
+        ("{mapper: template, template: '{source}/{type}'}", False),
+        ("{mapper: pointer, pointer: /id}", True),
+        ("{mapper: pointer, pointer: /id, missing: reject}", False),
+        ("{mapper: hash, attributes: [subject, tenant]}", True),
+        ("{mapper: hash, attributes: [subject, source]}", False),
+    ],
+)
+def test_order_per_key_without_keys_is_a_warning(lint_text: Lint, key: str, warned: bool) -> None:
+    """Rule 3: events without a key have no order; nobody would notice until it matters."""
+    text = f"routes: [{{name: r, to: {{broker: log, topic: t}}, key: {key}}}]\n"
+    expected = (
+        "warning subscriptions[0]: 's' keeps order per key, but events of 'r' may have no key "
+        "Cure: give the route a key with missing: reject, set order_by, or ordering: none"
+    )
+    assert lint_text(text + subscription()) == ([expected] if warned else [])
+    assert lint_text(text + subscription(ordering="none")) == []
+    assert lint_text(text + subscription(order_by="id")) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "finding"),
+    [
+        (
+            {"dead_letter": "{broker: log, topic: t}"},
+            (
+                "error subscriptions[0].dead_letter.topic: is a source of the same subscription: "
+                "a dead letter would come back for ever Cure: name a topic of its own"
+            ),
+        ),
+        (
+            {"dead_letter": "{broker: log, topic: 'd.{type}'}"},
+            (
+                "error subscriptions[0].dead_letter.topic: is no topic name "
+                "Cure: a plain name: what is no CloudEvent has no attributes for a template"
+            ),
+        ),
+    ],
+)
+def test_dead_letters_need_a_place_of_their_own(
+    lint_text: Lint, settings: dict[str, str], finding: str
+) -> None:
+    """A circle of dead letters fills a disk overnight."""
+    assert lint_text(ROUTE + subscription(**settings)) == [finding]
+
+
+def test_a_source_is_a_name_not_a_pattern(lint_text: Lint) -> None:
+    """orders.* is what people try first."""
+    text = ROUTE + subscription(source="{broker: log, topics: [t, 'orders.*']}")
+    assert lint_text(text) == [
+        "error subscriptions[0].source.topics[1]: is no topic name Cure: 1 to 249 of a-z A-Z 0-9 . _ -"
+    ]
+
+
+# --- sinks
+
+ALLOW = "webhooks: {allow_private: ['10.0.0.0/8', '*.svc', localhost]}\n"
+PLAIN = "plain http goes only to hosts in webhooks.allow_private"
+
+
+@pytest.mark.parametrize(
+    ("sink", "allow", "finding"),
+    [
+        ("http://hook.example/", "", f"error subscriptions[0].sink: {PLAIN} Cure: use https, or name the host there"),
+        ("http://127.0.0.1:9/", "", f"error subscriptions[0].sink: {PLAIN} Cure: use https, or name the host there"),
+        ("http://192.168.0.1/", ALLOW, f"error subscriptions[0].sink: {PLAIN} Cure: use https, or name the host there"),
+        ("http://hook.example/", ALLOW, f"warning subscriptions[0].sink: {PLAIN}: works only if the name leads into one of its networks Cure: name the host there too, or use https"),
+        ("http://10.1.2.3/", ALLOW, None),
+        ("http://shop.svc/", ALLOW, None),
+        ("http://localhost:9000/", ALLOW, None),
+        ("http://localhost:9000/", "webhooks: {allow_private: ['127.0.0.0/8']}\n", None),
+        ("https://hook.example/", "", None),
+        ("https://93.184.216.34/", "", None),
+        ("https://10.1.2.3/", "", "error subscriptions[0].sink: is a private address that is not allowed Cure: add it to webhooks.allow_private"),
+        ("https://[::1]/", ALLOW, "error subscriptions[0].sink: is a private address that is not allowed Cure: add it to webhooks.allow_private"),
+        ("https://169.254.169.254/", ALLOW, "error subscriptions[0].sink: is a private address that is not allowed Cure: add it to webhooks.allow_private"),
+        ("https://localhost/", "", "error subscriptions[0].sink: is a private address that is not allowed Cure: add it to webhooks.allow_private"),
+        ("https://10.1.2.3/", ALLOW, None),
+        ("https://user:word@hook.example/", "", "error subscriptions[0].sink: holds a user name or password: URLs end up in logs Cure: take them out of the URL"),
+        ("https://hook.example:99999/", "", "error subscriptions[0].sink: is no URL Cure: https://host/path, the port a number up to 65535"),
+    ],
+)  # fmt: skip
+def test_a_sink_that_would_be_refused_is_told(
+    lint_text: Lint, sink: str, allow: str, finding: str | None
+) -> None:
+    """What the address guard will refuse for every attempt is told before the first one."""
+    assert lint_text(ROUTE + subscription(sink=f"'{sink}'") + allow) == (
+        [finding] if finding else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "level"),
+    [("10.0.0.0/33", "error"), ("http://x/", "error"), ("*", "warning"), ("0.0.0.0/0", "warning"), ("10.0.0.1", None), ("fd00::/8", None)],
+)  # fmt: skip
+def test_entries_of_allow_private_are_networks_or_hosts(
+    lint_text: Lint, entry: str, level: str | None
+) -> None:
+    """A mistyped network allows nothing; a star allows the cloud's metadata service."""
+    found = lint_text(f"{ROUTE}webhooks: {{allow_private: ['{entry}']}}\n")
+    assert [each.split(":")[0] for each in found] == (
+        [f"{level} webhooks.allow_private[0]"] if level else []
+    )
+
+
+# --- listeners
+
+NEEDS = "error server.admin.host: the admin listener off loopback needs a token"
+
+
+@pytest.mark.parametrize(
+    ("admin", "start"),
+    [
+        ("host: 0.0.0.0", NEEDS),
+        ("host: '::'", NEEDS),
+        ("host: admin.internal", NEEDS),
+        ("host: ''", NEEDS),
+        ("host: 127.8.8.8", None),
+        ("host: localhost", None),
+        ("host: '::1'", None),
+        ("host: 0.0.0.0, token: ' '", "error server.admin.token: is empty"),
+        ("token: ''", "error server.admin.token: is empty"),
+        ("host: 0.0.0.0, token: long", "warning server.admin.token: the token crosses the network in clear"),
+        ("port: 8080", "error server.admin.port: is the port of the events listener"),
+    ],
+)  # fmt: skip
+def test_the_admin_listener_is_guarded(lint_text: Lint, admin: str, start: str | None) -> None:
+    """Off loopback it refuses to start without a token: it can pause deliveries."""
+    found = lint_text(f"{ROUTE}server: {{admin: {{{admin}}}}}\n")
+    assert [each.partition(" Cure")[0] for each in found] == ([start] if start else [])
+
+
+def test_two_free_ports_do_not_clash(lint_text: Lint) -> None:
+    """Port 0 takes a free one, each time another."""
+    assert lint_text(f"{ROUTE}server: {{events: {{port: 0}}, admin: {{port: 0}}}}\n") == []
+
+
+def test_tls_files_must_be_there(lint_text: Lint, tmp_path: Path) -> None:
+    """Of listeners and of brokers alike."""
+    (tmp_path / "c.pem").write_text("")
+    tls = f"{{cert: {tmp_path}/c.pem, key: {tmp_path}/k.pem}}"
+    (found,) = lint_text(f"{ROUTE}server: {{events: {{tls: {tls}}}}}\n")
+    assert found.startswith("error server.events.tls.key: there is no such file here")
+    text = kafka(security=f"{{tls: {{ca: {tmp_path}/ca.pem}}}}") + ROUTE
+    (found,) = lint_text(text, minimal=False)
+    assert found.startswith("error brokers.main.security.tls.ca: there is no such file here")
+
+
+# --- brokers and store
+
+
+def test_two_logs_in_one_folder_are_an_error(lint_text: Lint) -> None:
+    """However the folder is spelt; the second would not get its lock."""
+    text = "version: 1\nbrokers: {a: {kind: embedded, path: /srv/x}, b: {kind: embedded, path: /srv/y/../x}}\nstore: {kind: sqlite, path: /srv/s.db}\n"
+    (found, *_) = [each for each in lint_text(text, minimal=False) if "error" in each]
+    assert found.startswith("error brokers.b.path: is the folder of broker 'a' too")
+
+
+def test_the_store_is_a_file_and_the_log_a_folder(lint_text: Lint, tmp_path: Path) -> None:
+    """Mixed up easily: both are paths."""
+    (tmp_path / "file").write_text("")
+    text = f"version: 1\nbrokers: {{a: {{kind: embedded, path: {tmp_path}/file}}}}\nstore: {{kind: sqlite, path: {tmp_path}}}\n{ROUTE.replace('log', 'a')}"
+    errors = [each for each in lint_text(text, minimal=False) if each.startswith("error")]
+    assert [each.partition(" Cure")[0] for each in errors] == [
+        "error brokers.a.path: is a file",
+        "error store.path: is a folder",
+    ]
+
+
+def test_a_place_that_is_emptied_is_a_warning(lint_text: Lint) -> None:
+    """What is acknowledged must outlive a restart of the machine."""
+    text = f"version: 1\nbrokers: {{log: {{kind: embedded, path: /dev/shm/log}}}}\nstore: {{kind: sqlite, path: /tmp/s.db}}\n{ROUTE}"
+    assert [each.partition(":")[0] for each in lint_text(text, minimal=False)] == [
+        "warning brokers.log.path",
+        "warning store.path",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("servers", "tls", "warned"),
+    [
+        ("'kafka:9092'", "", True),
+        ("'127.0.0.1:9092,kafka:9092'", "", True),
+        ("'127.0.0.1:9092'", "", False),
+        ("'kafka:9092'", ", tls: {}", False),
+    ],
+)
+def test_a_password_in_clear_is_a_warning(
+    lint_text: Lint, servers: str, tls: str, warned: bool
+) -> None:
+    """PLAIN without TLS shows it to everybody on the way."""
+    security = f"{{sasl: {{mechanism: PLAIN, username: u, password: p}}{tls}}}"
+    found = lint_text(kafka(bootstrap_servers=servers, security=security) + ROUTE, minimal=False)
+    assert any("crosses the network without TLS" in each for each in found) is warned
+
+
+# --- form
+
+
+def test_findings_come_in_the_order_of_the_file_with_their_lines(load_text: Load) -> None:
+    """A person goes through the file from the top."""
+    text = "subscriptions:\n  - id: s\n    source: {broker: log, topics: [t]}\n    sink: http://x.example/\nroutes:\n  - name: r\n    to: {broker: lgo, topic: t}\n"
+    found = lint(load_text(text, minimal=True))
+    assert [(each.line, each.level) for each in found] == [
+        (7, "warning"),
+        (8, "error"),
+        (11, "error"),
+    ]
+
+
+def test_a_finding_of_an_override_names_the_variable(load_text: Load) -> None:
+    """There is no line to go to."""
+    loaded = load_text(ROUTE, {"SKYBRIDGE_SERVER__ADMIN__HOST": "0.0.0.0"}, minimal=True)
+    (found,) = lint(loaded)
+    assert str(found).startswith("SKYBRIDGE_SERVER__ADMIN__HOST: error server.admin.host:")

@@ -1,0 +1,59 @@
+"""Filters and templates compared without an event, checked against events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.config.reach import feeds, may_both_match, shadows
+from app.filters.dialects import compile_filters
+from app.model.route import Filter, Route, Target
+from app.routing.templates import BadTopic, compile_topic
+
+TEXT = st.text("ab", min_size=1, max_size=3)
+NAME = st.sampled_from(["x", "y"])
+FILTERS = st.lists(
+    st.builds(
+        lambda dialect, argument: Filter.model_validate({dialect: argument}),
+        st.sampled_from(["exact", "prefix", "suffix"]),
+        st.dictionaries(NAME, TEXT, min_size=1, max_size=2),
+    ),
+    max_size=2,
+)
+EVENT = st.dictionaries(NAME, TEXT, max_size=2)
+
+
+@given(FILTERS, FILTERS, EVENT)
+def test_what_is_shadowed_never_matches_alone(
+    earlier: list[Filter], later: list[Filter], event: dict[str, str]
+) -> None:
+    """The warning says "never": no event may prove it wrong."""
+    if shadows(earlier, later) and compile_filters(later)(event):
+        assert compile_filters(earlier)(event)
+
+
+@given(FILTERS, FILTERS, EVENT)
+def test_what_excludes_each_other_never_matches_together(
+    one: list[Filter], other: list[Filter], event: dict[str, str]
+) -> None:
+    """Where a subscription is said to get nothing, it gets nothing."""
+    if compile_filters(one)(event) and compile_filters(other)(event):
+        assert may_both_match(one, other)
+
+
+@given(FILTERS, EVENT, st.sampled_from(["t", "t.{x}", "{x}.{y}", "{y}"]))
+def test_a_topic_that_is_made_is_a_topic_that_is_fed(
+    filters: list[Filter], event: dict[str, str], template: str
+) -> None:
+    """A false "no route can feed it" would send people looking for a fault that is not there."""
+    target = Target(broker="b", topic=template)
+    settings: dict[str, Any] = {"name": "r", "filters": filters, "to": [target]}
+    if not compile_filters(filters)(event):
+        return
+    try:
+        topic = compile_topic(template)(event)
+    except BadTopic:
+        return
+    assert feeds(target, Route.model_validate(settings), topic)
