@@ -16,8 +16,8 @@ from app.event.validate import clip, faults_of
 
 _PRINTABLE = bytes(range(0x20, 0x7F))
 _PRINTABLE_AND_BREAK = _PRINTABLE + b"\n"
-_PLAIN_AND_BREAK = bytes(set(_PRINTABLE) - set(b'%"')) + b"\n"  # what decodes to itself
-_UNCODED = bytes(set(_PRINTABLE) - set(b' "%'))  # what encodes to itself
+_PLAIN = bytes(set(_PRINTABLE) - set(b' "%'))  # what encodes and decodes to itself
+_PLAIN_AND_BREAK = _PLAIN + b"\n"
 _QUOTED_STRING = re.compile(
     rb'"((?:[^"\\]|\\.|\\\Z)*+)("|\Z)', re.DOTALL
 )  # one pass, also unclosed
@@ -56,13 +56,10 @@ def printable_texts(values: Sequence[bytes]) -> list[str] | None:
 
 
 def plain_texts(values: Sequence[bytes]) -> list[str] | None:
-    """Header values as text, when all are printable ASCII that decodes to itself: without ``%`` and
-    ``"``, and without white space around it. None when one is not.
+    """Header values as text, when all are visible ASCII without ``%`` and ``"``, which decodes to
+    itself; None when one is not.
     """
-    lines = b"\n".join(values)
-    if b" \n" in lines or b"\n " in lines or lines[:1] == b" " or lines[-1:] == b" ":
-        return None
-    return _split(lines, len(values), _PLAIN_AND_BREAK)
+    return _split(b"\n".join(values), len(values), _PLAIN_AND_BREAK)
 
 
 def _split(lines: bytes, count: int, allowed: bytes) -> list[str] | None:
@@ -91,9 +88,13 @@ def plain_attributes(
 def percent_encode(texts: Iterable[str]) -> list[str]:
     """HTTP 3.1.3.2: space, ``"``, ``%`` and all outside U+0021-007E, as UTF-8, upper-case hex."""
     texts = list(texts)
-    if not "".join(texts).encode().translate(None, _UNCODED):
+    if _is_plain("".join(texts)):
         return texts
-    return [quote(text, safe=_UNCODED) for text in texts]
+    return [text if _is_plain(text) else quote(text, safe=_PLAIN) for text in texts]
+
+
+def _is_plain(text: str) -> bool:
+    return not text.encode().translate(None, _PLAIN)
 
 
 def percent_decode(value: bytes) -> str:
@@ -105,7 +106,7 @@ def percent_decode(value: bytes) -> str:
     value = value.strip(b" \t")  # white space around a value is none of it (RFC 9110 5.5)
     if b'"' in value:
         value = _QUOTED_STRING.sub(_unquoted, value)
-    return unquote_to_bytes(value).decode()
+    return (unquote_to_bytes(value) if b"%" in value else value).decode()
 
 
 def _unquoted(quoted: re.Match[bytes]) -> bytes:

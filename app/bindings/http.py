@@ -97,11 +97,11 @@ def _read_closely(headers: Pairs, wire: WireType | None, strict: bool) -> dict[s
     for header, value in headers:
         if header[:3] != b"ce-":
             continue
-        fault = _header_fault(header, value, wire, strict)
-        if fault is not None:
-            faults.append(fault)
-        elif _NAMES[header]:
-            read.append((_NAMES[header], percent_decode(value)))
+        text = _read_header(header, value, wire, strict)
+        if isinstance(text, Fault):
+            faults.append(text)
+        elif text is not None:
+            read.append((_NAMES[header], text))
     attributes, repeats = collapse(read, _locate)
     if wire is not None:
         attributes["datacontenttype"] = wire.text  # H8: never percent-coded
@@ -111,31 +111,37 @@ def _read_closely(headers: Pairs, wire: WireType | None, strict: bool) -> dict[s
     return attributes
 
 
-def _header_fault(header: bytes, value: bytes, wire: WireType | None, strict: bool) -> Fault | None:
-    at = f"header {clip(header.decode('latin-1'))[1:-1]}"
+def _read_header(
+    header: bytes, value: bytes, wire: WireType | None, strict: bool
+) -> str | Fault | None:
+    """The text of one ce- header, what is wrong with it, or None for one that is ignored."""
     if header == b"ce-datacontenttype":
-        return _second_content_type(value, wire, at)
+        return _second_content_type(value, wire)
     if not _NAMES[header]:
-        detail = f"{at} names no attribute: lower-case letters a-z and digits only, and not data."
-        return Fault("bad-attribute-name", detail, at, "core 1.2")
-    try:
-        percent_decode(value)
-    except UnicodeDecodeError:
-        return Fault("bad-utf8", f"{at} is not UTF-8 after percent-decoding.", at, "HTTP 3.1.3.2")
+        detail = "names no attribute: lower-case letters a-z and digits only, and not data"
+        return _header_fault(header, "bad-attribute-name", detail, "core 1.2")
     wrong = malformed(value) if strict else None
     if wrong is not None:
-        return Fault("bad-percent", f"{at} holds {wrong}.", at, "HTTP 3.1.3.2")
-    return None
+        return _header_fault(header, "bad-percent", f"holds {wrong}", "HTTP 3.1.3.2")
+    try:
+        return percent_decode(value)
+    except UnicodeDecodeError:
+        return _header_fault(header, "bad-utf8", "is not UTF-8 after decoding", "HTTP 3.1.3.2")
 
 
-def _second_content_type(value: bytes, wire: WireType | None, at: str) -> Fault | None:
+def _header_fault(header: bytes, code: str, detail: str, rule: str) -> Fault:
+    at = f"header {clip(header.decode('latin-1'))[1:-1]}"
+    return Fault(code, f"{at} {detail}.", at, rule)
+
+
+def _second_content_type(value: bytes, wire: WireType | None) -> Fault | None:
     """H8: ``ce-datacontenttype`` must not be there. One that repeats Content-Type does no harm and is
     ignored; any other would leave open which of them is true.
     """
     if wire is not None and value.decode("utf-8", "surrogateescape") == wire.text:
         return None
-    detail = "ce-datacontenttype must not be sent: the content type is the header Content-Type."
-    return Fault("unexpected-datacontenttype", detail, at, "H8")
+    detail = "must not be sent: the content type of the data is the header Content-Type"
+    return _header_fault(b"ce-datacontenttype", "unexpected-datacontenttype", detail, "H8")
 
 
 def _refusal(faults: list[Fault]) -> InvalidEvent | NotACloudEvent:
