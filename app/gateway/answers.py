@@ -81,6 +81,11 @@ def unavailable(
     return problem(503, code, title, headers=((b"retry-after", seconds),), members=members)
 
 
+def busy(title: str) -> Answer:
+    """A bound of ours is full (rule 8); it may be free again at once."""
+    return unavailable("bound-reached", title, 1.0)
+
+
 def method_not_allowed(method: str) -> Answer:
     return problem(
         405,

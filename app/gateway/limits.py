@@ -29,6 +29,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     header_bytes: int = 256 * KIB
     header_fields: int = 256
     body: int = 4 * MIB
+    receiving: int = 256 * MIB
     batch_events: int = 1000
     in_work: int = 16
     in_flight: int = 10_000

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from app.bindings.http import decode
 from app.bindings.record import ContentMode, Decoded
 from app.errors import BrokerError, BrokerUnavailable, PublishUnknown, SenderError
-from app.gateway.answers import ACCEPTED, Answer, receipts, unavailable
+from app.gateway.answers import ACCEPTED, Answer, busy, receipts
 from app.gateway.conclude import Fate, Publications, conclude, join_faults
 from app.gateway.limits import Limits
 from app.gateway.request import Request, request_key, wants_receipts
@@ -32,7 +32,6 @@ _STRUCTURED, _BATCH = ContentMode.STRUCTURED, ContentMode.BATCH
 _ONE_BINARY, _ONE_DOCUMENT, _IN_BATCH = (
     (mode.value,) for mode in (ContentMode.BINARY, _STRUCTURED, _BATCH)
 )  # labels
-_BUSY_RETRY_AFTER = 1.0  # seconds
 
 
 class Publisher:
@@ -146,9 +145,7 @@ class Publisher:
 
     def _busy(self) -> Answer:
         self._counters.add("events_refused", "bound-reached")
-        return unavailable(
-            "bound-reached", "Too many requests wait for a log here", _BUSY_RETRY_AFTER
-        )
+        return busy("Too many requests wait for a log here")
 
 
 class _One:
@@ -213,10 +210,10 @@ class _Many:
 
 def results_of(stored: Stored, count: int) -> Sequence[PublishResult]:
     """The results of a submit. A future that breaks its word has an unknown outcome (rule 9)."""
-    if stored.cancelled():
-        return (BrokerUnavailable("the log is going down"),) * count
-    error = stored.exception()
-    if error is None:
+    try:
         return stored.result()
-    _log.error("a log raised instead of answering", exc_info=error)
-    return (PublishUnknown("the log failed while it stored the event"),) * count
+    except asyncio.CancelledError:
+        return (BrokerUnavailable("the log is going down"),) * count
+    except Exception:  # noqa: BLE001 - whatever it was, the sender is owed an answer
+        _log.exception("a log raised instead of answering")
+        return (PublishUnknown("the log failed while it stored the event"),) * count

@@ -43,6 +43,7 @@ class EventsResource:
     def __init__(self, publisher: Publishing, limits: Limits, counters: Counters) -> None:
         self.limits = limits
         self.counters = counters
+        self.receiving = 0  # bytes of unfinished bodies, over all connections
         self._publisher = publisher
 
     def post(self, request: Request, done: Done) -> Answer | None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from app.telemetry import Counters
-from listening import AtOnce, Held, listening, until
+from listening import AtOnce, Held, echo, listening, serve_ordinary, until
 from raw_http import RawAnswer, RawConnection, event, request
 
 KIB = 1024
@@ -112,6 +112,40 @@ async def test_a_chunked_body_is_413_as_soon_as_it_passes_the_bound() -> None:
             await peer.send(head, b"6\r\nabcdef\r\n4\r\nabcd\r\n0\r\n\r\n")
             assert (await peer.answer()).status == 202
     assert [r.body for r in publisher.requests] == [b"abcdefabcd"]
+
+
+async def test_a_refusal_leaves_the_ordinary_request_before_it_its_answer() -> None:
+    """Only the request that is refused is withdrawn."""
+    async with (
+        listening(AtOnce(), body=10) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
+        large = request(headers=[("content-length", "11")], length=False)
+        await peer.send(request("/nowhere", method="GET", length=False), large)
+        assert [answer.status for answer in await peer.answers(2)] == [404, 413]
+
+
+async def test_bodies_on_their_way_are_bounded_over_all_connections() -> None:
+    """Reliability G4: many slow bodies must not fill memory, and the bound is free again later."""
+    publisher = AtOnce()
+    async with listening(publisher, receiving=1000) as server:
+        half = request(headers=[("content-length", "1200")], length=False) + b"x" * 600
+        first = await RawConnection.open(server.port)
+        await first.send(half)
+        await until(lambda: server._resource.receiving == 600)
+        async with await RawConnection.open(server.port) as second:
+            await second.send(half)
+            answer = await second.answer()
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+            assert code(answer) == "bound-reached"
+        await first.send(b"x" * 600)
+        assert (await first.answer()).status == 202
+        third = await RawConnection.open(server.port)
+        await third.send(half)
+        await until(lambda: server._resource.receiving == 600)
+        await third.close()
+        await until(lambda: server._resource.receiving == 0)
+        await first.close()
 
 
 async def test_a_refusal_reaches_a_peer_that_is_still_sending() -> None:
@@ -353,13 +387,25 @@ async def test_what_is_no_http_is_400() -> None:
 
 async def test_a_malformed_body_of_an_ordinary_request_ends_its_application() -> None:
     """The application behind it would otherwise wait for the rest for ever."""
-    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
-        target = "http://x/events"  # absolute-form goes uvicorn's own way
-        await peer.send(request(target, headers=[("transfer-encoding", "chunked")], length=False))
-        await until(lambda: server._uvicorn.server_state.tasks)
-        await peer.send(b"nonsense\r\n")
-        assert (await peer.answer()).status == 400
-        await peer.closed()
+    async with listening(AtOnce()) as server:
+        serve_ordinary(server, echo)
+        async with await RawConnection.open(server.port) as peer:
+            chunked = [("transfer-encoding", "chunked")]
+            await peer.send(request("/echo", headers=chunked, length=False))
+            await until(lambda: server._uvicorn.server_state.tasks)
+            await peer.send(b"nonsense\r\n")
+            assert (await peer.answer()).status == 400
+            await peer.closed()
+        await until(lambda: not server._uvicorn.server_state.tasks)
+
+
+async def test_a_slow_body_of_an_ordinary_request_is_408_and_ends_its_application() -> None:
+    async with listening(AtOnce(), body_timeout=0.1) as server:
+        serve_ordinary(server, echo)
+        async with await RawConnection.open(server.port) as peer:
+            length = [("content-length", "9")]
+            await peer.send(request("/echo", headers=length, length=False), b"abc")
+            assert (await peer.answer()).status == 408
         await until(lambda: not server._uvicorn.server_state.tasks)
 
 

@@ -95,6 +95,64 @@ async def test_thousands_of_pipelined_requests_in_one_write_are_all_answered() -
     assert publisher.ids == [str(n) for n in range(3000)]
 
 
+async def test_one_read_full_of_requests_is_parsed_no_further_than_may_wait() -> None:
+    """A request costs a hundred times its bytes: what is read is kept as bytes until its turn."""
+    held = Held()
+    async with listening(held) as server, await RawConnection.open(server.port) as peer:
+        tiny = b"POST /events HTTP/1.1\r\nce-id: %d\r\ncontent-length: 0\r\n\r\n"
+        sent = asyncio.create_task(peer.send(*(tiny % n for n in range(5000))))
+        await held.holds(16)
+        (connection,) = server._uvicorn.server_state.connections
+        assert len(connection._pipe) < 500
+        reading = asyncio.create_task(peer.answers(5000))
+        while not reading.done():
+            held.release(*held.due)
+            await asyncio.sleep(0)
+        await sent
+    assert [answer.body for answer in await reading] == [str(n).encode() for n in range(5000)]
+
+
+@pytest.mark.parametrize("in_work", [1, 2])
+async def test_a_narrow_connection_still_reads_the_body_of_an_ordinary_request(
+    in_work: int,
+) -> None:
+    """Its place in the pipeline is taken with its head: the body must not wait for room."""
+    body = b"x" * 300_000
+    async with listening(AtOnce(), in_work=in_work) as server:
+        serve_ordinary(server, echo)
+        async with await RawConnection.open(server.port) as peer:
+            await peer.send(event(1), request("/echo", body), event(2))
+            answers = await peer.answers(3)
+    assert [(answer.status, answer.body) for answer in answers] == [
+        (202, b""), (200, body), (202, b""),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "target", ["http://x/events?key=k", "/%65vents?key=k", "/events?key=k#part", "/events/?"]
+)
+async def test_every_form_of_the_target_is_the_same_resource(target: str) -> None:
+    """RFC 9112 3.2: and all take the same way, so that events keep their order."""
+    publisher = AtOnce()
+    async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
+        await peer.send(event(1), event(2, target=target), event(3))
+        statuses = [answer.status for answer in await peer.answers(3)]
+    if target.startswith("/events/"):
+        assert statuses == [202, 404, 202]
+    else:
+        assert statuses == [202, 202, 202]
+        assert publisher.ids == ["1", "2", "3"]
+        assert publisher.requests[1].query == b"key=k"
+
+
+async def test_a_target_without_a_path_is_not_ours() -> None:
+    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+        await peer.send(
+            request("http://x", method="GET", length=False), request("http://x?events", b"{}")
+        )
+        assert [answer.status for answer in await peer.answers(2)] == [404, 404]
+
+
 async def test_a_malformed_request_is_refused_behind_the_answers_that_are_due() -> None:
     """400 then close, but what came before it keeps its answer (uvicorn would cut it)."""
     held = Held()

@@ -75,3 +75,22 @@ async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServ
         yield server
     finally:
         await server.stop(0)
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """An ordinary application that takes its whole body before it answers with it."""
+    body, more = b"", True
+    while more:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            return
+        body += event["body"]
+        more = event["more_body"]
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": 200, "headers": [length]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def serve_ordinary(server: EventsServer, app: Any) -> None:
+    """From now on ``app`` answers what new connections ask beside ``/events``."""
+    server._uvicorn.config.loaded_app = app

@@ -1,0 +1,294 @@
+"""A connection of the events listener: its bounds, its deadlines, its answers and its end.
+
+What travels on it is read by ``httptools_protocol``. The internals of uvicorn that both lean on are
+listed in ``guard``; the version is pinned.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import logging
+from collections.abc import Hashable
+from typing import Any
+
+import httptools
+from uvicorn._types import ASGI3Application
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from app.gateway.answers import BUG, HEAD_TOO_LARGE, MALFORMED, TOO_SLOW, Answer, busy
+from app.gateway.flow import PIPELINE, Flow
+from app.gateway.pipeline import Exchange, Pipeline
+from app.gateway.resource import EventsResource
+from app.gateway.watch import Phase, Watch
+from app.gateway.wire import CONTINUE, Renderer
+
+_log = logging.getLogger(__name__)
+
+IDLE, HEAD, BODY = Phase.IDLE, Phase.HEAD, Phase.BODY
+
+_PIECE = 16 * 1024  # bytes parsed before a look at how many requests they held
+_LAST_LOOK = 0.05  # seconds a connection that drains stays open for what is already on its way
+_FRAMING = 16  # wire bytes of chunk framing allowed for each byte of content
+
+
+class EndOfInput(Exception):
+    """Stops the parser: nothing more of this connection is read."""
+
+
+class EventsConnection(HttpToolsProtocol, abc.ABC):
+    """``resource`` and ``renderer`` are shared by all connections of a listener."""
+
+    flow: Flow
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        resource: EventsResource,
+        renderer: Renderer,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._resource = resource
+        self._limits = resource.limits
+        self._renderer = renderer
+        self._pipe = Pipeline(self, self._limits.in_work)
+        self._watch = Watch(self, self._limits, self.loop)
+        self._rest = b""  # read, but not parsed while the pipeline is full
+        self._ended = False  # nothing more is read ...
+        self._unread = False  # ... though the peer may still be sending
+        # The request being received:
+        self._number = 0
+        self._phase = IDLE  # IDLE, HEAD or BODY
+        self._hot = False  # taken the short way
+        self._ordinary = False  # left to uvicorn's own way
+        self._expects = False  # the peer waits for 100 Continue before it sends the body
+        self._suspect_head = False  # not all of one read: its size is still to be looked at
+        self._body: bytes | bytearray = b""  # hot ones only
+        self._body_size = 0
+        self._wire_size = 0  # bytes of the reads that lie wholly in this head, or in this body
+        self._held = 0  # bytes of this body, as the resource counts them
+
+    # What the transport says
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.flow = Flow(transport)
+        self._watch.start()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._watch.stop()
+        self._ended, self._rest = True, b""
+        super().connection_lost(exc)
+        self._let_go()
+        for cycle in self._pipe.drop():
+            cycle.disconnected = True
+            cycle.message_event.set()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The peer sends no more. It still gets the answers that are due, where the transport can
+        stay half open (TLS cannot)."""
+        if not self._ended:
+            self._withdraw()
+        self._ended, self._unread, self._phase = True, False, IDLE
+        self._pipe.drain()
+        return len(self._pipe) > 0 and self.scheme == "http"
+
+    def data_received(self, data: bytes) -> None:
+        if len(data) <= _PIECE and not self._rest and not self._ended:
+            data = self._feed(data)
+        if data:
+            self._feed_in_pieces(data)
+
+    def _feed_in_pieces(self, data: bytes) -> None:
+        """One read can hold thousands of small requests: no more are parsed than may wait."""
+        data = self._rest + data
+        while data and not self._ended and not self._is_full():
+            piece, data = data[:_PIECE], data[_PIECE:]
+            data = self._feed(piece) + data
+        self._rest = b"" if self._ended else data
+
+    def _feed(self, data: bytes) -> bytes:
+        """Parse. Returns what is to be parsed again: nothing, but for an upgrade."""
+        phase, number = self._phase, self._number
+        self._suspect_head = phase is HEAD or len(data) > self._limits.header_bytes
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            return self._ignore_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            self._refuse(_answer_to(error))
+        if self._phase is not IDLE and not self._ended:
+            if phase is self._phase and number == self._number:
+                self._bound_wire(len(data))
+            self._hold_body()
+            if self._expects:
+                self._continue()
+        return b""
+
+    @abc.abstractmethod
+    def _ignore_upgrade(self, rest: bytes) -> bytes:
+        """The request that asked for an upgrade, as one that did not, and ``rest`` behind it."""
+
+    def _bound_wire(self, size: int) -> None:
+        """``size`` bytes went by inside one head or one body. What the parser keeps to itself of
+        them (an endless field, an endless trailer) has a bound too (reliability S5)."""
+        self._wire_size += size
+        framing = self._wire_size - self._body_size
+        if framing > self._limits.header_bytes + _FRAMING * self._body_size:
+            self._refuse(HEAD_TOO_LARGE)
+
+    def _hold_body(self) -> None:
+        """Bodies on their way are bounded over all connections together (reliability G4)."""
+        size = len(self._body)
+        self._resource.receiving += size - self._held
+        self._held = size
+        if self._resource.receiving > self._limits.receiving:
+            self._refuse(busy("Too many bodies are on their way"))
+
+    def _let_go(self) -> None:
+        self._resource.receiving -= self._held
+        self._held = 0
+        self._body = b""
+
+    # What uvicorn's way says
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._pipe.add_asgi(cycle, app)
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        self._pipe.asgi_completed()
+
+    def shutdown(self) -> None:
+        """The server goes. What is due is answered, what is on its way is read; then it closes."""
+        self._pipe.drain()
+        self.loop.call_later(_LAST_LOOK, self._close_if_idle)
+
+    # What the pipeline asks
+
+    def publish(self, exchange: Exchange) -> Answer | None:
+        return self._resource.post(exchange.request, exchange.answered)  # type: ignore[arg-type]
+
+    def begin_asgi(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        super()._start_asgi_task(cycle, app)
+
+    def write(self, answer: Answer, *, last: bool) -> None:
+        transport = self.transport
+        if transport.is_closing():
+            return
+        self.server_state.total_requests += 1
+        transport.write(self._renderer.render(answer, self.server_state.default_headers, last=last))
+        if last:
+            self._close()
+
+    def is_receiving(self) -> bool:
+        return self._phase is HEAD or (self._phase is BODY and self._hot) or bool(self._rest)
+
+    def pipeline_changed(self) -> None:
+        if self.flow.read_paused and not self._pipe.is_full:
+            self.loop.call_soon(self._read_on)
+        if self._expects:
+            self._continue()
+        if self._pipe.draining:
+            self._close_if_idle()
+
+    def _read_on(self) -> None:
+        """What has been read already comes first."""
+        if self._rest:
+            self._feed_in_pieces(b"")
+        if not self._rest and not self._is_full():
+            self.flow.release(PIPELINE)
+
+    def _is_full(self) -> bool:
+        """Not while an ordinary request waits for its body: it holds its place already."""
+        return self._pipe.is_full and not (self._ordinary and self._phase is BODY)
+
+    # What the watch asks
+
+    def standing(self) -> tuple[Phase, Hashable]:
+        closing = self.transport.is_closing()
+        if closing or (self._ended and not len(self._pipe)):
+            return Phase.CLOSING, closing
+        if self.flow.write_paused:
+            return Phase.UNREAD, self.transport.get_write_buffer_size()
+        if self._phase is not IDLE and not self._ended and not self.flow.read_paused:
+            return self._phase, self._number
+        if len(self._pipe):
+            return Phase.BUSY, None
+        return IDLE, self._number
+
+    def expired(self, phase: Phase) -> None:
+        if phase in (HEAD, BODY):
+            self._refuse(TOO_SLOW)
+        elif phase is Phase.UNREAD or self.transport.is_closing():
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    # Endings
+
+    def _stop(self, answer: Answer) -> None:
+        self._refuse(answer)
+        raise EndOfInput
+
+    def _refuse(self, answer: Answer) -> None:
+        """The last answer of this connection, behind those that are due."""
+        if self._ended:
+            return
+        may_answer = self._withdraw()
+        self._let_go()
+        self._ended = self._unread = True
+        if may_answer:
+            self._pipe.add_refusal(self._resource.refused(answer))
+        else:
+            self.transport.close()
+
+    def _withdraw(self) -> bool:
+        """The request being received will never be whole. Whether it may still be answered here."""
+        if not self._ordinary or self._phase is not BODY:
+            return True
+        cycle = self.cycle
+        cycle.disconnected = True
+        cycle.message_event.set()
+        self._pipe.withdraw_asgi(cycle)
+        return not cycle.response_started
+
+    def _close(self) -> None:
+        """Behind the last answer. A peer that is still sending is read for a while: a connection
+        closed with unread bytes is reset, and the peer would not see its answer."""
+        self._ended = True
+        if not self._unread:
+            self.transport.close()
+            return
+        self.flow.release_all()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def _close_if_idle(self) -> None:
+        if not len(self._pipe) and self._phase is IDLE and not (self._unread or self._rest):
+            self.transport.close()
+
+    def _continue(self) -> None:
+        """``100 Continue``, once everything before it is answered and the body will be read."""
+        if not len(self._pipe) and not self._ended and not self.transport.is_closing():
+            self._expects = False
+            self.transport.write(CONTINUE)
+
+
+def _answer_to(error: httptools.HttpParserError) -> Answer:
+    """400 for what is no HTTP; a fault of ours inside a callback is said to be ours."""
+    cause = error.__context__
+    known = (type(None), EndOfInput, httptools.HttpParserError, UnicodeError)
+    if isinstance(cause, known):
+        return MALFORMED
+    _log.error("a callback of the parser failed", exc_info=cause)
+    return BUG
