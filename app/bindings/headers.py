@@ -12,15 +12,14 @@ from urllib.parse import quote, unquote_to_bytes
 from app.errors import Fault, SenderError
 from app.event.memo import Memo
 from app.event.types import is_name
-from app.event.validate import clip, faults_of
+from app.event.validate import clip, faults_of, shorten
 
 _PRINTABLE = bytes(range(0x20, 0x7F))
 _PRINTABLE_AND_BREAK = _PRINTABLE + b"\n"
 _PLAIN = bytes(set(_PRINTABLE) - set(b' "%'))  # what encodes and decodes to itself
 _PLAIN_AND_BREAK = _PLAIN + b"\n"
-_QUOTED_STRING = re.compile(
-    rb'"((?:[^"\\]|\\.|\\\Z)*+)("|\Z)', re.DOTALL
-)  # one pass, also unclosed
+# Matches an unclosed one too, to its end, so that no value is looked through twice.
+_QUOTED_STRING = re.compile(rb'"((?:[^"\\]|\\.|\\\Z)*+)("|\Z)', re.DOTALL)
 _QUOTED_PAIR = re.compile(rb"\\(.)", re.DOTALL)
 _MALFORMED = re.compile(b"%(?![0-9A-Fa-f]{2})")
 
@@ -133,6 +132,6 @@ def collapse(
     for name, text in pairs:
         first = attributes.setdefault(name, text)
         if first != text:
-            detail = f"{name} is given twice, as {clip(first)} and as {clip(text)}."
+            detail = f"{shorten(name)} is given twice, as {clip(first)} and as {clip(text)}."
             faults.append(Fault("repeated-attribute", detail, locate(name), "core 1.1"))
     return attributes, faults

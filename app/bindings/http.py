@@ -20,7 +20,7 @@ from app.bindings.headers import (
 from app.bindings.modes import WireType, document_text, wire_type
 from app.bindings.record import ContentMode, Decoded
 from app.errors import Fault, InvalidEvent
-from app.event.validate import clip, faults_of, merge
+from app.event.validate import clip, faults_of, merge, shorten
 from app.event.value import CloudEvent, DataForm
 from app.event.versions import NEWEST, VERSIONS
 from app.formats import json
@@ -138,7 +138,7 @@ def _second_content_type(value: bytes, wire: WireType | None) -> Fault | None:
     """H8: ``ce-datacontenttype`` must not be there. One that repeats Content-Type does no harm and is
     ignored; any other would leave open which of them is true.
     """
-    if wire is not None and value.decode("utf-8", "surrogateescape") == wire.text:
+    if wire is not None and value.strip(b" \t") == wire.text.encode("utf-8", "surrogateescape"):
         return None
     detail = "must not be sent: the content type of the data is the header Content-Type"
     return _header_fault(b"ce-datacontenttype", "unexpected-datacontenttype", detail, "H8")
@@ -155,7 +155,7 @@ def _refusal(faults: list[Fault]) -> InvalidEvent | NotACloudEvent:
 
 
 def _locate(name: str) -> str:
-    return "header content-type" if name == "datacontenttype" else f"header ce-{name}"
+    return "header content-type" if name == "datacontenttype" else f"header ce-{shorten(name)}"
 
 
 def encode(decoded: Decoded, mode: ContentMode) -> HttpMessage:

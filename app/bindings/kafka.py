@@ -18,7 +18,7 @@ from app.bindings.modes import WireType, document_text, unsupported_format, wire
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.errors import Fault, InvalidEvent
 from app.event.media_types import declares_json
-from app.event.validate import clip, faults_of, merge
+from app.event.validate import clip, faults_of, merge, shorten
 from app.event.value import CloudEvent, DataForm
 from app.formats import json
 
@@ -213,4 +213,4 @@ def _unquote(text: str) -> str:
 
 
 def _locate(name: str) -> str:
-    return "header content-type" if name == "datacontenttype" else f"header {_HEADERS[name]}"
+    return "header content-type" if name == "datacontenttype" else f"header ce_{shorten(name)}"

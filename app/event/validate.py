@@ -84,7 +84,12 @@ def merge(found: list[Fault], more: list[Fault]) -> list[Fault]:
 
 def clip(text: str) -> str:
     """An offending value as a fault shows it: quoted, escaped, short."""
-    return ascii(text if len(text) <= CLIPPED else text[:CLIPPED] + "...")
+    return ascii(shorten(text))
+
+
+def shorten(text: str) -> str:
+    """At most so much of a name or value that an answer does not grow with what was sent."""
+    return text if len(text) <= CLIPPED else text[:CLIPPED] + "..."
 
 
 def _missing(name: str, at: str) -> Fault:
@@ -112,5 +117,7 @@ def _bad_name(name: str, at: str) -> Fault:
 
 
 def _forbidden(name: str, text: str, index: int, at: str) -> Fault:
-    detail = f"{name} holds U+{ord(text[index]):04X} at character {index}, which no string may."
+    detail = (
+        f"{shorten(name)} holds U+{ord(text[index]):04X} at character {index}, which no string may."
+    )
     return Fault("forbidden-character", detail, at, "core 1.3")

@@ -20,18 +20,17 @@ from app.formats.json_members import read_attributes, read_members, value_of
 
 MEDIA_TYPE = "application/cloudevents+json"  # J4
 BATCH_MEDIA_TYPE = "application/cloudevents-batch+json"  # J14
+FAULTS_LISTED = 1000  # after so many, the rest of a batch is not looked at
+
+_BOM = b"\xef\xbb\xbf"
+_ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class _Versioned(msgspec.Struct):
     specversion: str | None = None
 
 
-FAULTS_LISTED = 1000  # after so many, the rest of a batch is not looked at
-
-_ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
-
 _VERSIONED = msgspec.json.Decoder(_Versioned)
-_BOM = b"\xef\xbb\xbf"
 
 
 def read_event(document: bytes) -> CloudEvent:

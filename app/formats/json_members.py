@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from app.errors import Fault, InvalidEvent
 from app.event.types import is_integer
-from app.event.validate import CLIPPED, clip, faults_of, merge
+from app.event.validate import clip, faults_of, merge, shorten
 from app.event.value import NO_TYPES, AttributeType
 from app.event.versions import NEWEST, VERSIONS
 
@@ -158,5 +158,4 @@ def value_of(text: str, kind: AttributeType | None) -> bytes:
 
 def pointer(name: str) -> str:
     """JSON Pointer to a member (RFC 6901); of a name too long to repeat, its beginning."""
-    shown = name if len(name) <= CLIPPED else name[:CLIPPED] + "..."
-    return "/" + shown.replace("~", "~0").replace("/", "~1")
+    return "/" + shorten(name).replace("~", "~0").replace("/", "~1")
