@@ -16,6 +16,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from app.config.finding import BadConfiguration, Finding, Path, Place, written
 
 _CORE = "tag:yaml.org,2002:"
+_MERGE = f"{_CORE}merge"
 
 
 class Document:
@@ -52,6 +53,8 @@ def parse(raw: bytes) -> Document:
         root = YAML(typ="safe", pure=True).compose(text)
     except YAMLError as error:
         raise _refused(*_explained(error)) from None
+    except RecursionError:
+        raise _refused("nested too deeply", "write it flatter", Place(1, 1)) from None
     document = Document()
     if root is None:
         raise _refused("the file is empty", "skybridge init writes one to begin with", Place(1, 1))
@@ -114,8 +117,8 @@ class _Reader:
         result: dict[Any, Any] = {}
         merged: list[tuple[Node, Node]] = []
         for key_node, value_node in node.value:
-            if key_node.tag == f"{_CORE}merge":
-                merged += self._merged(value_node, path)
+            if key_node.tag == _MERGE:
+                merged += self._merged(value_node, path, above)
                 continue
             key = self._key(key_node, path)
             if key in result:
@@ -133,13 +136,21 @@ class _Reader:
                 result[key] = self.value(value_node, (*path, key), above)
         return result
 
-    def _merged(self, node: Node, path: Path) -> Iterator[tuple[Node, Node]]:
-        """The pairs of ``<<: *alias`` or ``<<: [*one, *two]``; the first of several wins."""
+    def _merged(
+        self, node: Node, path: Path, above: tuple[int, ...]
+    ) -> Iterator[tuple[Node, Node]]:
+        """The pairs of ``<<: *alias`` or ``<<: [*one, *two]``, nearest first: the first one wins."""
         for source in node.value if isinstance(node, SequenceNode) else [node]:
-            if isinstance(source, MappingNode):
-                yield from source.value
-            else:
-                self._document.wrong(path, "<< takes mappings", "name an anchor", _place(node))
+            if not isinstance(source, MappingNode) or id(source) in above:
+                self._document.wrong(
+                    path, "<< takes other mappings", "name an anchor", _place(node)
+                )
+                continue
+            own = [pair for pair in source.value if pair[0].tag != _MERGE]
+            yield from own
+            for key_node, value_node in source.value:
+                if key_node.tag == _MERGE:
+                    yield from self._merged(value_node, path, (*above, id(source)))
 
     def _key(self, node: Node, path: Path) -> str | int:
         key = self._scalar(node, path) if isinstance(node, ScalarNode) else None

@@ -18,8 +18,17 @@ def check_servers(report: Report) -> None:
         report.error(
             ("server", "admin", "port"), "is the port of the events listener", "choose another"
         )
+    _without_effect(report)
     for name, tls in (("events", server.events.tls), ("admin", server.admin.tls)):
         _files_exist(report, name, tls)
+
+
+def _without_effect(report: Report) -> None:
+    """Time-outs of parts that come later: known, so that files need not change, and said."""
+    for name in ("webhook_token", "webhook_handshake"):
+        path = report.loaded.written(("timeouts", name))
+        if path is not None:
+            report.warning(path, "has no effect in this version", "leave it out")
 
 
 def is_loopback(host: str) -> bool:

@@ -16,7 +16,6 @@ from pydantic import (
 
 from app.model.duration import Count, Duration, Size
 from app.model.route import AttributeName, Filter, Name, Strict, Target
-from app.model.start import StartAt
 
 DEFAULT_SCHEDULE = ("100ms", "500ms", "2s", "10s", "1m", "5m", "30m", "2h", "5h", "10h", "24h")
 
@@ -141,13 +140,3 @@ class Subscription(Strict):
         if self.order_by is not None and self.ordering == "none":
             raise ValueError("order_by has no meaning with ordering: none")
         return self
-
-    @property
-    def start_at(self) -> StartAt:
-        """``start`` as a log takes it."""
-        if isinstance(self.start, str):
-            return StartAt(self.start)
-        if self.start.time is not None:
-            moment = datetime.fromisoformat(self.start.time)
-            return StartAt("time", time_ms=round(moment.timestamp() * 1000))
-        return StartAt("position", positions=self.start.position or {})

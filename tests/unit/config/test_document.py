@@ -74,6 +74,13 @@ def test_anchors_and_merges_work() -> None:
     assert not document.findings
 
 
+def test_a_merge_of_a_merge_works() -> None:
+    """The nearer one wins."""
+    document = parse(b"a: &a {x: 1, y: 1}\nb: &b {<<: *a, y: 2, z: 2}\nc: {<<: *b, z: 3}\n")
+    assert document.root["c"] == {"x": 1, "y": 2, "z": 3}
+    assert not document.findings
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -81,7 +88,8 @@ def test_anchors_and_merges_work() -> None:
         (b"a: !secret x\n", "line 1: error a: unknown tag !secret"),
         (b"true: 1\n", "line 1: error: a name of a setting is text"),
         (b"[1]: 1\n", "line 1: error: a name of a setting is text"),
-        (b"a: {<<: 5}\n", "line 1: error a: << takes mappings"),
+        (b"a: {<<: 5}\n", "line 1: error a: << takes other mappings"),
+        (b"a: &a {<<: *a}\n", "line 1: error a: << takes other mappings"),
     ],
 )
 def test_what_yaml_allows_and_we_do_not_is_a_finding(text: bytes, message: str) -> None:
@@ -102,6 +110,7 @@ def test_what_yaml_allows_and_we_do_not_is_a_finding(text: bytes, message: str) 
         (b"a: {p: ${env:X}}\n", "line 1: error: no YAML: expected ',' or '}', but got '{'"),
         (b"a: 1\n---\nb: 2\n", "line 2: error: no YAML: but found another document"),
         (b"a: *nothing\n", "line 1: error: no YAML: found undefined alias"),
+        (b"a: " + b"[" * 100_000, "line 1: error: nested too deeply"),
         (b"a: \x00\n", "line 1: error: the file holds a character"),
     ],
 )

@@ -349,6 +349,14 @@ def test_tls_files_must_be_there(lint_text: Lint, tmp_path: Path) -> None:
     assert found.startswith("error brokers.main.security.tls.ca: there is no such file here")
 
 
+@pytest.mark.parametrize("name", ["webhook_token", "webhook_handshake"])
+def test_a_setting_without_effect_is_a_warning(lint_text: Lint, name: str) -> None:
+    """What is accepted and not obeyed must be said."""
+    assert lint_text(f"{ROUTE}timeouts: {{{name}: 5s}}\n") == [
+        f"warning timeouts.{name}: has no effect in this version Cure: leave it out"
+    ]
+
+
 # --- brokers and store
 
 

@@ -11,6 +11,7 @@ from app.config.brokers import EmbeddedBroker, KafkaBroker
 from app.config.finding import BadConfiguration, Finding
 from app.config.lint import lint
 from app.config.load import Loaded, load
+from app.model.subscription import Start
 
 Load = Callable[..., Loaded]
 Refusal = Callable[..., list[Finding]]
@@ -80,7 +81,7 @@ def test_the_documented_file_loads(load_text: Load) -> None:
     assert main.security.encryption is not None
     assert (main.topics.create, main.topics.replication, main.compression) == (True, 3, "zstd")
     assert [len(route.to) for route in config.routes] == [1, 2]
-    assert config.subscriptions[0].start_at.positions == {0: "123"}
+    assert config.subscriptions[0].start == Start(position={0: "123"})
     assert (config.limits.body, config.timeouts.drain, config.log.level) == (2 << 20, 25, "debug")
 
 
