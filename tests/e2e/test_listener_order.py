@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.gateway.answers import Answer
-from listening import AtOnce, Held, listening, until
+from listening import AtOnce, Held, echo, listening, serve_ordinary, until
 from raw_http import Closed, RawConnection, event, request
 
 
