@@ -2,7 +2,8 @@
 
 ========== ====== ================================================================================
 engine     shell  what the rest of Skybridge calls: append, read, commit positions, watch
-writer     shell  the one writer thread: natural group commit, jobs, checkpoints
+writer     shell  the one writer thread: gathers commit groups, runs jobs, rests
+storing    shell  the fate of every append: stored, refused, no room, or broken for good
 commit     shell  one commit group: rows staged by partition, stored or not as a whole
 reader     shell  the one reader thread: pages, each in a read transaction of its own
 database   shell  connections and pragmas, schema and its version, the lock on the folder

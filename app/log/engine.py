@@ -85,7 +85,7 @@ class Engine:
         writer = self._writing()
 
         def store(db: apsw.Connection) -> tuple[int, list[PartitionLog]]:
-            refusal = writer.refusal()
+            refusal = writer.storing.refusal()
             if refusal is not None:
                 raise refusal
             group = CommitGroup(self._catalogue, self.settings)
@@ -160,7 +160,7 @@ class Engine:
     def health(self) -> Health:
         if self._writer is None:
             return Health(healthy=False, cause=f"log {self.settings.name} is not running")
-        cause = self._writer.broken or self._writer.full
+        cause = self._writer.storing.broken or self._writer.storing.full
         return Health(healthy=not cause, cause=cause)
 
     @property

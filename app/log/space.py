@@ -52,7 +52,10 @@ class Space:
 
     def _disk_has_room(self) -> bool:
         if self._watch_disk:
-            disk = os.statvfs(self._settings.path)
+            try:
+                disk = os.statvfs(self._settings.path)
+            except OSError:  # the folder is gone: no room either
+                return False
             self._watch_disk = disk.f_bavail * disk.f_frsize < ROOM
         return not self._watch_disk
 

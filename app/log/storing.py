@@ -1,0 +1,194 @@
+"""The fate of every append: stored, refused, or why not for now. In the writer thread only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import apsw
+
+from app.bindings.record import Record
+from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable
+from app.interfaces import PublishResult
+from app.log.catalogue import Catalogue, PartitionLog
+from app.log.commit import Append, CommitGroup, Fates, all_failed
+from app.log.faults import judge
+from app.log.settings import EngineSettings
+from app.log.space import Space
+
+_log = logging.getLogger(__name__)
+FULL_RETRY = 1.0  # seconds a sender is asked to wait for room
+
+
+class Storing:
+    """``broken``: why nothing is accepted any more. ``full``: why nothing is for now. The event loop
+    reads both."""
+
+    def __init__(self, settings: EngineSettings, catalogue: Catalogue) -> None:
+        self._settings = settings
+        self._catalogue = catalogue
+        self._not_stored = BrokerUnavailable("not stored: nobody waited", broker=settings.name)
+        self._db: apsw.Connection
+        self.space: Space
+        self.broken = ""
+        self.full = ""
+
+    def open(self, db: apsw.Connection) -> None:
+        self._db = db
+        self.space = Space(db, self._settings)
+
+    def store(self, appends: list[Append]) -> tuple[Fates, list[PartitionLog]]:
+        """The fate of each, and which partitions have grown. Never raises: nobody may wait for ever
+        because of a bug here."""
+        try:
+            return self._store(appends)
+        except Exception as error:  # noqa: BLE001 - told to every waiting caller
+            _log.exception("log %s", self._settings.name)
+            self.break_off(error)
+            return all_failed(appends, BrokerUnavailable(self.broken)), []
+
+    def refusal(self) -> BrokerError | None:
+        """Why nothing can be stored now."""
+        name = self._settings.name
+        if self.broken:
+            return BrokerUnavailable(self.broken, broker=name)
+        self.full = self.space.full()
+        if self.full:
+            return BoundReached(self.full, broker=name, retry_after=FULL_RETRY)
+        return None
+
+    def explain(self, error: apsw.Error) -> BrokerError:
+        """What an error of SQLite means for a caller; a broken disk stops acceptance for good."""
+        name = self._settings.name
+        match judge(error):
+            case "broken":
+                self.break_off(error)
+                return BrokerUnavailable(self.broken, broker=name)
+            case "full":
+                self.space.disk_was_full()
+                self.full = self.space.full()
+                return BoundReached(f"no room: {error}", broker=name, retry_after=FULL_RETRY)
+            case "busy":
+                return BrokerUnavailable(f"the log's file is busy: {error}", broker=name)
+            case _:
+                return BrokerRefused(f"the record cannot be stored: {error}", broker=name)
+
+    def break_off(self, error: Exception) -> None:
+        """For good: only a new start, which reads what the disk really has, may go on."""
+        if not self.broken:
+            _log.critical("log %s stops accepting: %s", self._settings.name, error)
+            self.broken = (
+                f"the log failed and accepts nothing more ({error}). "
+                "Check the disk, then start again"
+            )
+
+    def tidy(self) -> None:
+        """In an idle moment: fold, and see whether room came back without anybody asking for it."""
+        self._guarded(self._fold_and_look)
+
+    def _fold_and_look(self) -> None:
+        self.space.fold()
+        self.full = self.space.full()
+
+    def checkpoint_when_due(self) -> None:
+        self._guarded(self.space.checkpoint_when_due)
+
+    @property
+    def restless(self) -> bool:
+        """An idle moment has something to do."""
+        return self.space.unfolded or bool(self.full)
+
+    def _guarded(self, checkpoint: Callable[[], None]) -> None:
+        if self.broken:
+            return
+        try:
+            checkpoint()
+        except apsw.Error as error:
+            if judge(error) == "broken":
+                self.break_off(error)
+            else:
+                _log.warning("log %s: checkpoint put off: %s", self._settings.name, error)
+
+    def _store(self, appends: list[Append]) -> tuple[Fates, list[PartitionLog]]:
+        """What nobody waits for any more is not stored (rule 9)."""
+        live: list[Append] = []
+        given_up: list[Append] = []
+        for append in appends:
+            (given_up if append.done() else live).append(append)
+        fates = all_failed(given_up, self._not_stored)
+        refusal = self.refusal()
+        if refusal is not None:
+            return fates + all_failed(live, refusal), []
+        known, unknown = self._with_topics(live)
+        stored, grown = self._store_group(known)
+        return fates + unknown + stored, grown
+
+    def _with_topics(self, appends: list[Append]) -> tuple[list[Append], Fates]:
+        """Create the topics that are missing; those that cannot be fail their appends alone."""
+        known: list[Append] = []
+        failed: Fates = []
+        for append in appends:
+            try:
+                self._catalogue.create(self._db, append.topic, self._settings.partitions)
+                known.append(append)
+            except apsw.Error as error:
+                failed += all_failed([append], self.explain(error))
+            except BrokerError as error:
+                failed += all_failed([append], error)
+        return known, failed
+
+    def _store_group(self, appends: list[Append]) -> tuple[Fates, list[PartitionLog]]:
+        if not appends:
+            return [], []
+        try:
+            return self._commit(appends)
+        except apsw.Error as error:
+            if judge(error) != "row":
+                return all_failed(appends, self.explain(error)), []
+        return self._store_one_by_one(appends)
+
+    def _store_one_by_one(self, appends: list[Append]) -> tuple[Fates, list[PartitionLog]]:
+        """One bad record must not fail its neighbours: each in a transaction of its own."""
+        fates: Fates = []
+        grown: list[PartitionLog] = []
+        for append in appends:
+            results: list[PublishResult] = []
+            for record in append.records:
+                try:
+                    ((_, one),), more = self._commit([_Single(append.topic, (record,))])
+                    results += one
+                    grown += more
+                except apsw.Error as error:
+                    results.append(self.explain(error))
+            fates.append((append, results))
+        return fates, grown
+
+    def _commit(self, appends: Sequence[Append]) -> tuple[Fates, list[PartitionLog]]:
+        group = CommitGroup(self._catalogue, self._settings)
+        fates: Fates = [(append, group.add(append)) for append in appends]
+        execute = self._db.execute
+        execute("BEGIN IMMEDIATE")
+        try:
+            group.store(self._db)
+            execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                with suppress(apsw.Error):
+                    execute("ROLLBACK")
+            raise
+        return fates, group.publish()
+
+
+class _Single:
+    """One record by itself."""
+
+    def __init__(self, topic: str, records: Sequence[Record]) -> None:
+        self.topic = topic
+        self.records = records
+
+    def done(self) -> bool:
+        return False
+
+    def resolve_all(self, results: list[PublishResult]) -> None:
+        """Its fate is taken from ``_commit``."""
