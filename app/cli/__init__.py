@@ -59,17 +59,23 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        from app.errors import SetupError, SkybridgeError
+        from app.errors import SkybridgeError
 
-        if isinstance(error, SetupError) and hasattr(error, "findings"):
-            printing.explain(str(error))  # a configuration: every line that is wrong
-            sys.exit(exits.SETUP)
-        if isinstance(error, SetupError):
-            where = f"{error.setting}: " if error.setting else ""
-            line = f" (line {error.line})" if error.line else ""
-            printing.explain(f"{where}{error.args[0]}{line}", error.cure)
-            sys.exit(exits.SETUP)
-        if isinstance(error, SkybridgeError):
+        if not isinstance(error, SkybridgeError):
+            raise
+        sys.exit(_explain(error))
+
+
+def _explain(error: Exception) -> int:
+    """Say it, and the exit code it makes."""
+    from app.errors import BrokerUnavailable, SetupError
+
+    if isinstance(error, SetupError):
+        if hasattr(error, "findings"):  # a configuration: every line that is wrong
             printing.explain(str(error))
-            sys.exit(exits.FAILED)
-        raise
+        else:
+            where = f"{error.setting}: " if error.setting else ""
+            printing.explain(f"{where}{error.args[0]}", error.cure)
+        return exits.SETUP
+    printing.explain(str(error))
+    return exits.UNREACHABLE if isinstance(error, BrokerUnavailable) else exits.FAILED

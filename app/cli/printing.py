@@ -31,7 +31,12 @@ def err() -> Console:
 def json_line(value: Any) -> None:
     import msgspec
 
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    text_line(msgspec.json.encode(value).decode())
+
+
+def text_line(text: str) -> None:
+    """As it is, and at once: whoever reads a pipe is waiting."""
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 

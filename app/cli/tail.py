@@ -57,7 +57,7 @@ def run(
     """
     import asyncio
 
-    show = printing.json_line if as_json else _show
+    show = printing.text_line if as_json else _show
     if config is not None:
         messages = _from_broker(_loaded(config), broker, topic, begin, follow=follow)
     else:
@@ -66,7 +66,7 @@ def run(
 
 
 async def _print(
-    messages: AsyncGenerator[dict[str, Any], None], show: Callable[[Any], None], limit: int
+    messages: AsyncGenerator[str, None], show: Callable[[str], None], limit: int
 ) -> None:
     import contextlib
 
@@ -87,7 +87,7 @@ async def _print(
 
 async def _from_service(
     server: str, token: str, place: str, begin: Begin, *, follow: bool
-) -> AsyncGenerator[dict[str, Any], None]:
+) -> AsyncGenerator[str, None]:
     import httpx
     import msgspec
 
@@ -104,7 +104,7 @@ async def _from_service(
                 _refused(server, msgspec.json.decode(await answer.aread()))
             async for line in answer.aiter_lines():
                 if line.startswith("data: "):
-                    yield msgspec.json.decode(line[6:])
+                    yield line[6:]
     except (httpx.TransportError, httpx.InvalidURL) as fault:
         printing.fail(
             f"nothing usable answers at {server}: {fault or type(fault).__name__}.",
@@ -128,10 +128,8 @@ def _refused(server: str, problem: dict[str, Any]) -> None:
 
 async def _from_broker(
     config: Config, broker: str, topic: str, begin: Begin, *, follow: bool
-) -> AsyncGenerator[dict[str, Any], None]:
+) -> AsyncGenerator[str, None]:
     import asyncio
-
-    import msgspec
 
     from app.api.follow import follow as follow_topic
     from app.api.follow import partitions_of
@@ -155,7 +153,7 @@ async def _from_broker(
             stopped.set()
         async for message in follow_topic(log, topic, begin.value, stopped):
             if message is not None:
-                yield msgspec.json.decode(to_json(message))
+                yield to_json(message).decode()
     finally:
         await log.stop()
 
@@ -168,9 +166,11 @@ def _loaded(file: Path) -> Config:
     return load(file, os.environ).config
 
 
-def _show(message: dict[str, Any]) -> None:
+def _show(text: str) -> None:
+    import msgspec
     from rich.markup import escape
 
+    message = msgspec.json.decode(text)
     place = f"{message['topic']}/{message['partition']}@{message['position']}"
     key = message.get("key") or message.get("key_base64")
     console = printing.out()

@@ -167,7 +167,10 @@ async def test_tail_reads_the_log_itself_while_no_service_runs(tmp_path: Path) -
     """With --config the broker is read directly."""
     config = write(tmp_path)
     async with running(tmp_path, "serve", "--config", config) as service:
-        await post(service, "kept")
+        headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "kept"}
+        async with httpx.AsyncClient(trust_env=False) as client:
+            headers["content-type"] = "application/json"
+            await client.post(service.said["events"], headers=headers, content=b"1.10")
         assert await service.stop() == 0
     code, out, err = await run(
         tmp_path, "tail", "events", "--config", config, "--from", "earliest", "--no-follow",
@@ -175,6 +178,7 @@ async def test_tail_reads_the_log_itself_while_no_service_runs(tmp_path: Path) -
     )  # fmt: skip
     assert code == exits.OK, err
     assert json.loads(out)["event"]["type"] == "kept"
+    assert '"data":1.10' in out
 
 
 async def test_two_services_do_not_share_one_log(tmp_path: Path) -> None:

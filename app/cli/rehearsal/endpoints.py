@@ -16,7 +16,7 @@ from app.cli.rehearsal.ledger import Ledger
 
 NAMES = ("picky", "recovering", "busy")
 REFUSED_TYPES = frozenset({"com.github.ping", "com.example.order.disputed"})
-DOWN_FOR = 15  # requests
+DOWN_FOR = 10  # requests: as many as it takes until the endpoint is paused
 BUSY_EVERY = 150  # requests
 
 _TAKEN = Reply(204)
