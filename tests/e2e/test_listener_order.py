@@ -293,6 +293,14 @@ async def test_an_upgrade_is_ignored_and_the_body_is_kept() -> None:
     assert b"upgrade" not in publisher.requests[0].named
 
 
+async def test_head_has_no_body_and_the_next_answer_is_found() -> None:
+    """RFC 9110 9.3.2: a body behind a HEAD would be read as the next answer."""
+    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+        await peer.send(request(method="HEAD", length=False), event(1))
+        assert (await peer.answer(head=True)).status == 405
+        assert (await peer.answer()).status == 202
+
+
 async def test_a_websocket_handshake_is_an_ordinary_request() -> None:
     publisher = AtOnce()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
