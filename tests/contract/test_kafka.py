@@ -5,14 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from app.bindings.record import Record
 from app.brokers.kafka import CAPABILITIES, open_log
 from app.brokers.portable import Bounds, PortableLog
-from broker_contract import PATIENCE, BrokerContract
-from kafka_server import KafkaServer
+from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange
+from app.model.message import Message, Partition
+from app.model.receipt import Receipt
+from app.model.start import EARLIEST, LATEST
+from app.routing.partitions import partition_of
+from broker_contract import (
+    PATIENCE,
+    BrokerContract,
+    assigned,
+    bodies,
+    fresh_group,
+    publish,
+    take,
+    text,
+)
+from kafka_server import KafkaServer, run_tool
 
 
 class KafkaHarness:
@@ -91,3 +107,241 @@ class TestKafkaThatGoesAway:
     async def test_it_heals_when_the_broker_comes_back(self, harness: KafkaHarness) -> None:
         """An outage is seen, and ends by itself (reliability R20)."""
         await BrokerContract().test_it_heals_when_the_broker_comes_back(harness)
+
+
+def topic_command(bootstrap_servers: str, topic: str, *words: str) -> None:
+    where = ["--bootstrap-server", bootstrap_servers, "--topic", topic]
+    run_tool("TopicCommand", [*where, *words])
+
+
+@pytest.mark.kafka
+class TestKafkaAlone:
+    """What no other log has: the server's own tools as a second opinion, and its own faults."""
+
+    @pytest.fixture
+    async def harness(self, kafka: str) -> AsyncIterator[KafkaHarness]:
+        async with closing(KafkaHarness(kafka)) as harness:
+            yield harness
+
+    async def test_kafkas_own_consumer_sees_what_was_published(
+        self, kafka: str, harness: KafkaHarness
+    ) -> None:
+        """Key, headers, a null header and a null body, by a client that shares no code with ours."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log, 1)
+        headers = (("ce_id", b"1"), ("nothing", None), ("ce_id", b"2"))
+        await publish(log, topic, [Record(b"k", headers, b"body"), Record(b"gone", (), None)])
+        shown = [
+            word
+            for name in ("key", "headers")
+            for word in ("--formatter-property", f"print.{name}=true")
+        ]
+        where = ["--bootstrap-server", kafka, "--topic", topic, "--from-beginning"]
+        text = await asyncio.to_thread(
+            run_tool, "consumer.ConsoleConsumer", [*where, "--max-messages", "2", *shown]
+        )
+        assert text.splitlines() == [
+            "ce_id:1,nothing:null,ce_id:2\tk\tbody",
+            "NO_HEADERS\tgone\tnull",
+        ]
+
+    async def test_what_kafkas_own_producer_writes_is_consumed(
+        self, kafka: str, harness: KafkaHarness
+    ) -> None:
+        """A key it wrote lands where ours would."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log, 4)
+        lines = b"".join(b"key-%d:body-%d\n" % (n, n) for n in range(20))
+        properties = [
+            word
+            for setting in ("parse.key=true", "key.separator=:")
+            for word in ("--reader-property", setting)
+        ]
+        where = ["--bootstrap-server", kafka, "--topic", topic]
+        await asyncio.to_thread(run_tool, "ConsoleProducer", [*where, *properties], stdin=lines)
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        for message in await take(consumer, 20):
+            assert message.record.key is not None
+            assert message.partition.number == partition_of(message.record.key, 4)
+        await consumer.close()
+
+    async def test_a_topic_that_is_not_there_is_refused_at_once(
+        self, harness: KafkaHarness
+    ) -> None:
+        """Not after the publish time-out, and not by making it (design: topics)."""
+        log = await harness.make_log()
+        began = asyncio.get_running_loop().time()
+        (result,) = await log.submit("no-such-topic", [text("x")])
+        assert isinstance(result, BrokerRefused)
+        assert result.kind == "unknown-topic"
+        with pytest.raises(BrokerRefused) as refused:
+            await log.subscribe(fresh_group(), ["no-such-topic"], EARLIEST)
+        assert refused.value.kind == "unknown-topic"
+        assert asyncio.get_running_loop().time() - began < 2.0
+        assert "no-such-topic" not in {t.name for t in (await log.metadata()).topics}
+
+    async def test_topics_are_made_where_the_settings_say_so(self, kafka: str) -> None:
+        """With the partitions that the settings name, whoever comes first: publisher or subscriber."""
+        log = open_log(name="kafka", bootstrap_servers=kafka, create_topics=True, partitions=3)
+        await log.start()
+        published, subscribed = (f"made-{uuid4().hex[:12]}" for _ in range(2))
+        await publish(log, published, [text("x") for _ in range(10)])
+        consumer = await log.subscribe(fresh_group(), [subscribed], EARLIEST)
+        assert len((await assigned(consumer)).partitions) == 3
+        found = (await log.metadata([published, subscribed])).topics
+        assert [len(topic.partitions) for topic in found] == [3, 3]
+        await consumer.close()
+        await log.stop()
+
+    async def test_a_partition_added_later_is_written_and_read_from_its_start(
+        self, kafka: str
+    ) -> None:
+        """New partitions start at earliest, or what comes before we notice is passed over (rule 10)."""
+        log = open_log(name="kafka", bootstrap_servers=kafka, metadata_age=0.5, session_timeout=6.0)
+        await log.start()
+        topic = await KafkaHarness(kafka).fresh_topic(log, 1)
+        consumer = await log.subscribe(fresh_group(), [topic], LATEST)
+        await assigned(consumer)
+        await publish(log, topic, [text("known", "k")])
+        await asyncio.to_thread(topic_command, kafka, topic, "--alter", "--partitions", "2")
+        key = next(str(n) for n in range(100) if partition_of(b"%d" % n, 2) == 1)
+        places: set[int] = set()
+        async with asyncio.timeout(PATIENCE):
+            while 1 not in places:
+                (receipt,) = await publish(log, topic, [text("early", key)])
+                places.add(receipt.partition)
+                await asyncio.sleep(0.02)
+        added: list[Message] = []
+        async with asyncio.timeout(PATIENCE):
+            while not added:
+                event = await consumer.poll(0.2)
+                found = event if isinstance(event, tuple) else ()
+                added += [message for message in found if message.partition.number == 1]
+        assert (added[0].position, added[0].record.body) == ("0", b"early")
+        await consumer.close()
+        await log.stop()
+
+    async def test_a_position_that_retention_took_stops_the_subscription(
+        self, kafka: str, harness: KafkaHarness, tmp_path: Path
+    ) -> None:
+        """It says what the log still holds, and guesses nothing (rule 10)."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log, 1)
+        group = fresh_group()
+        await publish(log, topic, [text(str(n)) for n in range(5)])
+        consumer = await log.subscribe(group, [topic], EARLIEST)
+        await consumer.settle((await take(consumer, 5))[:1])
+        await consumer.close()
+        request = tmp_path / "delete.json"
+        request.write_text(
+            f'{{"partitions": [{{"topic": "{topic}", "partition": 0, "offset": 3}}], "version": 1}}'
+        )
+        arguments = ["--bootstrap-server", kafka, "--offset-json-file", str(request)]
+        await asyncio.to_thread(run_tool, "DeleteRecordsCommand", arguments)
+        consumer = await log.subscribe(group, [topic], EARLIEST)
+        with pytest.raises(PositionOutOfRange) as raised:
+            await take(consumer, 1)
+        assert (raised.value.earliest, raised.value.latest) == ("3", "5")
+        await consumer.close()
+
+    @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+    async def test_compressed_batches_come_out_as_they_went_in(
+        self, kafka: str, compression: str
+    ) -> None:
+        """The codecs come from a package of their own: each must be there and fit."""
+        log = open_log(name="kafka", bootstrap_servers=kafka, compression=compression)
+        await log.start()
+        topic = await KafkaHarness(kafka).fresh_topic(log, 1)
+        await publish(log, topic, [text("x" * 10_000, "k") for _ in range(20)])
+        messages = [message async for message in log.read(Partition(topic, 0), "0")]
+        assert bodies(messages) == [b"x" * 10_000] * 20
+        await log.stop()
+
+    async def test_a_second_member_does_not_move_a_start_that_is_in_use(
+        self, harness: KafkaHarness
+    ) -> None:
+        """Both resolve `latest`, at different times: only the first may decide (rule 10)."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log, 2)
+        group = fresh_group()
+        first = await log.subscribe(group, [topic], LATEST)
+        await assigned(first)
+        await publish(log, topic, [text("between", "k")])
+        second = await log.subscribe(group, [topic], LATEST)
+        await first.close()
+        assert bodies(await take(second, 1)) == [b"between"]
+        await second.close()
+
+
+@pytest.mark.kafka
+@pytest.mark.fault
+class TestKafkaThatComesLate:
+    async def test_it_starts_without_its_broker_and_heals_by_itself(
+        self, own_kafka: KafkaServer
+    ) -> None:
+        """Start-up order is nobody's burden (reliability R20): not ready with a cause, then ready."""
+        own_kafka.kill()
+        log = open_log(name="kafka", bootstrap_servers=own_kafka.bootstrap_servers)
+        began = asyncio.get_running_loop().time()
+        await log.start()
+        health = await log.health()
+        assert not health.healthy
+        assert own_kafka.bootstrap_servers in health.cause
+        (result,) = await log.submit("t", [text("x")])
+        assert isinstance(result, BrokerUnavailable)
+        with pytest.raises(BrokerUnavailable):
+            await log.subscribe(fresh_group(), ["t"], EARLIEST)
+        assert asyncio.get_running_loop().time() - began < 2.0, "told at once, not after a time-out"
+        await asyncio.to_thread(own_kafka.restart)
+        async with asyncio.timeout(PATIENCE):
+            while not (await log.health()).healthy:
+                await asyncio.sleep(0.05)
+        topic = await KafkaHarness(own_kafka.bootstrap_servers).fresh_topic(log)
+        await publish(log, topic, [text("stored")])
+        await log.stop()
+
+    async def test_a_consumer_outlives_its_brokers_restart(self, own_kafka: KafkaServer) -> None:
+        """What was settled stays settled, what comes later is handed out; no call waits for ever."""
+        log = open_log(
+            name="kafka",
+            bootstrap_servers=own_kafka.bootstrap_servers,
+            session_timeout=6.0,
+            request_timeout=3.0,
+        )
+        await log.start()
+        topic = await KafkaHarness(own_kafka.bootstrap_servers).fresh_topic(log, 1)
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        await publish(log, topic, [text("before", "k")])
+        await consumer.settle(await take(consumer, 1))
+        await consumer.commit()
+        await asyncio.to_thread(own_kafka.kill)
+        assert not isinstance(await consumer.poll(0.5), tuple)
+        async with asyncio.timeout(PATIENCE):
+            await consumer.commit()
+        await asyncio.to_thread(own_kafka.restart)
+        async with asyncio.timeout(PATIENCE):
+            while not isinstance((await log.submit(topic, [text("after", "k")]))[0], Receipt):
+                await asyncio.sleep(0.05)
+        assert bodies(await take(consumer, 1)) == [b"after"]
+        await consumer.close()
+        await log.stop()
+
+    async def test_closing_ends_soon_when_the_broker_is_gone(self, own_kafka: KafkaServer) -> None:
+        """SIGTERM has a bound (rule 11)."""
+        log = open_log(
+            name="kafka",
+            bootstrap_servers=own_kafka.bootstrap_servers,
+            request_timeout=2.0,
+            bounds=Bounds(drain_timeout=1.0, publish_timeout=2.0),
+        )
+        await log.start()
+        topic = await KafkaHarness(own_kafka.bootstrap_servers).fresh_topic(log, 1)
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        await publish(log, topic, [text("x")])
+        await consumer.settle(await take(consumer, 1))
+        own_kafka.kill()
+        pending = log.submit(topic, [text("y")])
+        async with asyncio.timeout(10):
+            await consumer.close()
+            await log.stop()
+        assert isinstance((await pending)[0], BrokerUnavailable)

@@ -52,7 +52,7 @@ def make_topic(bootstrap_servers: str, *, partitions: int = 4, **settings: str) 
 def read_back(bootstrap_servers: str, topic: str) -> list[Stored]:
     """Everything in the topic, by a client that shares no code with ours."""
     shown = ("timestamp", "partition", "offset")
-    properties = [word for name in shown for word in ("--property", f"print.{name}=true")]
+    properties = [word for name in shown for word in ("--formatter-property", f"print.{name}=true")]
     where = ["--bootstrap-server", bootstrap_servers, "--topic", topic, "--from-beginning"]
     text = run_tool("consumer.ConsoleConsumer", [*where, "--timeout-ms", "3000", *properties])
     rows = [line.split("\t") for line in text.splitlines() if line.startswith("LogAppendTime:")]

@@ -17,6 +17,7 @@ from aiokafka.errors import (
     for_code,
 )
 
+from app.brokers.kafka.connection import STOP_WITHIN, shut
 from app.brokers.kafka.settings import KafkaSettings
 from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMetadata
 
@@ -105,7 +106,7 @@ class Admin:
             await asyncio.sleep(0)  # its tasks must have begun, or its stop ends in CancelledError
             yield consumer
         finally:
-            await consumer.stop()
+            await shut(consumer, consumer._client, STOP_WITHIN)  # noqa: SLF001
 
     @contextlib.asynccontextmanager
     async def _client(self) -> AsyncIterator[AIOKafkaAdminClient]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import for_code
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 
@@ -57,7 +57,8 @@ class Connection:
     async def open(self) -> None:
         """Raises KafkaError, OSError or TimeoutError."""
         try:
-            await asyncio.wait_for(self._producer.start(), self._timeout)
+            async with asyncio.timeout(self._timeout):
+                await self._producer.start()
         except BaseException:
             await self.close()
             raise
@@ -65,10 +66,7 @@ class Connection:
     async def close(self) -> None:
         """Bounded: afterwards nothing is sent any more, whatever is left behind."""
         self.tainted = True
-        try:
-            await asyncio.wait_for(self._producer.stop(), STOP_WITHIN)
-        except (KafkaError, OSError, TimeoutError) as error:
-            log.warning("a Kafka producer did not close cleanly: %r", error)
+        await shut(self._producer, self.client, STOP_WITHIN)
 
     def create_batch(self) -> Any:
         return self._producer.create_batch()
@@ -108,7 +106,8 @@ class Connection:
 
     async def probe(self) -> None:
         """A real answer of a broker, soon. Raises KafkaError, OSError or TimeoutError."""
-        await asyncio.wait_for(self.ask(MetadataRequest([])), PROBE_WITHIN)
+        async with asyncio.timeout(PROBE_WITHIN):
+            await self.ask(MetadataRequest([]))
 
     def leader(self, place: Any) -> int | None:
         """The node that takes writes for a partition; None while an election is under way."""
@@ -126,6 +125,21 @@ class Connection:
             if self.tainted or not all(map(self._may_leave, _places(request))):
                 raise Abandoned
         return await self._send(node, request, **options)
+
+
+async def shut(what: Any, client: Any, within: float) -> None:
+    """Stop a producer or consumer of aiokafka and the ``client`` inside it, in whatever state.
+
+    In an outage its stop may wait for ever, or end in CancelledError half-way with sockets open.
+    """
+    for stopping in (what.stop, client.close):
+        task = asyncio.create_task(stopping())
+        await asyncio.wait({task}, timeout=within)
+        task.cancel()
+        await asyncio.wait({task}, timeout=within)
+        if task.done() and not task.cancelled() and task.exception() is None:
+            return
+        log.warning("a Kafka client did not stop cleanly: %r", task)
 
 
 def _places(request: Any) -> list[Place]:

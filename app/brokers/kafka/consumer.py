@@ -18,10 +18,12 @@ from aiokafka.errors import (
     ConsumerStoppedError,
     IllegalStateError,
     KafkaError,
+    NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
 
 from app.brokers.kafka.admin import Admin
+from app.brokers.kafka.connection import STOP_WITHIN
 from app.brokers.kafka.errors import explain
 from app.brokers.kafka.ownership import Membership, Owned
 from app.brokers.kafka.reader import message_of, out_of_range
@@ -77,7 +79,7 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
             await self._consumer.start()
         except BaseException:
             self._closed = True
-            await self._consumer.stop()
+            await self._membership.leave(STOP_WITHIN)
             raise
         self._consumer.subscribe(self._topics, listener=self)
         self._committing = asyncio.create_task(self._commit_as_settled())
@@ -147,11 +149,8 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         for task in (self._committing, self._fetch):
             if task is not None:
                 task.cancel()
-                await asyncio.wait([task])
-        try:
-            await asyncio.wait_for(self._consumer.stop(), self._settings.request_timeout)
-        except (KafkaError, OSError, TimeoutError) as error:
-            log.warning("group %s was not left cleanly: %r", self._group, error)
+                await asyncio.wait({task}, timeout=STOP_WITHIN)
+        await self._membership.leave(STOP_WITHIN)
 
     # What aiokafka calls, in its own task. Errors here would only be logged by it.
 
@@ -166,7 +165,8 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         self._leaving = asyncio.Event()
         self._add(Revoked(owned.partitions, owned.epoch))
         try:
-            await asyncio.wait_for(self._leaving.wait(), self._settings.handover)
+            async with asyncio.timeout(self._settings.handover):
+                await self._leaving.wait()
         except TimeoutError:
             log.warning("group %s: a revocation was not dealt with in time", self._group)
         await self.commit()
@@ -224,8 +224,8 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         self._fetch = None
         try:
             found = fetch.result()
-        except (ConsumerStoppedError, asyncio.CancelledError):
-            return ()
+        except (ConsumerStoppedError, NoOffsetForPartitionError, asyncio.CancelledError):
+            return ()  # closed, or asked before the partitions just assigned have their place
         except OffsetOutOfRangeError as error:
             raise await self._out_of_range(error) from error
         except KafkaError as error:

@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 from aiokafka.structs import OffsetAndMetadata
 
+from app.brokers.kafka.connection import shut
 from app.delivery.offsets import FinishedRuns
 from app.model.message import Message, Partition
 
@@ -111,6 +112,10 @@ class Membership:
             TopicPartition, OffsetAndMetadata
         ] = await coordinator.fetch_committed_offsets(list(places))
         return offsets
+
+    async def leave(self, within: float) -> None:
+        """Give everything back and hang up. Bounded."""
+        await shut(self._consumer, self._client, within)
 
     async def _observe(self, node: int, request: Any, **options: Any) -> Any:
         left = self._monotonic()

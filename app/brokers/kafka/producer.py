@@ -48,17 +48,20 @@ class Producer:
         self._tried = asyncio.Event()  # one attempt to connect has ended
         self._answered = False  # the broker has decided about a batch of this connection
         self._task: asyncio.Task[None] | None = None
+        self._stopping = False
 
     async def start(self) -> None:
         """Returns when the first attempt has ended, or soon: it heals by itself."""
         self._task = asyncio.create_task(self._run())
         try:
-            await asyncio.wait_for(self._tried.wait(), START_WITHIN)
+            async with asyncio.timeout(START_WITHIN):
+                await self._tried.wait()
         except TimeoutError:
             self._cause = self._cause or "no answer yet"
 
     async def stop(self) -> None:
         """What is queued is told that it was not sent, what is on the wire that nobody knows."""
+        self._stopping = True  # the client may swallow a cancellation
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -104,7 +107,7 @@ class Producer:
 
     async def _run(self) -> None:
         delay = FIRST_DELAY
-        while True:
+        while not self._stopping:
             self._answered = False
             connection = Connection(self.settings, self._may_leave)
             try:
@@ -142,7 +145,7 @@ class Producer:
         self.topics.give_up(self._unavailable())
 
     async def _ship_until_tainted(self, connection: Connection) -> None:
-        while not connection.tainted:
+        while not (connection.tainted or self._stopping):
             await self._wake.wait()
             await asyncio.sleep(0)  # callers woken beside us publish first, and come along
             self._wake.clear()

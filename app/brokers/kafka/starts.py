@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import CommitFailedError, KafkaError
+from aiokafka.errors import CommitFailedError, KafkaConnectionError, KafkaError
 
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.reader import offset_of, out_of_range
@@ -89,6 +89,6 @@ async def _committed(admin: Admin, group: str) -> Mapping[TopicPartition, int]:
             try:
                 return await admin.committed(group)
             except KafkaError as error:
-                if not error.retriable:
+                if not error.retriable or isinstance(error, KafkaConnectionError):
                     raise
             await asyncio.sleep(ASK_AGAIN)
