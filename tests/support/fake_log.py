@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import suppress
 
 from app.bindings.record import Record
 from app.delivery.offsets import FinishedRuns
 from app.errors import BrokerError, BrokerRefused, PositionOutOfRange
-from app.interfaces import PublishResult
+from app.interfaces import Clock, PublishResult
 from app.model.capabilities import Capabilities
 from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
 from app.model.metadata import GroupLag, Health, LogMetadata, PartitionMetadata, TopicMetadata
 from app.model.receipt import Receipt
 from app.model.start import StartAt
 from app.routing.partitions import partition_of
+from app.worker.waiting import happened
 
 CAPABILITIES = Capabilities(
     replayable=True, partitions=True, seek_by_time=True, null_body=True, binary_keys=True
@@ -26,10 +28,12 @@ Commit = tuple[int, str]  # position, finished runs above it
 
 class FakeLog:
     """``refusals``: results that the next submits get instead of receipts. ``trouble``: raised by the
-    next polls. ``killed``: the process is gone, nothing is committed any more."""
+    next polls. ``killed``: the process is gone, nothing is committed any more. ``clock``: what polls
+    wait by; real time without one."""
 
-    def __init__(self, name: str = "log", *, batch: int = 100) -> None:
+    def __init__(self, name: str = "log", *, batch: int = 100, clock: Clock | None = None) -> None:
         self.name = name
+        self.clock = clock
         self.capabilities = CAPABILITIES
         self.batch = batch
         self.partitions: dict[Partition, list[Stored]] = {}
@@ -97,16 +101,16 @@ class FakeLog:
     def committed(self, group: str, partition: Partition) -> int:
         return self.commits[group][partition][0]
 
-    def give(self, group: str, partitions: Collection[Partition], member: int = 0) -> None:
+    def give(self, group: str, partitions: Collection[Partition], member: int = -1) -> None:
         """Assign under a new epoch."""
         self.generations[group] += 1
         self.members[group][member].assign(partitions, self.generations[group])
 
-    def revoke(self, group: str, partitions: Collection[Partition], member: int = 0) -> None:
+    def revoke(self, group: str, partitions: Collection[Partition], member: int = -1) -> None:
         self.members[group][member].events.append(Revoked(tuple(partitions), 0))
         self.wake()
 
-    def lose(self, group: str, partitions: Collection[Partition], member: int = 0) -> None:
+    def lose(self, group: str, partitions: Collection[Partition], member: int = -1) -> None:
         self.members[group][member].lose(partitions)
 
     def message(self, partition: Partition, offset: int, epoch: int) -> Message:
@@ -196,15 +200,19 @@ class FakeConsumer:
         if self.log.trouble:
             raise self.log.trouble.popleft()
         found = self._next()
-        if found is None and wait > 0:
-            try:
-                await asyncio.wait_for(self.log.changed.wait(), wait)
-            except TimeoutError:
-                return None
-            found = self._next()
-        elif found is None:
+        if found is None:
             await asyncio.sleep(0)
+            await self._change(wait)
+            found = self._next()
         return found
+
+    async def _change(self, wait: float) -> None:
+        changed = self.log.changed
+        if self.log.clock is not None:
+            await happened(changed, self.log.clock, wait)
+        elif wait > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), wait)
 
     async def settle(self, messages: Collection[Message]) -> None:
         self.settle_calls += 1

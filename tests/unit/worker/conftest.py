@@ -84,7 +84,7 @@ class Rig:
 
     @property
     def delivered(self):
-        return self.counters.values()["deliveries"][("billing", "delivered")]
+        return self.counters.values().get("deliveries", {}).get(("billing", "delivered"), 0)
 
 
 @pytest.fixture
