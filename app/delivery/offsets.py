@@ -81,7 +81,9 @@ class FinishedRuns:
                 first = None
         if first is not None:
             yield first, last
-        yield from (run for run in self._restored if run[0] >= self._next)
+        for start, end in self._restored:  # the newest one taken may lie within a run
+            if end >= self._next:
+                yield max(start, self._next), end
 
     def _was_finished(self, offset: int) -> bool:
         while self._restored and self._restored[0][1] < offset:

@@ -129,6 +129,14 @@ def test_the_text_stays_within_its_bound_and_names_the_lowest_runs(committed, co
     assert kept == runs[: len(kept)]
 
 
+def test_a_restart_within_a_finished_run_forgets_none_of_it():
+    """What was taken ends inside a run that an earlier life finished: its rest is not repeated."""
+    runs = FinishedRuns(4, [(5, 6)])
+    assert [runs.take(offset) for offset in (4, 5)] == [True, False]
+    again = FinishedRuns.restore(runs.commit, runs.metadata())
+    assert [again.take(offset) for offset in (4, 5, 6, 7)] == [True, False, False, True]
+
+
 class OffsetsModel(RuleBasedStateMachine):
     """Against the promise: committed means finished, finished is not repeated after a restart."""
 
