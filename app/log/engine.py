@@ -35,20 +35,24 @@ class Engine:
 
     def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
-        self.positions = Positions()
         self._lock = FolderLock(settings.path)
-        self._catalogue = Catalogue(settings.max_topics)
-        self._producers = Producers()
-        self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
         self._writer: Writer | None = None
         self._reader: Reader | None = None
         self._upkeep: asyncio.Task[None] | None = None
-        self.findings: list[str] = []
-        """What looked damaged at the start."""
+        self._forget()
+
+    def _forget(self) -> None:
+        """What is known is read from the file anew at each start."""
+        self.positions = Positions()
+        self._catalogue = Catalogue(self.settings.max_topics)
+        self._producers = Producers()
+        self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
+        self.findings: list[str] = []  # what looked damaged at the start
 
     async def start(self) -> None:
         """Raises SetupError when the folder is taken, or the file is not ours or too new."""
         self._lock.acquire()
+        self._forget()
         writer = Writer(self.settings, self._catalogue, self._settle)
         try:
             await writer.start(self._open)

@@ -41,6 +41,17 @@ async def test_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:
     await engine.stop()
 
 
+async def test_the_same_log_can_be_started_again(tmp_path: Path) -> None:
+    """A reload stops and starts it; nothing may be counted twice."""
+    engine = await started(tmp_path, partitions=1)
+    await stored(engine, "t", *numbered(0, 1))
+    await engine.stop()
+    await engine.start()
+    await stored(engine, "t", *numbered(2))
+    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"1", b"2"]
+    await engine.stop()
+
+
 async def test_a_second_process_is_told_the_path_and_the_cure(tmp_path: Path) -> None:
     """Two writers would hand out the same offsets twice."""
     engine = await started(tmp_path)
