@@ -77,7 +77,7 @@ def plain_attributes(
     if texts is None:
         return None
     attributes = dict(zip(names, texts))  # noqa: B905 - equal lengths, and the keyword costs time
-    if len(attributes) < len(names) or "datacontenttype" in attributes:
+    if len(attributes) < len(names):
         return None
     if content_type is not None:
         attributes["datacontenttype"] = content_type

@@ -98,7 +98,7 @@ def _read_plainly(record: Record) -> Decoded | None:
     content_types: list[bytes] = []
     for name, value in record.headers:
         if value is None:
-            return None
+            continue  # legal in Kafka, and means unset
         if name[:3] == "ce_":
             names.append(name[3:])
             values.append(value)

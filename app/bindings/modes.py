@@ -45,7 +45,7 @@ def _wire_type(content_type: bytes) -> WireType:
     if essence not in _JSON_DOCUMENTS:
         mode = ContentMode.BATCH if essence.startswith(_BATCH) else ContentMode.STRUCTURED
         return WireType(mode, readable=False, text=text)
-    media_type = parse_media_type(text) if text.isascii() else None
+    media_type = parse_media_type(text)
     return WireType(_JSON_DOCUMENTS[essence], readable=True, text=text, media_type=media_type)
 
 

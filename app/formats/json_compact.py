@@ -29,7 +29,7 @@ def read_compact(text: bytes) -> CloudEvent | None:
         data = bytes(_VALUE.decode(tail[:-1])) if found else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if data is not None and (len(data) + 1 != len(tail) or tail[-1:] != b"}"):
+    if found and tail[-1:] != b"}":
         return None
     if not _accounts_for(attributes, len(head) + 1 if found else len(head)) or b"\x7f" in head:
         return None

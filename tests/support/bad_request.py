@@ -60,7 +60,8 @@ def structured(name: str, *faults: str, drop: str = "", **members: object) -> Ba
 
 def raw(name: str, members: bytes, *faults: str) -> BadRequest:
     """A good document with the raw text of further members at its end."""
-    return document(name, json.dumps(GOOD).encode()[:-1] + b"," + members + b"}", *faults)
+    good = json.dumps(GOOD, separators=(",", ":")).encode()
+    return document(name, good[:-1] + b"," + members + b"}", *faults)
 
 
 def batch(name: str, elements: list[object], *faults: tuple[int, str]) -> BadRequest:

@@ -107,6 +107,13 @@ def test_the_content_type_is_found_in_any_case(name: str) -> None:
     assert kafka.decode(structured).mode is ContentMode.STRUCTURED
 
 
+def test_the_exact_content_type_wins() -> None:
+    """4.1: exact first, else any case."""
+    headers = (("Content-Type", b"text/loose"), *CE_GOOD, ("content-type", b"text/exact"))
+
+    assert kafka.decode(record(*headers)).event.datacontenttype == "text/exact"
+
+
 def test_null_headers_are_unset() -> None:
     """Legal in Kafka (4.1)."""
     decoded = kafka.decode(

@@ -57,7 +57,7 @@ def test_text_goes_through_its_declared_charset() -> None:
     ("data", "content_type"),
     [
         (b"\xe9", "text/plain"), (b"a", "text/plain; charset=x-none"), (b"a", "application/octet-stream"),
-        (b"{}", "application/x-yaml"), (b"\xff\xfea", "text/plain; charset=utf-16"), (b"{}", None),
+        (b"{}", "application/x-yaml"), (b"\xfe\xff\x00a", "text/plain; charset=utf-16"), (b"\xff\xfea", "text/plain; charset=utf-16"), (b"{}", None),
     ],
 )  # fmt: skip
 def test_everything_else_goes_as_base64(data: bytes, content_type: str | None) -> None:
@@ -68,6 +68,11 @@ def test_everything_else_goes_as_base64(data: bytes, content_type: str | None) -
 def test_a_string_of_any_type_stays_a_string() -> None:
     """J7: what arrived as a string under a type that is not JSON leaves as one."""
     assert data_member(b"a", "application/octet-stream", DataForm.TEXT) == ',"data":"a"'
+
+
+def test_data_that_arrived_as_json_leaves_as_json_without_a_type() -> None:
+    """J6: where no datacontenttype is declared, none is needed."""
+    assert data_member(b"1.10", None, DataForm.JSON) == ',"data":1.10'
 
 
 def test_no_data_is_no_member() -> None:
