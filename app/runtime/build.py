@@ -93,6 +93,8 @@ def _supervisor(
             allow_private=config.webhooks.allow_private,
             connections=subscription.concurrency,
             response_limit=subscription.response_limit,
+            dns_timeout=config.timeouts.webhook_dns,
+            connect_timeout=config.timeouts.webhook_connect,
         )
 
     return Supervisor(

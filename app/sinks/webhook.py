@@ -24,7 +24,7 @@ from yarl import URL
 from app import __version__
 from app.delivery.address_guard import allowed
 from app.interfaces import SinkAnswer, SinkRequest
-from app.sinks.resolver import AddressBlocked, GuardedResolver
+from app.sinks.resolver import DNS_TIMEOUT, AddressBlocked, GuardedResolver
 
 CONNECT_TIMEOUT = 3.0  # seconds, TCP and TLS
 DNS_CACHE = 30  # seconds
@@ -59,6 +59,7 @@ class WebhookSink:
     ``connections``     most connections to one host: the subscription's concurrency.
     ``allow_private``   networks and host patterns that may be reached although private, or by http.
     ``ca_file``         PEM certificates trusted beside the system's.
+    ``dns_timeout``, ``connect_timeout``   seconds; the total comes with each request.
     """
 
     def __init__(
@@ -69,11 +70,15 @@ class WebhookSink:
         response_limit: int = RESPONSE_LIMIT,
         ca_file: Path | None = None,
         resolver: AbstractResolver | None = None,
+        dns_timeout: float = DNS_TIMEOUT,
+        connect_timeout: float = CONNECT_TIMEOUT,
     ) -> None:
         self._allow_private = tuple(allow_private)
         self._connections = connections
         self._response_limit = response_limit
         self._resolver = resolver
+        self._dns_timeout = dns_timeout
+        self._connect_timeout = connect_timeout
         self._tls = ssl.create_default_context()
         if ca_file is not None:
             self._tls.load_verify_locations(ca_file)
@@ -92,7 +97,7 @@ class WebhookSink:
                 data=_payload(request.body),
                 headers=request.headers,
                 allow_redirects=False,  # W3
-                timeout=_timeout(request.timeout),
+                timeout=_timeout(request.timeout, self._connect_timeout),
             ) as response:
                 return await self._answer(response)
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -140,7 +145,9 @@ class WebhookSink:
         connector = aiohttp.TCPConnector(
             limit=0,
             limit_per_host=self._connections,
-            resolver=GuardedResolver(inner, self._allow_private, plain=plain),
+            resolver=GuardedResolver(
+                inner, self._allow_private, plain=plain, timeout=self._dns_timeout
+            ),
             ttl_dns_cache=DNS_CACHE,
             ssl=self._tls,
         )
@@ -184,8 +191,8 @@ def _payload(body: bytes) -> bytes | io.BytesIO:
 
 
 @lru_cache(maxsize=64)
-def _timeout(total: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=total, sock_connect=min(CONNECT_TIMEOUT, total))
+def _timeout(total: float, connect: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=total, sock_connect=min(connect, total))
 
 
 def _fault(error: Exception) -> SinkAnswer:

@@ -90,7 +90,7 @@ def test_init_overwrites_nothing(here: Path) -> None:
 
 def test_check_prints_line_message_and_cure_and_exits_1(here: Path) -> None:
     """What an editor or a pipeline jumps to."""
-    (here / "bad.yaml").write_text("version: 1\nbrokers:\n  log: {kind: embeded, path: ./x}\n")
+    (here / "bad.yaml").write_text("version: 1\nbrokers:\n  log: {kind: embed, path: ./x}\n")
     result = run(app, ["check", "bad.yaml"])
     assert result.exit_code == exits.FAILED
     assert "bad.yaml:3: error" in result.output

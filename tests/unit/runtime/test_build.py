@@ -71,6 +71,28 @@ def test_kafka_settings_reach_the_driver(tmp_path: Path) -> None:
     assert (log.bounds.records, log.bounds.bytes, log.bounds.publish_timeout) == (7, 2**20, 3.0)
 
 
+def test_webhook_settings_reach_the_sink(tmp_path: Path) -> None:
+    """Each subscription has a pool of its own, with the bounds it was given."""
+    parts = config(tmp_path).model_dump(mode="python")
+    parts["subscriptions"] = [
+        {
+            "id": "hook",
+            "source": {"broker": "log", "topics": ["events"]},
+            "sink": "https://b.example/",
+            "concurrency": 7,
+            "response_limit": "1KiB",
+        }
+    ]
+    parts["timeouts"] |= {"webhook_dns": "1s", "webhook_connect": "500ms"}
+    parts["webhooks"] = {"allow_private": ["10.0.0.0/8"]}
+    supervisor = build(Config.model_validate(parts), SystemClock()).supervisor
+    assert supervisor is not None
+    sink: Any = supervisor._runs["hook"].sink
+    assert (sink._connections, sink._response_limit) == (7, 1024)
+    assert (sink._dns_timeout, sink._connect_timeout) == (1.0, 0.5)
+    assert sink._allow_private == ("10.0.0.0/8",)
+
+
 async def test_a_service_starts_takes_an_event_and_stops(tmp_path: Path) -> None:
     """The whole order once, in this process."""
     service = Service(build(config(tmp_path), SystemClock()))

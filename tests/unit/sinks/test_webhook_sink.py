@@ -264,14 +264,9 @@ async def test_a_name_that_nobody_knows_is_a_dns_fault(sinks):
     assert (answer.status, answer.fault) == (None, "dns")
 
 
-async def test_dns_that_does_not_answer_is_given_up(sinks, monkeypatch):
-    from app.sinks import webhook
-    from app.sinks.resolver import GuardedResolver
-
-    monkeypatch.setattr(
-        webhook, "GuardedResolver", lambda *a, **k: GuardedResolver(*a, **k, timeout=0.05)
-    )
-    answer = await sinks(resolver=Names(None)).send(a_request("https://slow.example/"))
+async def test_dns_that_does_not_answer_is_given_up(sinks):
+    sink = sinks(resolver=Names(None), dns_timeout=0.05)
+    answer = await sink.send(a_request("https://slow.example/"))
     assert (answer.status, answer.fault) == (None, "dns")
     assert "no answer from DNS" in answer.detail
 
