@@ -123,6 +123,11 @@ def test_null_headers_are_unset() -> None:
     assert decoded.event.attributes == GOOD
 
 
+def test_an_empty_content_type_is_unset() -> None:
+    """Some clients cannot write null."""
+    assert kafka.decode(record(*CE_GOOD, ("content-type", b""))).event.attributes == GOOD
+
+
 def test_repeats_that_agree_are_one_and_others_are_refused() -> None:
     """Never the last one wins (4.1, trap 11)."""
     assert kafka.decode(record(*CE_GOOD, *CE_GOOD)).event.attributes == GOOD
