@@ -26,7 +26,7 @@ class Readiness(BaseModel):
     roles: dict[str, RoleReadiness]
 
 
-class BrokerHealth(BaseModel):
+class HealthView(BaseModel):
     healthy: bool
     cause: str = ""
 
@@ -71,7 +71,8 @@ class Status(BaseModel):
     ready: bool
     uptime_seconds: float
     routes: list[RouteView]
-    brokers: dict[str, BrokerHealth]
+    brokers: dict[str, HealthView]
+    store: HealthView = Field(description="where dead letters are kept")
     subscriptions: list[SubscriptionView]
     counters: dict[str, dict[str, int]] = Field(
         description="by name, then by labels joined with a comma"

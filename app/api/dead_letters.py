@@ -8,6 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query, Response
 
 from app.api import answers, messages, views
+from app.api.problems import Refused
 from app.api.running import Running
 
 LIMIT = 100
@@ -17,7 +18,12 @@ LIMIT_MAX = 10_000
 def router(running: Running) -> APIRouter:
     routes = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
 
-    @routes.get("", operation_id="dead_letters", response_model=list[answers.DeadLetterView])
+    @routes.get(
+        "",
+        operation_id="dead_letters",
+        response_model=list[answers.DeadLetterView],
+        responses=Refused.responses(503),
+    )
     async def dead_letters(
         subscription: Annotated[str | None, Query(description="all by default")] = None,
         limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,

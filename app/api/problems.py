@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from app.api import answers
-from app.errors import BrokerError
+from app.errors import BrokerError, StoreUnavailable
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -46,6 +46,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(BrokerError)
     async def broker(_: Request, error: BrokerError) -> JSONResponse:
         return _problem(error.status, error.code, str(error))
+
+    @app.exception_handler(StoreUnavailable)
+    async def store(_: Request, error: StoreUnavailable) -> JSONResponse:
+        return _problem(503, "store-unavailable", str(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:

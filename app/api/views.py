@@ -8,6 +8,7 @@ from app import __version__
 from app.api import answers
 from app.api.metrics import Snapshot
 from app.api.running import Running, SubscriptionState
+from app.errors import StoreUnavailable
 from app.interfaces import DeadLetter
 from app.model.metadata import GroupLag, Health, TopicMetadata
 from app.model.route import Route
@@ -31,10 +32,8 @@ async def status(running: Running) -> answers.Status:
         ready=(await readiness(running)).ready,
         uptime_seconds=round(running.clock.monotonic() - running.started_at, 3),
         routes=[route(each) for each in running.routes],
-        brokers={
-            name: answers.BrokerHealth(healthy=health.healthy, cause=health.cause)
-            for name, health in (await _brokers(running)).items()
-        },
+        brokers={name: _health(health) for name, health in (await _brokers(running)).items()},
+        store=_health(await _store(running)),
         subscriptions=[_subscription(each, lag, dead) for each in running.subscriptions()],
         counters={
             name: {",".join(labels): count for labels, count in series.items()}
@@ -126,9 +125,25 @@ def _lag_of(group: str, lag: Sequence[GroupLag]) -> int | None:
     return sum(known) if known and len(known) == len(each) else None
 
 
+def _health(health: Health) -> answers.HealthView:
+    return answers.HealthView(healthy=health.healthy, cause=health.cause)
+
+
 async def _brokers(running: Running) -> dict[str, Health]:
     return {name: await log.health() for name, log in running.logs.items()}
 
 
+async def _store(running: Running) -> Health:
+    if running.store is None:
+        return Health(healthy=True)
+    return await running.store.health()
+
+
 async def _dead_letters(running: Running) -> Mapping[tuple[str, str], int]:
-    return {} if running.store is None else await running.store.count_dead_letters()
+    """Nothing where the store cannot be asked: the rest of the status must be seen all the same."""
+    if running.store is None:
+        return {}
+    try:
+        return await running.store.count_dead_letters()
+    except StoreUnavailable:
+        return {}

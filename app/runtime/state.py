@@ -39,7 +39,8 @@ class State:
         if "gateway" in self.roles:
             found["gateway"] = self._ready(*_routes_fare(self.routes, brokers))
         if "worker" in self.roles:
-            found["worker"] = self._ready(*_subscriptions_fare(self.subscriptions()))
+            ready, causes = _subscriptions_fare(self.subscriptions())
+            found["worker"] = self._ready(ready, causes + await self._store_fares())
         return found
 
     def subscriptions(self) -> Sequence[SubscriptionState]:
@@ -71,6 +72,13 @@ class State:
             except SkybridgeError:  # it went away in between; its health says so
                 continue
         return found
+
+    async def _store_fares(self) -> list[str]:
+        """A store in trouble holds up dead letters and nothing else: it is named, no more."""
+        if self.store is None:
+            return []
+        health = await self.store.health()
+        return [] if health.healthy else [f"store: {health.cause}"]
 
     def _ready(self, ready: bool, causes: list[str]) -> RoleState:
         if self.draining:

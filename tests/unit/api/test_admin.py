@@ -13,7 +13,7 @@ from app.api.access import demand_token
 from app.api.app import create_app
 from app.api.running import RoleState, SubscriptionState
 from app.bindings.record import Record
-from app.errors import SetupError
+from app.errors import SetupError, StoreUnavailable
 from app.interfaces import DeadLetter
 from app.model.metadata import Health
 from app.model.route import Route, Target
@@ -38,14 +38,22 @@ FOREIGN = Record(None, (("x", None),), b"no event")
 class Store:
     def __init__(self) -> None:
         self.letters: list[DeadLetter] = []
+        self.trouble = ""
 
     async def dead_letters(
         self, subscription: str | None = None, limit: int = 100
     ) -> list[DeadLetter]:
+        if self.trouble:
+            raise StoreUnavailable(self.trouble)
         found = [each for each in self.letters if subscription in (None, each.subscription)]
         return found[:limit]
 
+    async def health(self) -> Health:
+        return Health(healthy=not self.trouble, cause=self.trouble)
+
     async def count_dead_letters(self) -> dict[tuple[str, str], int]:
+        if self.trouble:
+            raise StoreUnavailable(self.trouble)
         return {("billing", "status-415"): len(self.letters)}
 
 
@@ -145,6 +153,19 @@ async def test_status_shows_subscriptions_with_dead_letters_and_last_error(
     assert subscription["dead_letters"] == {"status-415": 1}
     assert subscription["lag"] is None
     assert status["brokers"] == {"log": {"healthy": True, "cause": ""}}
+
+
+async def test_a_store_in_trouble_hides_nothing_else(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """That is when the status is looked at."""
+    service.store.trouble = "disk full"
+    status = (await client.get("/status")).json()
+    assert status["store"] == {"healthy": False, "cause": "disk full"}
+    assert (await client.get("/metrics")).status_code == 200
+    letters = await client.get("/v1/dead-letters")
+    assert letters.status_code == 503
+    assert letters.json()["type"] == "urn:skybridge:problem:store-unavailable"
 
 
 @pytest.mark.parametrize("path", ["/status", "/metrics", "/v1/topics", "/openapi.json", "/docs"])

@@ -124,6 +124,20 @@ async def test_worker_is_ready_when_each_subscription_has_begun_and_none_gave_up
     assert bool(found.causes) is (state != "running")
 
 
+async def test_a_store_in_trouble_is_named_and_stops_nobody(document: Any) -> None:
+    """Deliveries go on; only dead letters wait for it."""
+
+    class Store:
+        async def health(self) -> Health:
+            return Health(healthy=False, cause="disk full")
+
+    state = _state(document, worker=Subscriptions(_status("running")))
+    state.store = Store()  # type: ignore[assignment]
+    worker = (await state.readiness())["worker"]
+    assert worker.ready
+    assert worker.causes == ("store: disk full",)
+
+
 async def test_nobody_is_ready_before_all_has_started(document: Any) -> None:
     """The admin listener answers before the events listener takes anything."""
     state = _state(document)
