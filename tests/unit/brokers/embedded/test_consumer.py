@@ -19,7 +19,7 @@ from app.brokers.embedded import (
 )
 from app.brokers.embedded.consumer import EmbeddedConsumer
 from app.brokers.portable import PortableLog
-from app.errors import PositionOutOfRange
+from app.errors import BoundReached, PositionOutOfRange
 from app.interfaces import Consumer
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.receipt import Receipt
@@ -107,6 +107,30 @@ async def test_many_settled_messages_are_committed_at_once(setup: Setup) -> None
     assert setup.committed("g") == 0
     await consumer.settle(messages[2:3])
     assert setup.committed("g") == 3
+
+
+async def test_a_commit_that_fails_is_made_up_for_later(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk may pass: what is settled must not be forgotten meanwhile (rule 8)."""
+    log = await setup.open(ConsumerSettings(commit_interval=0.01))
+    await setup.publish(b"0")
+    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+    messages = await messages_of(consumer, 1)
+    failures = asyncio.Event()
+
+    def refuse(*_: object) -> asyncio.Future[None]:
+        failures.set()
+        raise BoundReached("full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(setup.driver.engine, "commit", refuse)
+        await consumer.settle(messages)
+        async with asyncio.timeout(5):
+            await failures.wait()
+        with pytest.raises(BoundReached):
+            await consumer.commit()
+    await until(lambda: setup.committed("g") == 1)
 
 
 async def test_what_is_settled_is_committed_on_revocation(setup: Setup) -> None:

@@ -1,0 +1,117 @@
+"""Groups at work: futures, timers, and generations that are durable before anybody hears of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.errors import BoundReached
+from app.log.coordinator import Coordinator
+from app.log.engine import Engine
+from app.log.groups import Code, Join, State
+from app.log.positions import Committed
+from log_bench import place, started
+
+GROUP = "g"
+
+
+def a_join(member: str, session: float = 10.0, rebalance: float = 10.0) -> Join:
+    return Join(
+        member=member,
+        protocols=(("range", b""),),
+        session_timeout=session,
+        rebalance_timeout=rebalance,
+    )
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
+    engine = await started(tmp_path, partitions=1)
+    yield engine
+    await engine.stop()
+
+
+@pytest.fixture
+async def coordinator(engine: Engine) -> AsyncIterator[Coordinator]:
+    coordinator = Coordinator(engine)
+    yield coordinator
+    coordinator.close()
+
+
+async def test_a_generation_is_stored_before_it_is_told(
+    engine: Engine, coordinator: Coordinator
+) -> None:
+    """One that could be handed out twice would not fence anybody."""
+    joined = await coordinator.join(GROUP, a_join("a"))
+    assert engine.positions.generation(GROUP) == joined.generation == 1
+
+
+async def test_a_generation_that_cannot_be_stored_is_not_told(
+    engine: Engine, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member is asked to try again, and may once there is room."""
+
+    def refuse(*_: object) -> asyncio.Future[None]:
+        refused = asyncio.get_running_loop().create_future()
+        refused.set_exception(BoundReached("full"))
+        return refused
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "advance", refuse)
+        joined = await coordinator.join(GROUP, a_join("a"))
+        assert joined.code is Code.COORDINATOR_NOT_AVAILABLE
+    joined = await coordinator.join(GROUP, a_join("a"))
+    assert joined.code is Code.NONE
+    assert engine.positions.generation(GROUP) == joined.generation
+
+
+async def test_a_silent_member_is_removed_by_the_timer(coordinator: Coordinator) -> None:
+    """Nobody has to ask: the others' heartbeats tell them to join again."""
+    joined = await coordinator.join(GROUP, a_join("a", session=0.05))
+    await coordinator.sync(GROUP, "a", joined.generation, {})
+    async with asyncio.timeout(5):
+        while coordinator.state(GROUP) is not State.EMPTY:
+            await asyncio.sleep(0.005)
+    assert coordinator.heartbeat(GROUP, "a", joined.generation) is Code.UNKNOWN_MEMBER
+
+
+async def test_a_join_that_is_given_up_leaves_the_group(coordinator: Coordinator) -> None:
+    """Else the others would wait for it until the rebalance time-out."""
+    first = await coordinator.join(GROUP, a_join("a"))
+    await coordinator.sync(GROUP, "a", first.generation, {})
+    waiting = asyncio.create_task(coordinator.join(GROUP, a_join("b")))
+    await asyncio.sleep(0)
+    assert coordinator.heartbeat(GROUP, "a", first.generation) is Code.REBALANCE_IN_PROGRESS
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    async with asyncio.timeout(5):
+        again = await coordinator.join(GROUP, a_join("a"))
+    assert [member for member, _ in again.members] == ["a"]
+
+
+async def test_members_are_stirred_when_somebody_joins(coordinator: Coordinator) -> None:
+    """So that a rebalance does not wait for the next heartbeat."""
+    stirred = asyncio.Event()
+    first = await coordinator.join(GROUP, a_join("a"))
+    await coordinator.sync(GROUP, "a", first.generation, {})
+    coordinator.watch(GROUP, stirred.set)
+    waiting = asyncio.create_task(coordinator.join(GROUP, a_join("b")))
+    async with asyncio.timeout(5):
+        await stirred.wait()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_commits_are_fenced_and_durable(engine: Engine, coordinator: Coordinator) -> None:
+    """An old generation's commit changes nothing (reliability R12)."""
+    joined = await coordinator.join(GROUP, a_join("a"))
+    await coordinator.sync(GROUP, "a", joined.generation, {})
+    good = {place("t"): Committed(5, "text")}
+    assert await coordinator.commit(GROUP, "a", joined.generation, good) is Code.NONE
+    stale = {place("t"): Committed(99)}
+    code = await coordinator.commit(GROUP, "a", joined.generation - 1, stale)
+    assert code is Code.ILLEGAL_GENERATION
+    assert engine.positions.of(GROUP) == good
