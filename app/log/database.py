@@ -47,8 +47,9 @@ CREATE TABLE producers(
 class FolderLock:
     """One process a folder: two writers would hand out the same offsets twice."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, setting: str) -> None:
         self._folder = folder
+        self._setting = setting
         self._file = -1
 
     def acquire(self) -> None:
@@ -58,7 +59,7 @@ class FolderLock:
         except OSError as error:
             raise SetupError(
                 f"the log folder {self._folder} cannot be used: {error.strerror}",
-                setting="brokers.*.path",
+                setting=self._setting,
                 cure="name a folder that this user may write to",
             ) from error
         try:
@@ -67,7 +68,7 @@ class FolderLock:
             self.release()
             raise SetupError(
                 f"the log in {self._folder} is open in another process",
-                setting="brokers.*.path",
+                setting=self._setting,
                 cure="stop the other process, or give this one a folder of its own",
             ) from error
 
@@ -77,14 +78,16 @@ class FolderLock:
             self._file = -1
 
 
-def open_writer(folder: Path, synchronous: Synchronous, vfs: str | None) -> apsw.Connection:
+def open_writer(
+    folder: Path, setting: str, synchronous: Synchronous, vfs: str | None
+) -> apsw.Connection:
     """The only connection that writes and checkpoints. Raises SetupError for a file not ours."""
     db = apsw.Connection(str(folder / FILE), vfs=vfs, statementcachesize=STATEMENTS)
     try:
-        _prepare(db, folder, synchronous)
+        _prepare(db, folder, setting, synchronous)
     except apsw.NotADBError as error:
         db.close()
-        raise _not_ours(folder) from error
+        raise _not_ours(folder, setting) from error
     except BaseException:
         db.close()
         raise
@@ -112,16 +115,16 @@ def damage(db: apsw.Connection) -> list[str]:
     return [] if found == ["ok"] else found
 
 
-def _prepare(db: apsw.Connection, folder: Path, synchronous: Synchronous) -> None:
+def _prepare(db: apsw.Connection, folder: Path, setting: str, synchronous: Synchronous) -> None:
     db.set_busy_timeout(BUSY_MS)
     version = _pragma(db, "user_version")
     tables = _count(db)
     if tables and _pragma(db, "application_id") != APPLICATION_ID:
-        raise _not_ours(folder)
+        raise _not_ours(folder, setting)
     if version > SCHEMA_VERSION:
         raise SetupError(
             f"the log in {folder} has format {version}; this version reads up to {SCHEMA_VERSION}",
-            setting="brokers.*.path",
+            setting=setting,
             cure="run the newer version that wrote it, or start with an empty folder",
         )
     db.pragma("journal_mode", "wal")
@@ -134,10 +137,10 @@ def _prepare(db: apsw.Connection, folder: Path, synchronous: Synchronous) -> Non
             db.pragma("user_version", SCHEMA_VERSION)
 
 
-def _not_ours(folder: Path) -> SetupError:
+def _not_ours(folder: Path, setting: str) -> SetupError:
     return SetupError(
         f"{folder / FILE} is not a log of Skybridge, or its first page is damaged",
-        setting="brokers.*.path",
+        setting=setting,
         cure="name another folder, or restore the file from a backup",
     )
 

@@ -35,7 +35,7 @@ class Engine:
 
     def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
-        self._lock = FolderLock(settings.path)
+        self._lock = FolderLock(settings.path, settings.setting)
         self._writer: Writer | None = None
         self._reader: Reader | None = None
         self._upkeep: asyncio.Task[None] | None = None
@@ -174,7 +174,8 @@ class Engine:
 
     def _open(self) -> apsw.Connection:
         """In the writer thread."""
-        db = open_writer(self.settings.path, self.settings.synchronous, self.settings.vfs)
+        settings = self.settings
+        db = open_writer(settings.path, settings.setting, settings.synchronous, settings.vfs)
         try:
             if self.settings.check_on_start:
                 self.findings += damage(db)

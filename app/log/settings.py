@@ -51,6 +51,11 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: Callable[[], int] = wall_ms
     vfs: str | None = None
 
+    @property
+    def setting(self) -> str:
+        """Where in the configuration the folder is named."""
+        return f"brokers.{self.name}.path"
+
     def retention_of(self, topic: str) -> Retention:
         return self.topic_retention.get(topic, self.retention)
 

@@ -57,6 +57,7 @@ async def test_a_second_process_is_told_the_path_and_the_cure(tmp_path: Path) ->
     engine = await started(tmp_path)
     with pytest.raises(SetupError, match=str(tmp_path)) as raised:
         await started(tmp_path)
+    assert raised.value.setting == "brokers.log.path"
     assert raised.value.cure
     await engine.stop()
     await (await started(tmp_path)).stop()
