@@ -58,6 +58,7 @@ class SubscriptionView(BaseModel):
     held: int = Field(description="messages taken and not finished")
     in_flight: int = Field(description="of them: on the wire")
     waiting: int = Field(description="of them: waiting for their next attempt")
+    window: int = Field(description="distance from the commit position to the newest message taken")
     paused_for: float | None = Field(description="seconds until the endpoint is tried again")
     restarts: int
     last_error: str

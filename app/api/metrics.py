@@ -98,6 +98,10 @@ def _gauges(now: Snapshot) -> Iterator[Metric]:
         {(each.id,): each.held for each in now.subscriptions},
     )  # fmt: skip
     yield _gauge(
+        "subscription_window", "From the commit position to the newest message taken.",
+        ("subscription",), {(each.id,): each.window for each in now.subscriptions},
+    )  # fmt: skip
+    yield _gauge(
         "subscription_lag", "Records not finished yet.", ("subscription", "topic"), _lag(now)
     )
     yield _gauge(

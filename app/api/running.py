@@ -27,6 +27,7 @@ class SubscriptionState(msgspec.Struct, frozen=True, kw_only=True):
                     says why it does not run, or what hinders it.
     ``held``        messages taken and not finished: ``in_flight`` on the wire, ``waiting`` for their
                     next attempt.
+    ``window``      distance from the commit position to the newest message taken (rule 4).
     ``paused_for``  seconds until the endpoint is tried again.
     """
 
@@ -40,6 +41,7 @@ class SubscriptionState(msgspec.Struct, frozen=True, kw_only=True):
     held: int = 0
     in_flight: int = 0
     waiting: int = 0
+    window: int = 0
     paused_for: float | None = None
     restarts: int = 0
     last_error: str = ""

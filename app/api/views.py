@@ -111,6 +111,7 @@ def _subscription(
         held=state.held,
         in_flight=state.in_flight,
         waiting=state.waiting,
+        window=state.window,
         paused_for=state.paused_for,
         restarts=state.restarts,
         last_error=state.last_error,

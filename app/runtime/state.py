@@ -101,6 +101,7 @@ class State:
             held=status.held,
             in_flight=status.in_flight,
             waiting=status.waiting,
+            window=status.window,
             paused_for=status.paused_for,
             restarts=status.restarts,
             last_error=_last_error(attempts),

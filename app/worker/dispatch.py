@@ -64,6 +64,7 @@ class Dispatcher:
         self._intake = Intake(subscription)
         self._burial = Burial(subscription, store, clock, jitter, copies)
         self._courier = Courier(subscription, sink, clock, self._burial, attempts, jitter)
+        self._consumer: Consumer | None = None
         self._partitions: set[Partition] = set()
         self._paused: set[Partition] = set()
         self._stopping = asyncio.Event()
@@ -85,9 +86,11 @@ class Dispatcher:
                 start_at(subscription),
                 client_id=f"skybridge-{subscription.id}",
             )
+            self._consumer = consumer
             try:
                 await self._work(consumer)
             finally:
+                self._consumer = None
                 await consumer.close()
         finally:
             self._state = "stopped"
@@ -122,8 +125,16 @@ class Dispatcher:
             held=courier.held,
             in_flight=courier.in_flight,
             waiting=courier.waiting,
+            window=self._window(),
             paused_for=paused_for,
         )
+
+    def _window(self) -> int:
+        """The longest of the partitions'; 0 while there is no consumer."""
+        consumer = self._consumer
+        if consumer is None:
+            return 0
+        return max((consumer.window(partition) for partition in self._partitions), default=0)
 
     def _state_word(self) -> str:
         if self._state != "running" or self._courier.flows:

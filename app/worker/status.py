@@ -13,6 +13,8 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     ``held``      messages taken and not finished, of which ``in_flight`` are on the wire and
                   ``waiting`` for their next attempt.
+    ``window``    distance from the commit position to the newest message taken, of the partition
+                  where it is longest (rule 4).
     ``restarts``  since the start of the process.
     """
 
@@ -24,5 +26,6 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
     held: int = 0
     in_flight: int = 0
     waiting: int = 0
+    window: int = 0
     paused_for: float | None = None
     restarts: int = 0
