@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from uvicorn import Config, Server
+from uvicorn.server import ServerState
 
 from app.errors import SetupError
 from app.gateway.asgi import EventsApp
@@ -27,6 +28,7 @@ from app.telemetry import Counters
 _log = logging.getLogger(__name__)
 
 _BACKLOG = 2048
+_POLL = 0.01  # seconds; uvicorn keeps its connections in a plain set, which tells nobody
 _ABORT_BOUND = 1.0  # seconds for aborted connections to be gone
 
 
@@ -75,9 +77,13 @@ class EventsServer:
         if server is None:
             return
         self._uvicorn = None
-        server.config.timeout_graceful_shutdown = drain  # type: ignore[assignment]  # any number does
-        await server.shutdown(sockets=self._sockets)
-        await _cut(server)
+        for listener in server.servers:
+            listener.close()
+        for each in self._sockets:
+            each.close()
+        if not await _drained(server.server_state, drain):
+            _cut(server.server_state)
+            await _drained(server.server_state, _ABORT_BOUND)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -134,10 +140,23 @@ def _bind(host: str, port: int) -> socket.socket:
         ) from error
 
 
-async def _cut(server: Server) -> None:
-    for connection in list(server.server_state.connections):
-        connection.transport.abort()
+async def _drained(state: ServerState, bound: float) -> bool:
+    """Whether every connection closed by itself within ``bound`` seconds. Each is told once to end;
+    one that was accepted at the last moment too."""
+    told: set[object] = set()
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_ABORT_BOUND):
-            while server.server_state.connections:  # noqa: ASYNC110 - uvicorn keeps a plain set
-                await asyncio.sleep(0)
+        async with asyncio.timeout(bound):
+            while state.connections or state.tasks:
+                for connection in state.connections - told:
+                    told.add(connection)
+                    connection.shutdown()
+                await asyncio.sleep(_POLL)
+    return not (state.connections or state.tasks)
+
+
+def _cut(state: ServerState) -> None:
+    _log.warning("the drain is over: %d connections are cut", len(state.connections))
+    for task in state.tasks:
+        task.cancel()
+    for connection in list(state.connections):
+        connection.transport.abort()
