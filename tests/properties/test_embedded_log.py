@@ -23,7 +23,7 @@ from app.interfaces import Consumer
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from log_bench import ManualTime, everything
+from log_steps import ManualTime, everything
 
 TOPIC = "orders"
 GROUP = "reader"

@@ -13,7 +13,7 @@ from app.log.coordinator import Coordinator
 from app.log.engine import Engine
 from app.log.groups import Code, Join, State
 from app.log.positions import Committed
-from log_bench import place, started
+from log_steps import place, started
 
 GROUP = "g"
 

@@ -22,7 +22,7 @@ from app.log.database import FILE
 from app.log.positions import Committed
 from app.log.sequences import Batch
 from app.model.receipt import Receipt
-from log_bench import ManualTime, append, everything, numbered, place, started, stored
+from log_steps import ManualTime, append, everything, numbered, place, started, stored
 
 
 async def test_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:

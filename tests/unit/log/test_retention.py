@@ -12,7 +12,7 @@ from app.log.engine import Engine
 from app.log.positions import Committed, Declared
 from app.log.retention import droppable
 from app.log.settings import Retention
-from log_bench import ManualTime, everything, numbered, place, started, stored
+from log_steps import ManualTime, everything, numbered, place, started, stored
 
 NOW = 100_000
 SEGMENTS = [Segment(1, 0, 100, 10_000), Segment(2, 10, 100, 50_000), Segment(3, 20, 100, 90_000)]

@@ -24,7 +24,7 @@ from app.interfaces import Consumer
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST, LATEST
-from log_bench import ManualTime
+from log_steps import ManualTime
 
 TOPIC = "t"
 PLACE = Partition(TOPIC, 0)
