@@ -51,7 +51,7 @@ def problem(
         "type": f"urn:skybridge:problem:{code}",
         "title": title,
         "status": status,
-        "detail": detail or "; ".join(fault.detail for fault in faults) or title,
+        "detail": detail or " ".join(fault.detail for fault in faults) or title,
         "faults": faults,
         **(members or {}),
     }

@@ -63,7 +63,7 @@ def _deflate_form(body: bytes) -> int:
 def _unsupported(value: bytes) -> SenderError:
     shown = value[:60].decode("latin-1")
     fault = Fault(
-        UNSUPPORTED_CODING, f"Content-Encoding {shown!r} is not known", "header content-encoding"
+        UNSUPPORTED_CODING, f"Content-Encoding {shown!r} is not known.", "header content-encoding"
     )
     return SenderError(
         "Unsupported content encoding", status=415, code=UNSUPPORTED_CODING, faults=(fault,)
@@ -72,6 +72,6 @@ def _unsupported(value: bytes) -> SenderError:
 
 def _broken(coding: bytes) -> SenderError:
     fault = Fault(
-        "broken-content-encoding", f"the body is not {coding.decode()}", "header content-encoding"
+        "broken-content-encoding", f"The body is not {coding.decode()}.", "header content-encoding"
     )
     return SenderError("Broken content encoding", code="broken-content-encoding", faults=(fault,))

@@ -63,7 +63,7 @@ def _keys(request: Request) -> list[tuple[str, bytes]]:
 
 
 def _conflict(at: str, other_at: str) -> SenderError:
-    fault = Fault("conflicting-key", f"{at} and {other_at} give different keys", other_at, "K7")
+    fault = Fault("conflicting-key", f"{at} and {other_at} give different keys.", other_at, "K7")
     return SenderError("Conflicting keys", code="conflicting-key", faults=(fault,))
 
 

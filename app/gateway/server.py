@@ -59,9 +59,10 @@ class EventsServer:
     async def start(self) -> None:
         """Returns when the port is open. Raises SetupError naming the setting."""
         certificates = Certificates(self._tls) if self._tls else None
+        server = self._build(certificates)
         self._sockets = [_bind(self.host, self.port)]
         self.port = self._sockets[0].getsockname()[1]
-        server = self._uvicorn = self._build(certificates)
+        self._uvicorn = server
         await server.startup(sockets=self._sockets)
         await server.on_tick(0)  # sets the headers of every answer
         if self._date_header:

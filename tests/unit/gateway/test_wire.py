@@ -31,16 +31,16 @@ def test_shared_headers_are_renewed_when_their_list_is_another() -> None:
 
 def test_a_problem_lists_every_fault() -> None:
     """RFC 9457, design: HTTP."""
-    faults = [Fault("a", "first", "header x", "H1"), Fault("b", "second", index=2)]
+    faults = [Fault("a", "First.", "header x", "H1"), Fault("b", "Second.", index=2)]
     document = json.loads(problem(400, "invalid-event", "Bad", faults=faults).body)
     assert document == {
         "type": "urn:skybridge:problem:invalid-event",
         "title": "Bad",
         "status": 400,
-        "detail": "first; second",
+        "detail": "First. Second.",
         "faults": [
-            {"code": "a", "detail": "first", "at": "header x", "rule": "H1"},
-            {"code": "b", "detail": "second", "index": 2},
+            {"code": "a", "detail": "First.", "at": "header x", "rule": "H1"},
+            {"code": "b", "detail": "Second.", "index": 2},
         ],
     }
 
