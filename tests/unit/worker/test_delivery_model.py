@@ -121,6 +121,13 @@ class World:
         self.log.lose(GROUP, PARTITIONS)
         self.log.give(GROUP, PARTITIONS)
 
+    def settled_only_what_is_finished(self) -> None:
+        """Rule 2, looked at between any two steps."""
+        buried = {letter.message.record.body.decode() for letter in self.store.letters}
+        for consumer in self.log.members[GROUP]:
+            settled = {message.record.body.decode() for message in consumer.settled}
+            assert settled <= buried | set(self.accepted), "settled before it was finished"
+
     async def end(self) -> None:
         """All trouble over: everything must come to its end in bounded time."""
         self.trouble = 0.0
@@ -144,6 +151,7 @@ async def live(seed, steps) -> World:
             world.trouble = argument
         else:
             await getattr(world, verb)(argument)
+        world.settled_only_what_is_finished()
     await world.end()
     return world
 

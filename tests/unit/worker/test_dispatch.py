@@ -143,6 +143,19 @@ async def test_a_failure_is_tried_again_on_its_schedule_before_its_followers(rig
     ]
 
 
+async def test_what_waits_for_its_next_attempt_is_not_settled(rig, orders):
+    """Rule 2: a kill in between must bring it again."""
+    rig.sink.answer(0, FAILS)
+    await rig.publish(an_event(0, "a"), an_event(1, "b"))
+    await rig.begin(retry={"schedule": ["10s"]})
+    await until(lambda: rig.status.waiting == 1 and len(rig.consumer.settled) == 1)
+    assert rig.log.committed(GROUP, orders) == 0
+    await rig.kill()
+    await rig.begin()
+    await rig.committed(2)
+    assert rig.sink.answered.count("0") == 2
+
+
 async def test_a_used_up_schedule_ends_in_the_dead_letters_and_frees_the_key(rig):
     """Rules 2 and 4: stored before it is finished; after it the next event of the key proceeds."""
     rig.sink.answer(0, FAILS, FAILS, FAILS)
@@ -335,6 +348,17 @@ async def test_a_lost_partition_is_dropped_without_settling(rig, orders):
     await until(lambda: rig.status.held == 0)
     assert rig.log.committed(GROUP, orders) == 0
     assert rig.store.letters == [], "the next owner decides"
+
+
+async def test_a_partition_given_anew_without_a_word_begins_from_its_commit(rig, orders):
+    """What is held under the epoch before can never be settled, and must not block its key."""
+    rig.sink.answer(0, FAILS)
+    await rig.publish(an_event(0), an_event(1))
+    await rig.begin(retry={"schedule": ["1h"]})
+    await until(lambda: rig.status.waiting == 1)
+    rig.log.give(GROUP, [orders])
+    await rig.committed(2)
+    assert rig.sink.answered == ["0", "0", "1"]
 
 
 async def test_ownership_is_noted_in_the_store(rig, orders):

@@ -191,3 +191,32 @@ async def test_a_probe_that_is_foreign_is_buried_and_another_is_made(rig):
     while rig.log.committed(GROUP, ORDERS) < 3:
         await rig.clock.advance(0.1)
     assert [letter.cause for letter in rig.store.letters] == ["foreign"]
+
+
+async def test_a_probe_whose_partition_is_in_doubt_is_made_again(rig):
+    """Else one late heartbeat at the wrong moment would stop the subscription for ever."""
+    rig.sink.answer(0, SinkAnswer(503, retry_after="10"))
+    await rig.publish(an_event(0))
+    await rig.begin()
+    await rig.state("paused")
+    rig.consumer.leases = False
+    await rig.clock.advance(11)
+    assert rig.sink.answered == ["0"]
+    rig.consumer.leases = True
+    await rig.clock.advance(1)
+    await rig.answered(0, 0)
+    await rig.state("running")
+
+
+async def test_with_nothing_left_to_probe_it_takes_anew(rig):
+    """Its partitions went to another worker while it was paused, and came back."""
+    rig.sink.answer(0, SinkAnswer(503, retry_after="10"))
+    await rig.publish(an_event(0))
+    await rig.begin()
+    await rig.state("paused")
+    rig.log.revoke(GROUP, [ORDERS])
+    await until(lambda: rig.status.held == 0)
+    await rig.clock.advance(11)
+    await rig.state("running")
+    rig.log.give(GROUP, [ORDERS])
+    await rig.committed(1)
