@@ -1,14 +1,16 @@
 """Shell. The events listener: the hot path from a socket to a log and back, and nothing else.
 
-A request flows down this list, and its answer flows up again:
+A request goes down this list, its answer comes up again:
 
 ======================  ==========================================================================
-server, tls, guard      the listener's life, its certificates, and whether uvicorn is as we know it
-httptools_protocol      a connection: bounds, deadlines, which requests are hot
-pipeline, flow, watch   a connection's answers in order; who holds its reading; how long it may wait
+server, tls, guard      the listener's life, its certificates, whether uvicorn is as we know it
+httptools_protocol      what travels on a connection; which requests take the short way
+connection              its bounds, its deadlines, its end
+pipeline, flow, watch   answers in order; who holds the reading; how long it may stay as it is
 asgi                    the same resource for every other request and every other server
-resource                ``/events``: methods, handshake, encodings
-publish                 one request: decode, plan, submit, answer
+resource                ``/events``: methods, handshake, what is refused before it is read
+publish, conclude       one request: decode, plan, submit; and the fates of its events as an answer
 request, answers, wire  the values that pass between them, and their bytes
+limits, content_coding  the bounds; bodies out of gzip and deflate
 ======================  ==========================================================================
 """
