@@ -15,6 +15,7 @@ from app.errors import BrokerError
 from app.log.catalogue import Catalogue, PartitionLog, Topic
 from app.log.commit import Append, CommitGroup, Fates
 from app.log.database import FolderLock, damage, open_reader, open_writer
+from app.log.group_commits import GroupCommits
 from app.log.positions import Committed, Declared, Positions
 from app.log.producers import Producers
 from app.log.reader import Page, Reader, time_search
@@ -46,6 +47,7 @@ class Engine:
         self.positions = Positions()
         self._catalogue = Catalogue(self.settings.max_topics)
         self._producers = Producers()
+        self._commits = GroupCommits(self.positions, self._writing)
         self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
         self.findings: list[str] = []  # what looked damaged at the start
 
@@ -143,7 +145,7 @@ class Engine:
 
     def commit(self, group: str, places: Mapping[Partition, Committed]) -> asyncio.Future[None]:
         """Done when it is durable. Fencing is the coordinator's."""
-        return self._writing().run(lambda db: self.positions.commit(db, group, places))
+        return self._commits.commit(group, places)
 
     def begin(self, group: str, places: Mapping[Partition, Committed]) -> asyncio.Future[None]:
         """Commit a start where the group has no position yet (rule 10)."""

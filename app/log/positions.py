@@ -20,6 +20,9 @@ class Committed(msgspec.Struct, frozen=True):
     metadata: str = ""
 
 
+Places = Mapping[Partition, Committed]
+
+
 class Declared(msgspec.Struct, frozen=True):
     """A group whose unread records retention keeps, unless ``drop_unread``."""
 
@@ -67,25 +70,26 @@ class Positions:
 
     # in the writer thread
 
-    def commit(
-        self, db: apsw.Connection, group: str, places: Mapping[Partition, Committed]
-    ) -> None:
+    def commit(self, db: apsw.Connection, commits: Sequence[tuple[str, Places]]) -> None:
+        """Of any number of groups, in one transaction; the later one of a group counts."""
         with db:
             db.executemany(
                 "INSERT OR REPLACE INTO positions VALUES(?, ?, ?, ?, ?)",
                 [
                     (group, place.topic, place.number, committed.offset, committed.metadata)
+                    for group, places in commits
                     for place, committed in places.items()
                 ],
             )
-        self._committed[group] = {**self._committed.get(group, {}), **places}
+        for group, places in commits:
+            self._committed[group] = {**self._committed.get(group, {}), **places}
 
-    def begin(self, db: apsw.Connection, group: str, places: Mapping[Partition, Committed]) -> None:
+    def begin(self, db: apsw.Connection, group: str, places: Places) -> None:
         """Commit only where the group has no position yet (rule 10)."""
         known = self.of(group)
         new = {place: start for place, start in places.items() if place not in known}
         if new:
-            self.commit(db, group, new)
+            self.commit(db, [(group, new)])
 
     def advance(self, db: apsw.Connection, group: str, generation: int) -> None:
         with db:
