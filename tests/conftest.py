@@ -28,14 +28,20 @@ def kafka() -> Iterator[str]:
         server.stop()
 
 
-@pytest.fixture
-def own_kafka() -> Iterator[KafkaServer]:
-    """A real Kafka for one test alone, to be killed, paused and restarted."""
+@pytest.fixture(scope="session")
+def _throwaway_kafka() -> Iterator[KafkaServer]:
     server = throwaway_kafka()
     try:
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture
+def own_kafka(_throwaway_kafka: KafkaServer) -> KafkaServer:
+    """A real Kafka to be killed, paused and restarted: up when a test begins, and for it alone."""
+    _throwaway_kafka.revive()
+    return _throwaway_kafka
 
 
 def throwaway_kafka() -> KafkaServer:

@@ -23,6 +23,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from base64 import urlsafe_b64encode
@@ -115,11 +116,21 @@ class KafkaServer:
         self.start()
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers."""
+        """SIGSTOP: connections stay open and nothing answers. Returns when every thread stands."""
         os.kill(self.pid, signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
+
+    def revive(self) -> None:
+        """Up and awake, whatever a test has done to it."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self.resume()
+            self.wait_until_answering()
+        else:
+            self.start()
 
     def stop(self) -> None:
         """For good. The data is thrown away, so nothing is gained by asking politely."""
@@ -213,9 +224,10 @@ def _free_ports(count: int) -> list[int]:
 def _die_with_parent() -> Callable[[], None] | None:
     """Linux ends the broker with us, even when we are killed and no fixture gets to clean up.
 
-    Safe beside threads: the child does nothing but this one system call.
+    Safe beside threads: the child does nothing but this one system call. Its parent is the thread
+    that starts it, so only the main one will do.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
         return None
     libc = ctypes.CDLL(None)
     return lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

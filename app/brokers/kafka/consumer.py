@@ -296,16 +296,24 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
 
     def _make(self, client_id: str) -> AIOKafkaConsumer:
         settings = self._settings
-        session_ms = round(settings.session_timeout * 1000)
-        options = settings.client()
-        options["client_id"] = client_id or settings.client_id
+        heartbeat = settings.session_timeout / 10
+        rebalance = heartbeat + settings.handover + settings.request_timeout
+        options = settings.client() | {
+            "client_id": client_id or settings.client_id,
+            # The answer to a join comes when every member has joined, or is given up.
+            "request_timeout_ms": _ms(rebalance + settings.request_timeout),
+        }
         return AIOKafkaConsumer(
             group_id=self._group,
             enable_auto_commit=False,
             auto_offset_reset="none",
-            session_timeout_ms=session_ms,
-            heartbeat_interval_ms=session_ms // 10,
-            rebalance_timeout_ms=session_ms + round(settings.handover * 2000),
+            session_timeout_ms=_ms(settings.session_timeout),
+            heartbeat_interval_ms=_ms(heartbeat),
+            rebalance_timeout_ms=_ms(rebalance),
             max_poll_interval_ms=NEVER_MS,
             **options,
         )
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -155,7 +155,9 @@ class Producer:
             except Exception:
                 log.exception("shipping to Kafka %s failed", self.name)
                 connection.tainted = True
-                self._waiting += [lane for lane in lanes if lane not in self._waiting]
+                self._waiting += [
+                    each for each in lanes if each.waiting and each not in self._waiting
+                ]
 
     async def _ship(self, connection: Connection, lanes: list[Lane]) -> None:
         busy = self._busy.copy()  # lanes of one leader that are ready now share a request
