@@ -47,6 +47,8 @@ class Service:
         try:
             await self._start()
         except BaseException:
+            if self.parts.supervisor is not None:
+                await _bounded("subscriptions", self.parts.supervisor.stop, 0.0, 0.0)
             await self._closing.aclose()
             raise
         self.state.begun = True

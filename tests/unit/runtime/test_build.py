@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,12 @@ routes: [{{name: everything, to: {{broker: log, topic: events}}}}]
 timeouts: {{not_ready: 0, drain: 5s}}
 {more}
 """
+
+SUBSCRIPTION = {
+    "id": "hook",
+    "source": {"broker": "log", "topics": ["events"]},
+    "sink": "https://b.example/",
+}
 
 
 def config(folder: Path, more: str = "") -> Config:
@@ -74,15 +82,7 @@ def test_kafka_settings_reach_the_driver(tmp_path: Path) -> None:
 def test_webhook_settings_reach_the_sink(tmp_path: Path) -> None:
     """Each subscription has a pool of its own, with the bounds it was given."""
     parts = config(tmp_path).model_dump(mode="python")
-    parts["subscriptions"] = [
-        {
-            "id": "hook",
-            "source": {"broker": "log", "topics": ["events"]},
-            "sink": "https://b.example/",
-            "concurrency": 7,
-            "response_limit": "1KiB",
-        }
-    ]
+    parts["subscriptions"] = [{**SUBSCRIPTION, "concurrency": 7, "response_limit": "1KiB"}]
     parts["timeouts"] |= {"webhook_dns": "1s", "webhook_connect": "500ms"}
     parts["webhooks"] = {"allow_private": ["10.0.0.0/8"]}
     supervisor = build(Config.model_validate(parts), SystemClock()).supervisor
@@ -113,14 +113,14 @@ async def test_a_failed_start_leaves_nothing_running(tmp_path: Path) -> None:
     await first.start()
     events_port = first.parts.events.port  # type: ignore[union-attr]
     await first.stop()
-    import socket
-
     with socket.create_server(("127.0.0.1", events_port)):
         taken = config(tmp_path).model_dump(mode="python")
         taken["server"]["events"]["port"] = events_port
+        taken["subscriptions"] = [SUBSCRIPTION]
         second = Service(build(Config.model_validate(taken), SystemClock()))
         with pytest.raises(SetupError, match="cannot listen"):
             await second.start()
+        assert [task for task in asyncio.all_tasks() if task.get_name().startswith("sub")] == []
     third = Service(build(config(tmp_path), SystemClock()))
     await third.start()
     await third.stop()
