@@ -44,6 +44,7 @@ class Courier:
     """``holds``: whether the message's partition is still ours, asked before each attempt (rule 5).
 
     ``finished``  messages to settle; whoever settles them empties it.
+    ``lanes``     all that is held; to be looked at from outside, not touched.
     ``landed``    set whenever an attempt was concluded.
     """
 
@@ -65,7 +66,7 @@ class Courier:
         self._mode = ContentMode(subscription.content_mode)
         self._policy = Policy(subscription.retry.schedule, subscription.retry.retry_after_max)
         self._retried = frozenset(subscription.retry.statuses)
-        self._lanes: Lanes[Held] = Lanes(subscription.concurrency)
+        self.lanes: Lanes[Held] = Lanes(subscription.concurrency)
         self._senders: set[asyncio.Task[None]] = set()
         self._alarm: float | None = None  # the moment the time keeper sleeps until
         self._retimed = asyncio.Event()
@@ -88,34 +89,22 @@ class Courier:
     @property
     def busy(self) -> bool:
         """Whether something is on the wire, or about to be."""
-        return self._lanes.flying > 0 or (self.flows and self._lanes.ready > 0)
-
-    @property
-    def held(self) -> int:
-        return self._lanes.held
-
-    @property
-    def waiting(self) -> int:
-        return self._lanes.waiting
-
-    @property
-    def in_flight(self) -> int:
-        return self._lanes.flying
+        return self.lanes.flying > 0 or (self.flows and self.lanes.ready > 0)
 
     def add(self, lane: Hashable, held: Held) -> None:
         self.bytes_held += held.size
-        self._lanes.add(lane, held)
+        self.lanes.add(lane, held)
 
     def drop(self, partitions: set[Partition]) -> None:
         """Forget what is held of these partitions. Attempts on the wire land by themselves."""
-        for held in self._lanes.drop(lambda held: held.message.partition in partitions):
+        for held in self.lanes.drop(lambda held: held.message.partition in partitions):
             self.bytes_held -= held.size
-        for held in self._lanes.in_flight():
+        for held in self.lanes.in_flight():
             held.gone = held.gone or held.message.partition in partitions
 
     def flying(self, partitions: set[Partition]) -> bool:
         """Whether an attempt of these partitions is still on the wire."""
-        return any(held.message.partition in partitions for held in self._lanes.in_flight())
+        return any(held.message.partition in partitions for held in self.lanes.in_flight())
 
     def halt(self, cause: str) -> None:
         """No attempt begins any more; those on the wire go on."""
@@ -132,7 +121,7 @@ class Courier:
         if self.endpoint.flow is not Flow.FLOWING:
             self._probe_if_due()
             return
-        wanted = min(self._subscription.concurrency, self._lanes.flying + self._lanes.ready)
+        wanted = min(self._subscription.concurrency, self.lanes.flying + self.lanes.ready)
         while len(self._senders) < wanted:
             self._start_sender(None)
 
@@ -146,7 +135,7 @@ class Courier:
         while True:
             self._retimed.clear()
             now = self._clock.monotonic()
-            self._lanes.wake(now)
+            self.lanes.wake(now)
             self.wake()
             self._alarm = self._next_alarm()
             await happened(
@@ -154,7 +143,7 @@ class Courier:
             )
 
     def _next_alarm(self) -> float | None:
-        moments = [self._lanes.next_due()]
+        moments = [self.lanes.next_due()]
         if self.endpoint.flow is Flow.PAUSED and not self.halted:
             moments.append(self.endpoint.until)
         return min((moment for moment in moments if moment is not None), default=None)
@@ -174,10 +163,10 @@ class Courier:
         now = self._clock.monotonic()
         if not self.endpoint.probe_if_due(now):
             return
-        lane = self._lanes.take_oldest()
+        lane = self.lanes.take_oldest()
         if lane is not None:
             self._start_sender(lane)
-        elif self._lanes.held:  # all of it is still on the wire
+        elif self.lanes.held:  # all of it is still on the wire
             self.endpoint.probe_came_to_nothing(now + LEASE_RECHECK)
         else:
             self.endpoint.nothing_to_probe()
@@ -191,7 +180,7 @@ class Courier:
         try:
             if probe is not None:
                 await self._deliver(probe, probe=True)
-            while self.flows and (lane := self._lanes.take()) is not None:
+            while self.flows and (lane := self.lanes.take()) is not None:
                 await self._deliver(lane, probe=False)
         finally:  # in the same step as the last take: a lane made ready later finds it gone
             self._senders.discard(cast("asyncio.Task[None]", asyncio.current_task()))
@@ -292,17 +281,17 @@ class Courier:
 
     def _release(self, lane: Lane[Held]) -> None:
         self.bytes_held -= lane.head.size
-        self._lanes.finish(lane)
+        self.lanes.finish(lane)
 
     def _wait(self, lane: Lane[Held], until: float) -> None:
         if lane.head.gone:
             self._release(lane)
         else:
-            self._lanes.hold(lane, until)
+            self.lanes.hold(lane, until)
             self._alarm_at(until)
 
     def _give_back(self, lane: Lane[Held]) -> None:
         if lane.head.gone:
             self._release(lane)
         else:
-            self._lanes.give_back(lane)
+            self.lanes.give_back(lane)

@@ -122,9 +122,9 @@ class Dispatcher:
             state=self._state_word(),
             cause=self._cause(),
             partitions=tuple(sorted(self._partitions, key=str)),
-            held=courier.held,
-            in_flight=courier.in_flight,
-            waiting=courier.waiting,
+            held=courier.lanes.held,
+            in_flight=courier.lanes.flying,
+            waiting=courier.lanes.waiting,
             window=self._window(),
             paused_for=paused_for,
         )
