@@ -20,7 +20,7 @@ class ContentMode(enum.Enum):
     BATCH = "batch"
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     """A message as it is on the wire of a log.
 
     ``key``           bytes, or None for none. Never assumed to be UTF-8.
@@ -36,7 +36,7 @@ class Record(msgspec.Struct, frozen=True):
     content_type: str | None = None
 
 
-class Decoded(msgspec.Struct, frozen=True):
+class Decoded(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     """One event as a binding read it.
 
     ``mode``       the mode it arrived in; an element of a batch has BATCH.

@@ -46,7 +46,7 @@ NO_TYPES: Mapping[str, AttributeType] = MappingProxyType({})
 NO_ARRIVALS: Mapping[str, ArrivedAttribute] = MappingProxyType({})
 
 
-class CloudEvent(msgspec.Struct, frozen=True):
+class CloudEvent(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     """A valid CloudEvent.
 
     ``attributes``  1.0 name to canonical text (core 1.3), in order of arrival, ``specversion``

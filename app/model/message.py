@@ -17,7 +17,7 @@ class Partition(msgspec.Struct, frozen=True):
         return f"{self.topic}/{self.number}"
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     """A record from a log, with its place.
 
     ``position``  opaque text, ordered only within its partition, only by the driver that made it.

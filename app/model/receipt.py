@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Receipt(msgspec.Struct, frozen=True):
+class Receipt(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     """Where a record is now. ``position`` is opaque text, ordered only within its partition."""
 
     broker: str

@@ -16,7 +16,7 @@ from app.routing.templates import BadTopic, compile_topic
 __all__ = ["BadTopic", "MissingKey", "NoRoute", "Publication", "Router", "UnknownRoute"]
 
 
-class Publication(msgspec.Struct, frozen=True):
+class Publication(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     """One record for one topic. Of a route with several targets each has one; they share the record."""
 
     route: str

@@ -10,6 +10,7 @@ import uvloop
 from app.config.model import Config
 from app.runtime.build import ROLES, Role, build
 from app.runtime.clock import SystemClock
+from app.runtime.heap import settle_heap
 from app.runtime.service import Service
 from app.runtime.signals import Signals
 from app.telemetry import set_up_logging
@@ -30,6 +31,7 @@ async def _serve(
     with Signals() as signals:
         service = Service(build(config, SystemClock(), roles))
         await service.start()
+        settle_heap()
         announce(service)
         await signals.asked.wait()
         await service.stop()
