@@ -6,6 +6,7 @@ import logging
 from collections import deque
 
 import msgspec
+from msgspec.structs import replace
 
 from app.delivery.outcomes import Fate, Outcome
 from app.delivery.plan import Decision, PauseEndpoint, RetryAt
@@ -25,7 +26,8 @@ class AttemptLog:
     """Of one subscription; outlives the dispatcher, so that a restart does not hide its reason.
 
     A delivered attempt is a line of level DEBUG, any other of INFO: an operator asks why something
-    did not arrive, and the counters say how much did. Event data is never in it.
+    did not arrive, and the counters say how much did. Event data is never in it, nor what the
+    target said, which may be the event again; that is in the remembered attempt and the dead letter.
     """
 
     def __init__(self, subscription: str, counters: Counters) -> None:
@@ -47,7 +49,8 @@ class AttemptLog:
         self._recent.append(attempt)
         level = logging.DEBUG if outcome.fate is Fate.DELIVERED else logging.INFO
         if _log.isEnabledFor(level):
-            _log.log(level, "%s", _line(attempt).decode())
+            told = replace(attempt, detail=answer.detail)  # an answer's body may echo the event
+            _log.log(level, "%s", _line(told).decode())
 
     def finished(self, outcome: str) -> None:
         """One message is finished: ``delivered``, ``dead-lettered``, ``filtered``, ``skipped``."""
