@@ -272,6 +272,31 @@ class TestKafkaAlone:
         assert bodies(await take(second, 1)) == [b"between"]
         await second.close()
 
+    async def test_nothing_is_handed_out_between_a_revocation_and_the_next_assignment(
+        self, kafka: str
+    ) -> None:
+        """Whoever was told to forget his partitions must not be given more of them (rule 5)."""
+        log = open_log(
+            name="kafka", bootstrap_servers=kafka, session_timeout=6.0, max_poll_records=10
+        )
+        await log.start()
+        topic = await KafkaHarness(kafka).fresh_topic(log, 2)
+        await publish(log, topic, [text(str(n), str(n)) for n in range(2_000)])
+        group = fresh_group()
+        first = await log.subscribe(group, [topic], EARLIEST)
+        await take(first, 10)
+        joining = await log.subscribe(group, [topic], EARLIEST)
+        story: list[str] = []
+        async with asyncio.timeout(PATIENCE):
+            while "Revoked" not in story or story[-1] != "messages":
+                event = await first.poll(0.2)
+                kind = "messages" if isinstance(event, tuple) else type(event).__name__
+                if event is not None and story[-1:] != [kind]:
+                    story.append(kind)
+        assert story == ["messages", "Revoked", "Assigned", "messages"]
+        await asyncio.gather(first.close(), joining.close())
+        await log.stop()
+
 
 @pytest.mark.kafka
 @pytest.mark.fault

@@ -2,7 +2,8 @@
 
 ``settings`` how to reach a cluster · ``connection`` one idempotent producer at a time, replaced when
 it is wedged · ``batcher`` the queue and the wire batches of a partition · ``producer`` topics, and
-what becomes of each record · ``starts``, ``ownership``, ``consumer`` one member of a group ·
+what becomes of each record · ``starts``, ``membership``,
+``ownership``, ``consumer`` one member of a group ·
 ``reader`` reading without a group · ``admin`` metadata, lag, topics · ``errors`` what the client's
 errors mean · ``driver`` all of it behind the portable log.
 """

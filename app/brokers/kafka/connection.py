@@ -143,7 +143,7 @@ async def shut(what: Any, client: Any, within: float) -> None:
 
 
 def _places(request: Any) -> list[Place]:
-    """The client keeps them private; ``test_connection`` guards that they stay there."""
+    """The client keeps them private; ``test_internals`` guards that they stay there."""
     return [
         (topic, partition)
         for topic, partitions in request._topics  # noqa: SLF001

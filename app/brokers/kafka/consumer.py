@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import (
     CommitFailedError,
     ConsumerStoppedError,
@@ -25,8 +25,9 @@ from aiokafka.errors import (
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.connection import STOP_WITHIN
 from app.brokers.kafka.errors import explain
-from app.brokers.kafka.ownership import Membership, Owned
-from app.brokers.kafka.reader import message_of, out_of_range
+from app.brokers.kafka.membership import Membership, make_consumer
+from app.brokers.kafka.ownership import Owned
+from app.brokers.kafka.reader import message_of, position_lost
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.starts import prepare, resolve_new
 from app.delivery.offsets import FinishedRuns
@@ -36,7 +37,6 @@ from app.model.start import StartAt
 
 log = logging.getLogger(__name__)
 
-NEVER_MS = 2**31 - 1  # no poll for long is no reason to leave: a full window pauses us for hours
 FETCH_MS = 60_000
 NOTHING = Owned(-1, {})
 
@@ -60,8 +60,9 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         self._owned = NOTHING
         self._events: deque[Assigned | Revoked | Lost] = deque()
         self._news = asyncio.Event()  # an event, a failure, or the end
-        self._leaving: asyncio.Event | None = None  # set once a revocation has been dealt with
-        self._told: Revoked | None = None
+        self._revoking: Revoked | None = None  # from its begin until the partitions are let go
+        self._dealt = asyncio.Event()  # with ``_revoking``
+        self._told: Assigned | Revoked | Lost | None = None  # by the last poll
         self._failure: BaseException | None = None
         self._fetch: asyncio.Task[Any] | None = None
         self._paused: set[Partition] = set()
@@ -69,7 +70,7 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         self._commit_lock = asyncio.Lock()
         self._committing: asyncio.Task[None] | None = None
         self._closed = False
-        self._consumer = self._make(client_id)
+        self._consumer = make_consumer(settings, group, client_id)
         self._membership = Membership(self._consumer, settings.session_timeout)
 
     async def start(self) -> None:
@@ -135,6 +136,7 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
                 log.warning("group %s refused a commit: %s", self._group, error)
             except (KafkaError, TimeoutError) as error:
                 log.warning("a commit of group %s failed, to be made again: %r", self._group, error)
+                self._settled.set()
             else:
                 owned.committed(offsets)
 
@@ -162,22 +164,26 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
             self._owned = NOTHING
             self._add(Lost(owned.partitions, owned.epoch))
             return
-        self._leaving = asyncio.Event()
-        self._add(Revoked(owned.partitions, owned.epoch))
+        self._revoking = Revoked(owned.partitions, owned.epoch)
+        self._dealt.clear()
+        self._add(self._revoking)
         try:
             async with asyncio.timeout(self._settings.handover):
-                await self._leaving.wait()
+                await self._dealt.wait()
         except TimeoutError:
             log.warning("group %s: a revocation was not dealt with in time", self._group)
         await self.commit()
         self._owned = NOTHING
-        self._leaving = None
+        self._revoking = None
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         try:
             async with asyncio.timeout(self._settings.session_timeout):
                 runs = await self._places(list(assigned))
-        except (KafkaError, SkybridgeError, TimeoutError) as error:
+        except (CommitFailedError, IllegalStateError) as error:
+            log.info("group %s rebalances again: %s", self._group, error)
+            return
+        except Exception as error:  # noqa: BLE001 - aiokafka would only log it: poll raises it
             self._fail(error)
             return
         self._forget_fetch()
@@ -205,8 +211,9 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
     async def _fetched(self, wait: float) -> tuple[Message, ...]:
         """The next messages of partitions that are ours and not paused; () when news come first.
 
-        The fetch goes on from poll to poll: while a rebalance is under way aiokafka lets it wait, and
-        nobody may have to wait for it.
+        One fetch goes on from poll to poll: while a rebalance is under way aiokafka lets it wait, and
+        nobody may have to wait for it; one that ended with each idle poll has leaked futures
+        (reliability 5.1, #628).
         """
         if self._fetch is None:
             self._fetch = asyncio.create_task(
@@ -227,13 +234,17 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         except (ConsumerStoppedError, NoOffsetForPartitionError, asyncio.CancelledError):
             return ()  # closed, or asked before the partitions just assigned have their place
         except OffsetOutOfRangeError as error:
-            raise await self._out_of_range(error) from error
+            lost = await position_lost(self._consumer, error, self._settings.request_timeout)
+            raise lost from error
         except KafkaError as error:
             raise explain(error, self._settings.name) or error from error
         return tuple(self._ours(found))
 
     def _ours(self, found: dict[TopicPartition, list[Any]]) -> list[Message]:
-        owned, messages = self._owned, []
+        owned = self._owned
+        messages: list[Message] = []
+        if self._revoking is not None:
+            return messages  # they are being let go: whoever gets them next reads these
         for place, raws in found.items():
             partition = Partition(place.topic, place.partition)
             if partition in self._paused:
@@ -253,14 +264,6 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         if fetch is not None and not fetch.cancel() and not fetch.cancelled():
             fetch.exception()  # seen, so that nobody warns of it
 
-    async def _out_of_range(self, error: OffsetOutOfRangeError) -> BaseException:
-        """Rule 10: the subscription stops and asks."""
-        [(place, offset)] = error.args[0].items()
-        earliest = (await self._consumer.beginning_offsets([place]))[place]
-        latest = (await self._consumer.end_offsets([place]))[place]
-        partition = Partition(place.topic, place.partition)
-        return out_of_range(partition, str(offset), earliest, latest)
-
     async def _commit_as_settled(self) -> None:
         """Deferred, so that a commit covers what was settled within the interval."""
         while True:
@@ -274,46 +277,20 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         self._news.set()
 
     def _fail(self, error: BaseException) -> None:
-        self._failure = (
-            error if isinstance(error, SkybridgeError) else explain(error, self._settings.name)
-        )
+        known = isinstance(error, SkybridgeError)
+        self._failure = error if known else explain(error, self._settings.name) or error
         self._news.set()
 
     def _tell(self, event: Assigned | Revoked | Lost) -> Assigned | Revoked | Lost:
-        if isinstance(event, Revoked):
-            self._told = event
+        self._told = event
         return event
 
     def _dealt_with(self, *, force: bool = False) -> None:
         """Whoever asks for the next event has dealt with the last one."""
-        if self._leaving is not None and (force or self._told is not None):
-            self._leaving.set()
+        if force or (self._told is not None and self._told is self._revoking):
+            self._dealt.set()
         self._told = None
 
     def _still_ours(self, partitions: Collection[Partition]) -> list[TopicPartition]:
         places = {TopicPartition(each.topic, each.number) for each in partitions}
         return list(places & self._consumer.assignment())
-
-    def _make(self, client_id: str) -> AIOKafkaConsumer:
-        settings = self._settings
-        heartbeat = settings.session_timeout / 10
-        rebalance = heartbeat + settings.handover + settings.request_timeout
-        options = settings.client() | {
-            "client_id": client_id or settings.client_id,
-            # The answer to a join comes when every member has joined, or is given up.
-            "request_timeout_ms": _ms(rebalance + settings.request_timeout),
-        }
-        return AIOKafkaConsumer(
-            group_id=self._group,
-            enable_auto_commit=False,
-            auto_offset_reset="none",
-            session_timeout_ms=_ms(settings.session_timeout),
-            heartbeat_interval_ms=_ms(heartbeat),
-            rebalance_timeout_ms=_ms(rebalance),
-            max_poll_interval_ms=NEVER_MS,
-            **options,
-        )
-
-
-def _ms(seconds: float) -> int:
-    return round(seconds * 1000)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.errors import OffsetOutOfRangeError
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from app.bindings.record import Record
 from app.brokers.kafka.admin import Admin
@@ -70,3 +71,18 @@ def out_of_range(
         earliest=str(earliest),
         latest=str(latest),
     )
+
+
+async def position_lost(
+    consumer: Any, error: OffsetOutOfRangeError, within: float
+) -> PositionOutOfRange:
+    """What a fetch out of range means: the subscription stops and asks (rule 10)."""
+    [(place, offset)] = error.args[0].items()
+    partition = Partition(place.topic, place.partition)
+    try:
+        async with asyncio.timeout(within):
+            earliest = (await consumer.beginning_offsets([place]))[place]
+            latest = (await consumer.end_offsets([place]))[place]
+    except (KafkaError, TimeoutError):
+        return PositionOutOfRange(f"{partition} does not hold position {offset}")
+    return out_of_range(partition, str(offset), earliest, latest)

@@ -10,7 +10,7 @@ from aiokafka.protocol.produce import ProduceRequest
 from app.brokers.kafka import KafkaSettings
 from app.brokers.kafka.connection import Connection, _places
 from app.brokers.kafka.errors import Abandoned
-from app.brokers.kafka.ownership import NOBODY, Membership
+from app.brokers.kafka.membership import NOBODY, Membership
 
 SETTINGS = KafkaSettings(name="main", bootstrap_servers="127.0.0.1:1")
 

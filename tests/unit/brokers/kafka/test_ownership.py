@@ -8,7 +8,8 @@ from aiokafka import TopicPartition
 from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 
 from app.bindings.record import Record
-from app.brokers.kafka.ownership import Membership, Owned
+from app.brokers.kafka.membership import Membership
+from app.brokers.kafka.ownership import Owned
 from app.delivery.offsets import FinishedRuns
 from app.model.message import Message, Partition
 
