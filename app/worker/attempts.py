@@ -49,7 +49,7 @@ class AttemptLog:
         self._recent.append(attempt)
         level = logging.DEBUG if outcome.fate is Fate.DELIVERED else logging.INFO
         if _log.isEnabledFor(level):
-            told = replace(attempt, detail=answer.detail)  # an answer's body may echo the event
+            told = replace(attempt, detail=f"{answer.fault} {answer.detail}".strip())
             _log.log(level, "%s", _line(told).decode())
 
     def finished(self, outcome: str) -> None:
