@@ -42,7 +42,7 @@ def test_a_bash_block_runs_as_pasted(block, running):
 
 
 @pytest.mark.parametrize("block", of_language("yaml"), ids=str)
-def test_a_yaml_block_is_a_configuration_without_findings(block, stand_ins):
+def test_a_yaml_block_is_a_configuration_without_errors(block, stand_ins):
     """An example that does not load teaches the wrong thing."""
     file = stand_ins.folder / "skybridge.yaml"
     file.write_text(block.text)

@@ -19,6 +19,12 @@ store: {kind: sqlite, path: /srv/skybridge/store.db}
 Load = Callable[..., Loaded]
 
 
+@pytest.fixture(autouse=True)
+def in_a_place_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative paths are judged from where the service starts, and a clone may lie in /tmp."""
+    monkeypatch.chdir("/")
+
+
 @pytest.fixture
 def load_text(tmp_path: Path) -> Load:
     """Loads a text; ``minimal`` puts version, broker and store before it."""
