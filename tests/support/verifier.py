@@ -255,19 +255,19 @@ async def run(options: argparse.Namespace) -> Report:
 
 def read_log_file(path: Path) -> list[Numbered]:
     """Every stored event, partition by partition in the order of offsets. Events are found by the
-    shape of their bodies, so that nothing of the service's record format need be known here.
+    shape of their bodies in the last column, so that nothing of the record format is known here.
     """
     stored: list[Numbered] = []
     with contextlib.closing(sqlite3.connect(path)) as database:
         segments = "SELECT id FROM segments ORDER BY topic, partition, base_offset"
         for (number,) in database.execute(segments).fetchall():
-            rows = database.execute(f"SELECT record FROM s{number:d} ORDER BY offset")
-            stored += [event for (record,) in rows for event in events_in(record)]
+            rows = database.execute(f"SELECT * FROM s{number:d} ORDER BY rowid")
+            stored += [event for row in rows for event in events_in(row[-1])]
     return stored
 
 
-def events_in(record: bytes) -> Iterable[Numbered]:
-    return [(key.decode(), int(number)) for key, number in BODY.findall(record)]
+def events_in(records: bytes) -> Iterable[Numbered]:
+    return [(key.decode(), int(number)) for key, number in BODY.findall(records)]
 
 
 def options_of(arguments: list[str]) -> argparse.Namespace:
