@@ -82,6 +82,10 @@ class Courier:
         """Senders become tasks of ``tasks``: a bug in one ends them all, rather than go unseen."""
         self._tasks, self._holds = tasks, holds
 
+    def end(self) -> None:
+        """Their tasks are over: nothing can be sent any more, whoever asks."""
+        self._tasks = None
+
     @property
     def flows(self) -> bool:
         return not self.halted and self.endpoint.flow is Flow.FLOWING

@@ -26,9 +26,9 @@ from app.worker.status import SubscriptionStatus
 from app.worker.waiting import happened
 
 BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while attempts are on the wire, and while none is
-HAND_OVER = 5.0  # seconds to wait for attempts on the wire when a partition is taken from us
+HAND_OVER = 4.0  # seconds to wait for attempts on the wire when a partition is taken from us; a log
+# waits 5 s, and what is settled later than that is void
 MOST_HELD = 64 * 2**20  # bytes held for one subscription; beyond them nothing is taken
-BROKER_PAUSE = 1.0  # seconds after a broker that failed us
 RECOMMIT = 86_400.0  # seconds; a group that commits nothing for long is forgotten (rule 10)
 
 _log = logging.getLogger("skybridge.worker")
@@ -76,7 +76,8 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Returns when stopped, or when a position is out of range (rule 10: it asks). Raises what
-        went wrong otherwise, one error or a group of them."""
+        went wrong otherwise, one error or a group of them: a member that its broker has failed may
+        own nothing from then on, without a word, so whoever runs us begins anew."""
         try:
             await self._halt_if_asked()
             subscription = self._subscription
@@ -90,6 +91,8 @@ class Dispatcher:
             try:
                 await self._work(consumer)
             finally:
+                self._state = "stopping"
+                self._courier.end()
                 self._consumer = None
                 await consumer.close()
         finally:
@@ -173,14 +176,6 @@ class Dispatcher:
                 self._trouble = self._courier.halted
                 _log.error("%s stops: %s", self._subscription.id, self._trouble)
                 return
-            except BrokerError as error:
-                if not error.retryable:
-                    raise
-                self._trouble = str(error)
-                _log.warning("%s: %s", self._subscription.id, error)
-                await happened(self._stopping, self._clock, BROKER_PAUSE)
-            else:
-                self._trouble = ""
 
     async def _turn(self, consumer: Consumer) -> None:
         await self._settle(consumer)

@@ -413,25 +413,31 @@ async def test_a_position_outside_the_log_stops_the_subscription_and_says_so(rig
     assert "position out of range" in rig.status.cause
 
 
-async def test_a_broker_that_fails_for_now_is_asked_again(rig):
+@pytest.mark.parametrize("trouble", [BrokerUnavailable("away"), BrokerRefused("not authorised")])
+async def test_a_member_that_its_broker_failed_is_closed_and_the_run_ends(rig, trouble):
+    """It may own nothing from now on without a word: the supervisor begins anew, and says so."""
     await rig.begin()
-    rig.log.trouble.append(BrokerUnavailable("connection lost"))
-    await rig.publish(an_event(0))
-    await until(lambda: rig.status.cause == "connection lost")
-    await rig.clock.advance(1)
-    await rig.committed(1)
-    await until(lambda: rig.status.cause == "")
-
-
-async def test_a_broker_that_refuses_ends_the_run(rig):
-    """The supervisor says so and begins anew."""
-    await rig.begin()
-    rig.log.trouble.append(BrokerRefused("not authorised"))
+    rig.log.trouble.append(trouble)
     rig.log.wake()
     with pytest.raises(ExceptionGroup) as error:
         await rig.task
-    assert error.group_contains(BrokerRefused)
+    assert error.group_contains(type(trouble))
     assert rig.consumer.closed
+
+
+async def test_an_ended_run_that_is_enabled_sends_nothing(rig):
+    """Somebody may enable a subscription at any moment, also while it waits to begin anew."""
+    rig.sink.hold(0)
+    await rig.publish(an_event(0), an_event(1), an_event(2, "other"))
+    await rig.begin(concurrency=1)
+    await until(lambda: rig.sink.ids == ["0"])
+    rig.log.trouble.append(PositionOutOfRange("5 is before the earliest, 10"))
+    rig.log.wake()
+    await rig.clock.advance(5)
+    await rig.task
+    rig.dispatcher.enable()
+    assert rig.status.state == "stopped"
+    assert rig.sink.ids == ["0"]
 
 
 async def test_settled_messages_go_in_batches(rig):

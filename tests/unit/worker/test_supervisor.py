@@ -86,6 +86,23 @@ async def test_a_dispatcher_that_dies_says_so_and_begins_anew(caplog):
     await house.stop()
 
 
+async def test_a_member_that_its_broker_failed_is_replaced_by_a_new_one():
+    """Kafka: a member whose partitions could not be placed stays idle for good (reliability 5.1)."""
+    house = House(a_subscription())
+    await house.begin()
+    await until(lambda: house.states == {"billing": "running"})
+    idle = next(iter(house.log.members.values()))[-1]
+    house.log.trouble.append(BrokerUnavailable("placing took too long"))
+    house.log.wake()
+    await until(lambda: house.states == {"billing": "restarting"})
+    assert idle.closed
+    assert "placing took too long" in house.supervisor.status()[0].cause
+    await house.clock.advance(1)
+    await house.log.submit("orders", [an_event(0)])
+    await until(lambda: house.sinks["billing"].answered == ["0"])
+    await house.stop()
+
+
 async def test_it_waits_longer_each_time_it_dies_at_once():
     house = House(a_subscription())
     subscribes = []
