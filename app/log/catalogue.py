@@ -15,14 +15,17 @@ from app.errors import BoundReached, BrokerRefused, PositionOutOfRange
 from app.model.message import Partition
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")  # as Kafka has it
-SAMPLE = 100  # records that a segment's size is estimated from
+SAMPLE = 100  # rows that a segment's size is estimated from
 KEYLESS_RUN = 32  # records without a key go to one partition in runs, so that a page is filled
 
 
 class Segment:
-    """A run of offsets in a table of its own, which retention drops whole."""
+    """A run of offsets in a table of its own, which retention drops whole.
 
-    __slots__ = ("base", "bytes", "first_ms", "id", "last_ms")
+    A row of it is what one commit group stored for the partition: consecutive records from
+    ``base_offset`` on, as one value (see codec)."""
+
+    __slots__ = ("base", "bytes", "first_ms", "id", "insert", "last_ms")
 
     def __init__(self, segment_id: int, base: int, size: int = 0, last_ms: int = 0) -> None:
         self.id = segment_id
@@ -30,6 +33,7 @@ class Segment:
         self.bytes = size
         self.first_ms = 0  # known of the newest one only
         self.last_ms = last_ms
+        self.insert = f"INSERT INTO {self.table} VALUES(?, ?, ?, ?, ?)"
 
     @property
     def table(self) -> str:
@@ -105,18 +109,16 @@ class Catalogue:
         for topic_id, name, count in db.execute("SELECT id, name, partitions FROM topics"):
             self.topics[name] = Topic(topic_id, name, count)
         by_id = {topic.id: topic for topic in self.topics.values()}
-        for topic_id, number, after in db.execute(
-            "SELECT topic, number, next_offset FROM partitions"
-        ):
-            by_id[topic_id].partitions[number].next_offset = after
-        findings: list[str] = []
+        ends: dict[PartitionLog, int] = {}
         for row in list(db.execute("SELECT * FROM segments ORDER BY base_offset")):
-            segment_id, topic_id, number, base, size, last_ms = row
+            segment_id, topic_id, number, base, end, size, last_ms = row
             partition = by_id[topic_id].partitions[number]
             partition.segments += (Segment(segment_id, base, size, last_ms),)
+            ends[partition] = end
             self._last_segment = max(self._last_segment, segment_id)
-        for partition in self.partitions():
-            findings += _reconcile(db, partition)
+        findings: list[str] = []
+        for partition, end in ends.items():
+            findings += _find_end(db, partition, end)
         return findings
 
     def partitions(self) -> Iterator[PartitionLog]:
@@ -131,20 +133,15 @@ class Catalogue:
         return topic.partitions[place.number]
 
     def create(self, db: apsw.Connection, name: str, partitions: int) -> None:
-        """In a transaction of its own; no error when the topic is there."""
+        """A transaction of its own; no error when the topic is there."""
         if name in self.topics:
             return
         if not TOPIC_NAME.fullmatch(name) or name in (".", ".."):
             raise BrokerRefused(f"{name[:80]!r} cannot be a topic's name", kind="unknown-topic")
         if len(self.topics) >= self._max_topics:
             raise BoundReached(f"the log has {len(self.topics)} topics, its bound")
-        with db:
-            db.execute("INSERT INTO topics(name, partitions) VALUES(?, ?)", (name, partitions))
-            topic = Topic(db.last_insert_rowid(), name, partitions)
-            db.executemany(
-                "INSERT INTO partitions VALUES(?, ?, 0)",
-                [(topic.id, number) for number in range(partitions)],
-            )
+        db.execute("INSERT INTO topics(name, partitions) VALUES(?, ?)", (name, partitions))
+        topic = Topic(db.last_insert_rowid(), name, partitions)
         self.topics = {**self.topics, name: topic}
 
     def new_segment(self, db: apsw.Connection, partition: PartitionLog, base: int) -> Segment:
@@ -152,20 +149,23 @@ class Catalogue:
         self._last_segment += 1
         segment = Segment(self._last_segment, base)
         db.execute(
-            f"CREATE TABLE {segment.table}(offset INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL,"
-            " checksum INTEGER NOT NULL, record BLOB NOT NULL) STRICT"
+            f"CREATE TABLE {segment.table}(base_offset INTEGER PRIMARY KEY, count INTEGER NOT NULL,"
+            " time_ms INTEGER NOT NULL, checksum INTEGER NOT NULL, records BLOB NOT NULL) STRICT"
         )
         if partition.segments:
-            closed = partition.segments[-1]
-            db.execute(
-                "UPDATE segments SET bytes = ?, last_ms = ? WHERE id = ?",
-                (closed.bytes, closed.last_ms, closed.id),
-            )
+            _note(db, partition.segments[-1], base)
         db.execute(
-            "INSERT INTO segments VALUES(?, ?, ?, ?, 0, 0)",
-            (segment.id, partition.topic_id, partition.number, base),
+            "INSERT INTO segments VALUES(?, ?, ?, ?, ?, 0, 0)",
+            (segment.id, partition.topic_id, partition.number, base, base),
         )
         return segment
+
+    def note_ends(self, db: apsw.Connection) -> None:
+        """For an orderly stop: what a later start checks the last rows against."""
+        with db:
+            for partition in self.partitions():
+                if partition.segments:
+                    _note(db, partition.segments[-1], partition.next_offset)
 
     def drop_segments(self, db: apsw.Connection, partition: PartitionLog, count: int) -> None:
         """The oldest ``count`` go; the last one is replaced by an empty one, to keep the place."""
@@ -185,36 +185,46 @@ class Catalogue:
         partition.segments = kept
 
 
-def _reconcile(db: apsw.Connection, partition: PartitionLog) -> list[str]:
-    """Measure the segment that was being written when the log was last open. Its records and the
-    stored next offset were written together: a difference is damage."""
-    if not partition.segments:
-        return []
+def _note(db: apsw.Connection, segment: Segment, end: int) -> None:
+    db.execute(
+        "UPDATE segments SET end_offset = ?, bytes = ?, last_ms = ? WHERE id = ?",
+        (end, segment.bytes, segment.last_ms, segment.id),
+    )
+
+
+def _find_end(db: apsw.Connection, partition: PartitionLog, noted: int) -> list[str]:
+    """The next offset is where the last row ends; a segment without rows keeps the place by its
+    base. It is never less than what was noted at the last orderly stop: a difference is damage."""
     newest = partition.segments[-1]
-    try:
-        last = _measure(db, newest)
-    except apsw.CorruptError as error:
-        return [f"{partition.place}: the newest segment cannot be read: {error}"]
     earlier = partition.segments[-2].last_ms if len(partition.segments) > 1 else 0
+    found = newest.base
+    try:
+        found = _measure(db, newest)
+    except apsw.CorruptError as error:
+        partition.next_offset = max(found, noted)
+        return [f"{partition.place}: the newest segment cannot be read: {error}"]
     partition.last_ms = max(newest.last_ms, earlier)
-    after = newest.base if last is None else last + 1
-    if after == partition.next_offset:
+    partition.next_offset = max(found, noted)
+    if found >= noted:
         return []
-    stored, partition.next_offset = partition.next_offset, max(after, partition.next_offset)
-    return [f"{partition.place}: next offset {stored}, but the records end before {after}"]
+    return [f"{partition.place}: next offset {noted}, but the records end before {found}"]
 
 
-def _measure(db: apsw.Connection, segment: Segment) -> int | None:
-    """Sets its times, and its size as its last records let it seem: reading all of every newest
-    segment would hold up the start. Returns its last offset."""
+def _measure(db: apsw.Connection, segment: Segment) -> int:
+    """Sets its times, and its size as its last rows let it seem: reading all of every newest segment
+    would hold up the start. Returns the offset after its last record."""
     table = segment.table
-    rows = f"SELECT offset, time_ms FROM {table} ORDER BY offset"  # noqa: S608 - our number
+    rows = f"SELECT base_offset, count, time_ms FROM {table} ORDER BY base_offset"  # noqa: S608 - our number
     first = next(db.execute(f"{rows} LIMIT 1"), None)
     last = next(db.execute(f"{rows} DESC LIMIT 1"), None)
     if first is None or last is None:
-        return None
-    segment.first_ms, segment.last_ms = first[1], last[1]
-    sample = f"SELECT avg(length(record)) FROM {table} WHERE offset > ?"  # noqa: S608 - our number
-    mean = next(db.execute(sample, (last[0] - SAMPLE,)))[0]
-    segment.bytes = int(mean * (last[0] - first[0] + 1))
-    return int(last[0])
+        return segment.base
+    segment.first_ms, segment.last_ms = first[2], last[2]
+    end = int(last[0] + last[1])
+    sample = (
+        f"SELECT sum(length(records)), sum(count) FROM (SELECT records, count FROM {table}"  # noqa: S608 - our number
+        " ORDER BY base_offset DESC LIMIT ?)"
+    )
+    size, records = next(db.execute(sample, (SAMPLE,)))
+    segment.bytes = size * (end - first[0]) // records
+    return end

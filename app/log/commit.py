@@ -10,14 +10,11 @@ import apsw
 from app.bindings.record import Record
 from app.errors import BrokerError, BrokerRefused
 from app.interfaces import PublishResult
-from app.log.catalogue import Catalogue, PartitionLog, Segment, Topic
-from app.log.codec import encode_record
+from app.log.catalogue import Catalogue, PartitionLog, Segment
+from app.log.codec import Fields, Row, Unstorable, check, encode_rows, fields_of
 from app.log.settings import EngineSettings
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
-
-Row = tuple[int, int, int, bytes]
-"""Offset, time in milliseconds, checksum, record."""
 
 
 class Append(Protocol):
@@ -38,26 +35,44 @@ Fates = list[tuple[Append, list[PublishResult]]]
 class Staged:
     """What a commit group adds to one partition."""
 
-    __slots__ = ("bytes", "next_offset", "partition", "rows", "time_ms")
+    __slots__ = ("base", "partition", "records", "rows", "time_ms")
 
     def __init__(self, partition: PartitionLog, now_ms: int) -> None:
         self.partition = partition
-        self.next_offset = partition.next_offset
+        self.base = partition.next_offset
         self.time_ms = max(now_ms, partition.last_ms)  # never backwards: times are searched
+        self.records: list[Fields] = []
         self.rows: list[Row] = []
-        self.bytes = 0
 
-    def add(self, checksum: int, data: bytes) -> int:
-        offset = self.next_offset
-        self.next_offset = offset + 1
-        self.rows.append((offset, self.time_ms, checksum, data))
-        self.bytes += len(data)
-        return offset
+    @property
+    def next_offset(self) -> int:
+        return self.base + len(self.records)
+
+    @property
+    def bytes(self) -> int:
+        return sum(len(row[-1]) for row in self.rows)
+
+
+class Single:
+    """One record by itself, whose fate is taken from ``add``."""
+
+    __slots__ = ("records", "topic")
+
+    def __init__(self, topic: str, records: Sequence[Record]) -> None:
+        self.topic = topic
+        self.records = records
+
+    def done(self) -> bool:
+        return False
+
+    def resolve_all(self, results: list[PublishResult]) -> None:
+        """Nobody waits."""
 
 
 class CommitGroup:
-    """Stage records with ``add``, write them with ``store`` inside a transaction, and once that is
-    committed make them visible with ``publish``. Dropped without ``publish``, nothing happened."""
+    """Stage records with ``add``, make rows of them with ``encode``, write these with ``store`` inside
+    a transaction, and once that is committed make them visible with ``publish``. Dropped without
+    ``publish``, nothing happened."""
 
     def __init__(self, catalogue: Catalogue, settings: EngineSettings) -> None:
         self._catalogue = catalogue
@@ -70,42 +85,38 @@ class CommitGroup:
     def add(self, append: Append) -> list[PublishResult]:
         """Stage its records; the receipts hold once ``store`` is committed."""
         topic = self._catalogue.topics[append.topic]
-        return [self._add(topic, record) for record in append.records]
+        name, broker, partitions = topic.name, self._broker, topic.partitions
+        results: list[PublishResult] = []
+        for record in append.records:  # hot: the cost of every record
+            key = record.key
+            number = topic.spread() if key is None else partition_of(key, len(partitions))
+            partition = partitions[number]
+            staged = self._staged.get(partition) or self._staging(partition)
+            records = staged.records
+            results.append(Receipt(broker, name, number, str(staged.base + len(records))))
+            records.append((key, record.headers, record.body, record.content_type))
+        return results
+
+    def add_checked(self, append: Append) -> list[PublishResult]:
+        """The same, record by record: one that cannot be encoded is refused alone."""
+        return [self._add_checked(append.topic, record) for record in append.records]
 
     def add_to(self, partition: PartitionLog, records: Sequence[Record]) -> None:
-        """Stage for a partition that the caller chose. Raises ValueError for what cannot be stored."""
-        staged = self._staging(partition)
-        for record in records:
-            staged.add(*encode_record(record))
+        """Stage for a partition that the caller chose."""
+        self._staging(partition).records += map(fields_of, records)
 
-    def _add(self, topic: Topic, record: Record) -> PublishResult:
-        try:
-            checksum, data = encode_record(record)
-        except (ValueError, TypeError, OverflowError) as error:
-            return BrokerRefused(f"the record cannot be stored: {error}", broker=self._broker)
-        key = record.key
-        partitions = topic.partitions
-        number = topic.spread() if key is None else partition_of(key, len(partitions))
-        offset = self._staging(partitions[number]).add(checksum, data)
-        return Receipt(self._broker, topic.name, number, str(offset))
-
-    def _staging(self, partition: PartitionLog) -> Staged:
-        staged = self._staged.get(partition)
-        if staged is None:
-            staged = self._staged[partition] = Staged(partition, self._now)
-        return staged
+    def encode(self) -> None:
+        """Before the transaction. Raises one of ``Unstorable``; then nothing may be stored."""
+        for staged in self._staged.values():
+            staged.rows = list(encode_rows(staged.base, staged.time_ms, staged.records))
 
     def store(self, db: apsw.Connection) -> None:
+        """The next offset of a partition is where its last row ends: it is in the same transaction
+        as the records because it is the records."""
         for staged in self._staged.values():
-            segment = self._segment(db, staged.partition)
-            db.executemany(f"INSERT INTO {segment.table} VALUES(?, ?, ?, ?)", staged.rows)
-        db.executemany(
-            "UPDATE partitions SET next_offset = ? WHERE topic = ? AND number = ?",
-            [
-                (staged.next_offset, staged.partition.topic_id, staged.partition.number)
-                for staged in self._staged.values()
-            ],
-        )
+            insert = self._segment(db, staged.partition).insert
+            for row in staged.rows:
+                db.execute(insert, row)
 
     def publish(self) -> list[PartitionLog]:
         """After the commit: readers may see it. Returns the partitions that have grown."""
@@ -119,6 +130,19 @@ class CommitGroup:
             active.last_ms = partition.last_ms = staged.time_ms
             partition.next_offset = staged.next_offset
         return [staged.partition for staged in self._staged.values()]
+
+    def _add_checked(self, topic: str, record: Record) -> PublishResult:
+        try:
+            check(record)
+        except Unstorable as error:
+            return BrokerRefused(f"the record cannot be stored: {error}", broker=self._broker)
+        return self.add(Single(topic, (record,)))[0]
+
+    def _staging(self, partition: PartitionLog) -> Staged:
+        staged = self._staged.get(partition)
+        if staged is None:
+            staged = self._staged[partition] = Staged(partition, self._now)
+        return staged
 
     def _segment(self, db: apsw.Connection, partition: PartitionLog) -> Segment:
         """The newest segment, or a new one when that takes no more."""

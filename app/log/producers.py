@@ -63,6 +63,7 @@ class Producers:
         state = ProducerState(batch.epoch, batch.last, first + batch.count - 1, batch.count)
         place = partition.place
         group.add_to(partition, records)
+        group.encode()
         with db:
             group.store(db)
             db.execute(

@@ -8,11 +8,11 @@ from contextlib import suppress
 
 import apsw
 
-from app.bindings.record import Record
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable
 from app.interfaces import PublishResult
 from app.log.catalogue import Catalogue, PartitionLog
-from app.log.commit import Append, CommitGroup, Fates, all_failed
+from app.log.codec import Unstorable
+from app.log.commit import Append, CommitGroup, Fates, Single, all_failed
 from app.log.faults import judge
 from app.log.settings import EngineSettings
 from app.log.space import Space
@@ -87,6 +87,14 @@ class Storing:
         """In an idle moment: fold, and see whether room came back without anybody asking for it."""
         self._guarded(self._fold_and_look)
 
+    def close(self) -> None:
+        """Note where the partitions end, and fold."""
+        self._guarded(self._note_and_fold)
+
+    def _note_and_fold(self) -> None:
+        self._catalogue.note_ends(self._db)
+        self.space.fold()
+
     def _fold_and_look(self) -> None:
         self.space.fold()
         self.full = self.space.full()
@@ -99,16 +107,16 @@ class Storing:
         """An idle moment has something to do."""
         return self.space.unfolded or bool(self.full)
 
-    def _guarded(self, checkpoint: Callable[[], None]) -> None:
+    def _guarded(self, upkeep: Callable[[], None]) -> None:
         if self.broken:
             return
         try:
-            checkpoint()
+            upkeep()
         except apsw.Error as error:
             if judge(error) == "broken":
                 self.break_off(error)
             else:
-                _log.warning("log %s: checkpoint put off: %s", self._settings.name, error)
+                _log.warning("log %s: upkeep put off: %s", self._settings.name, error)
 
     def _store(self, appends: list[Append]) -> tuple[Fates, list[PartitionLog]]:
         """What nobody waits for any more is not stored (rule 9)."""
@@ -156,7 +164,7 @@ class Storing:
             results: list[PublishResult] = []
             for record in append.records:
                 try:
-                    ((_, one),), more = self._commit([_Single(append.topic, (record,))])
+                    ((_, one),), more = self._commit([Single(append.topic, (record,))])
                     results += one
                     grown += more
                 except apsw.Error as error:
@@ -165,8 +173,7 @@ class Storing:
         return fates, grown
 
     def _commit(self, appends: Sequence[Append]) -> tuple[Fates, list[PartitionLog]]:
-        group = CommitGroup(self._catalogue, self._settings)
-        fates: Fates = [(append, group.add(append)) for append in appends]
+        group, fates = self._staged(appends)
         execute = self._db.execute
         execute("BEGIN IMMEDIATE")
         try:
@@ -179,16 +186,14 @@ class Storing:
             raise
         return fates, group.publish()
 
-
-class _Single:
-    """One record by itself."""
-
-    def __init__(self, topic: str, records: Sequence[Record]) -> None:
-        self.topic = topic
-        self.records = records
-
-    def done(self) -> bool:
-        return False
-
-    def resolve_all(self, results: list[PublishResult]) -> None:
-        """Its fate is taken from ``_commit``."""
+    def _staged(self, appends: Sequence[Append]) -> tuple[CommitGroup, Fates]:
+        """Encoded at once; only when that fails is it asked of each record whether it can be."""
+        group = CommitGroup(self._catalogue, self._settings)
+        fates: Fates = [(append, group.add(append)) for append in appends]
+        try:
+            group.encode()
+        except Unstorable:
+            group = CommitGroup(self._catalogue, self._settings)
+            fates = [(append, group.add_checked(append)) for append in appends]
+            group.encode()
+        return group, fates

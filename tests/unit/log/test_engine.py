@@ -120,29 +120,34 @@ async def test_a_damaged_tail_of_the_write_ahead_log_costs_only_the_tail(
     await engine.stop()
 
 
-async def test_flipped_bytes_in_a_record_are_reported_and_not_served(tmp_path: Path) -> None:
+async def test_flipped_bytes_cost_the_records_of_one_commit_and_are_reported(
+    tmp_path: Path,
+) -> None:
     """SQLite does not check its pages: our checksum does (reliability R10)."""
     engine = await started(tmp_path, partitions=1)
-    await stored(engine, "t", *(Record(b"k", (), b"needle-%d" % n) for n in range(5)))
+    for n in range(5):
+        await stored(engine, "t", *(Record(b"k", (), b"needle-%d.%d" % (n, m)) for m in range(3)))
     await engine.stop()
     file = tmp_path / FILE
     data = file.read_bytes()
-    assert data.count(b"needle-2") == 1
-    file.write_bytes(data.replace(b"needle-2", b"nEedle-2"))
+    assert data.count(b"needle-2.1") == 1
+    file.write_bytes(data.replace(b"needle-2.1", b"nEedle-2.1"))
     engine = await started(tmp_path)
     served = [m.record.body for m in await everything(engine, "t")]
-    assert served == [b"needle-0", b"needle-1", b"needle-3", b"needle-4"]
-    assert engine.damaged == 1
+    assert served == [b"needle-%d.%d" % (n, m) for n in (0, 1, 3, 4) for m in range(3)]
+    assert engine.damaged == 3
+    assert (await engine.page(place("t"), 7)).messages[0].offset == 9, "from within the damage too"
     await engine.stop()
 
 
 async def test_records_that_are_gone_are_reported_and_passed_over(tmp_path: Path) -> None:
     """A hole at the end must not hold up a reader for ever, nor be filled with old offsets (R10)."""
     engine = await started(tmp_path, partitions=1)
-    await stored(engine, "t", *numbered(0, 1, 2))
+    for n in range(3):
+        await stored(engine, "t", *numbered(n))
     table = engine.partition(place("t")).segments[0].table
     await engine.stop()
-    with_db(tmp_path, f"DELETE FROM {table} WHERE offset > 0")
+    with_db(tmp_path, f"DELETE FROM {table} WHERE base_offset > 0")
     engine = await started(tmp_path)
     assert "next offset 3" in engine.findings[0]
     (receipt,) = await stored(engine, "t", *numbered(3))
