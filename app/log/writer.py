@@ -1,5 +1,6 @@
 """The one thread that writes. Commit groups form by themselves: while one is on its way to the disk
-the next gathers. No timer, no linger: waiting only ever made it slower.
+the next gathers, and it is closed when the loop has told the fates of the last one. No timer, no
+linger: waiting only ever made it slower.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Writer:
         self._appends: deque[Append] = deque()
         self._jobs: deque[tuple[Job, asyncio.Future[Any]]] = deque()
         self._tokens: SimpleQueue[None] = SimpleQueue()
-        self._idle = False
+        self._idle = True  # the thread waits, and nothing is being gathered
         self._stopping = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.storing = Storing(settings, catalogue)
@@ -84,6 +85,16 @@ class Writer:
         self._idle = False
         self._loop.call_soon(self._tokens.put, None)
 
+    def _worked(self, fates: Fates, grown: list[PartitionLog]) -> None:
+        """Answer first, then begin the next round. A thread that went on by itself would take the few
+        appends that came while the loop waited for the interpreter, and pay a commit for them."""
+        if fates:
+            self._on_stored(fates, grown)
+        if self._appends or self._jobs:
+            self._wake()
+        else:
+            self._idle = True
+
     # in the thread
 
     def _main(self, opening: Callable[[], apsw.Connection], opened: asyncio.Future[None]) -> None:
@@ -102,31 +113,28 @@ class Writer:
             self._hop.answer(self._ended, None)
 
     def _serve(self) -> None:
-        while True:
-            if self._appends or self._jobs:
+        while not self._stopping:
+            if self._rest():
                 self._work()
-            elif self._stopping:
-                self.storing.tidy()
-                return
-            else:
-                self._rest()
+        while self._appends or self._jobs:
+            self._work()
+        self.storing.close()
 
-    def _rest(self) -> None:
+    def _rest(self) -> bool:
         """Wait for work; when none comes for a while, fold the write-ahead log."""
-        self._idle = True
-        if not (self._appends or self._jobs or self._stopping):
-            try:
-                self._tokens.get(timeout=IDLE if self.storing.restless else None)
-            except Empty:
-                self.storing.tidy()
-        self._idle = False
+        try:
+            self._tokens.get(timeout=IDLE if self.storing.restless else None)
+        except Empty:
+            self.storing.tidy()
+            return False
+        return True
 
     def _work(self) -> None:
         for _ in range(len(self._jobs)):
             self._do(*self._jobs.popleft())
         appends = self._take()
-        if appends:
-            self._hop.call(self._on_stored, *self.storing.store(appends))
+        fates, grown = self.storing.store(appends) if appends else ([], [])
+        self._hop.call(self._worked, fates, grown)
         self.storing.checkpoint_when_due()
 
     def _take(self) -> list[Append]:
