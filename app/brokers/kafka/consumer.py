@@ -93,7 +93,8 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
                 failure, self._failure = self._failure, None
                 raise failure
             if self._events:
-                return self._tell(self._events.popleft())
+                self._told = self._events.popleft()
+                return self._told
             self._news.clear()
             left = until - asyncio.get_running_loop().time()
             batch = await self._fetched(max(0.0, left))
@@ -247,6 +248,8 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
             return messages  # they are being let go: whoever gets them next reads these
         for place, raws in found.items():
             partition = Partition(place.topic, place.partition)
+            if partition not in owned:
+                continue
             if partition in self._paused:
                 self._consumer.seek(place, raws[0].offset)  # read again when it is resumed
                 continue
@@ -266,11 +269,14 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
 
     async def _commit_as_settled(self) -> None:
         """Deferred, so that a commit covers what was settled within the interval."""
-        while True:
-            await self._settled.wait()
-            self._settled.clear()
-            await asyncio.sleep(self._settings.commit_interval)
-            await self.commit()
+        try:
+            while True:
+                await self._settled.wait()
+                self._settled.clear()
+                await asyncio.sleep(self._settings.commit_interval)
+                await self.commit()
+        except Exception as error:  # noqa: BLE001 - a bug must not end commits unseen: poll raises it
+            self._fail(error)
 
     def _add(self, event: Assigned | Revoked | Lost) -> None:
         self._events.append(event)
@@ -280,10 +286,6 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         known = isinstance(error, SkybridgeError)
         self._failure = error if known else explain(error, self._settings.name) or error
         self._news.set()
-
-    def _tell(self, event: Assigned | Revoked | Lost) -> Assigned | Revoked | Lost:
-        self._told = event
-        return event
 
     def _dealt_with(self, *, force: bool = False) -> None:
         """Whoever asks for the next event has dealt with the last one."""

@@ -22,6 +22,9 @@ class Owned:
     def partitions(self) -> tuple[Partition, ...]:
         return tuple(sorted(self._runs, key=lambda each: (each.topic, each.number)))
 
+    def __contains__(self, partition: Partition) -> bool:
+        return partition in self._runs
+
     def take(self, partition: Partition, offset: int) -> bool:
         """Whether this message is to be handed out: ours, and not finished before a restart."""
         runs = self._runs.get(partition)
