@@ -19,10 +19,11 @@ class Held:
 
     ``decoded``   None for a record that is no CloudEvent; ``foreign`` then says why not.
     ``steps``     failures that took a step of the schedule; ``attempts`` counts all attempts.
+    ``size``      bytes that it costs while it is held.
     ``gone``      its partition is no longer ours: whatever comes of it concerns others now.
     """
 
-    __slots__ = ("attempts", "decoded", "foreign", "gone", "message", "steps")
+    __slots__ = ("attempts", "decoded", "foreign", "gone", "message", "size", "steps")
 
     def __init__(self, message: Message, decoded: Decoded | None, foreign: str = "") -> None:
         self.message = message
@@ -31,11 +32,18 @@ class Held:
         self.steps = 0
         self.attempts = 0
         self.gone = False
+        self.size = _size(message)
 
-    @property
-    def size(self) -> int:
-        record = self.message.record
-        return OVERHEAD + len(record.body or b"") + len(record.key or b"")
+
+def _size(message: Message) -> int:
+    """Headers count twice, as they came and as the attributes they are: an event may be all headers
+    (rule 8)."""
+    record = message.record
+    size = OVERHEAD + len(record.body or b"") + len(record.key or b"")
+    for _, value in record.headers:
+        if value is not None:
+            size += 2 * len(value)
+    return size
 
 
 class Intake:

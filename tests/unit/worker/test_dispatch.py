@@ -488,3 +488,13 @@ def _partition(key):
     from app.routing.partitions import partition_of
 
     return partition_of(key.encode(), 2)
+
+
+async def test_an_event_that_is_all_headers_counts_as_held(rig):
+    """Rule 8: 64 KiB of headers an event, times the window, is memory as much as bodies are."""
+    await rig.publish(*(an_event(n, f"k{n}", note="x" * 60_000) for n in range(1_000)))
+    rig.log.batch = 50
+    rig.sink.hold(*range(1_000))
+    await rig.begin()
+    await until(lambda: rig.consumer.paused)
+    assert 50 <= rig.status.held < 700
