@@ -249,11 +249,8 @@ class PortableLog(Log):
 
 def size_of(record: Record) -> int:
     """Bytes of a record as the bounds count them: key, headers and body."""
-    size = len(record.body) if record.body else 0
-    if record.key:
-        size += len(record.key)
+    key, body = record.key, record.body
+    size = (len(key) if key else 0) + (len(body) if body else 0)
     for name, value in record.headers:
-        size += len(name)
-        if value:
-            size += len(value)
+        size += len(name) + (len(value) if value else 0)
     return size

@@ -7,7 +7,7 @@ whose bytes changed on the disk are reported, never served (reliability R10).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from zlib import crc32
 
 import msgspec
@@ -38,27 +38,25 @@ def check(record: Record) -> None:
     _encode(fields_of(record))
 
 
-def encode_rows(base: int, time_ms: int, records: Sequence[Fields]) -> Iterator[Row]:
-    """The rows of consecutive records from offset ``base`` on. Raises one of ``Unstorable``."""
-    for start in range(0, len(records), ROW_RECORDS):
-        yield from _split(base + start, time_ms, records[start : start + ROW_RECORDS])
+def encode_rows(base: int, time_ms: int, records: Sequence[Fields]) -> list[Row]:
+    """The rows of consecutive records from offset ``base`` on, halved until they are small enough.
+    Raises one of ``Unstorable``."""
+    count = len(records)
+    if count <= ROW_RECORDS:
+        data = _encode(records)
+        if len(data) <= ROW_BYTES or count == 1:
+            return [(base, count, time_ms, _checksum(base, count, time_ms, data), data)]
+    half = count // 2
+    return [
+        *encode_rows(base, time_ms, records[:half]),
+        *encode_rows(base + half, time_ms, records[half:]),
+    ]
 
 
 def decode_row(row: Row) -> list[Fields] | None:
     """None: this is not the row that was written."""
     base, count, time_ms, checksum, data = row
     return _decode(data) if _checksum(base, count, time_ms, data) == checksum else None
-
-
-def _split(base: int, time_ms: int, records: Sequence[Fields]) -> Iterator[Row]:
-    data = _encode(records)
-    count = len(records)
-    if len(data) <= ROW_BYTES or count == 1:
-        yield base, count, time_ms, _checksum(base, count, time_ms, data), data
-        return
-    half = count // 2
-    yield from _split(base, time_ms, records[:half])
-    yield from _split(base + half, time_ms, records[half:])
 
 
 def _checksum(base: int, count: int, time_ms: int, data: bytes) -> int:

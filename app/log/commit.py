@@ -108,7 +108,7 @@ class CommitGroup:
     def encode(self) -> None:
         """Before the transaction. Raises one of ``Unstorable``; then nothing may be stored."""
         for staged in self._staged.values():
-            staged.rows = list(encode_rows(staged.base, staged.time_ms, staged.records))
+            staged.rows = encode_rows(staged.base, staged.time_ms, staged.records)
 
     def store(self, db: apsw.Connection) -> None:
         """The next offset of a partition is where its last row ends: it is in the same transaction

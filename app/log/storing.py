@@ -138,7 +138,8 @@ class Storing:
         failed: Fates = []
         for append in appends:
             try:
-                self._catalogue.create(self._db, append.topic, self._settings.partitions)
+                if append.topic not in self._catalogue.topics:
+                    self._catalogue.create(self._db, append.topic, self._settings.partitions)
                 known.append(append)
             except apsw.Error as error:
                 failed += all_failed([append], self.explain(error))

@@ -24,7 +24,7 @@ records = st.builds(Record, maybe_bytes, headers, maybe_bytes, st.none() | st.te
 
 
 def rows_of(*stored: Record, base: int = 0) -> list[Row]:
-    return list(encode_rows(base, 7, [fields_of(record) for record in stored]))
+    return encode_rows(base, 7, [fields_of(record) for record in stored])
 
 
 def read(rows: list[Row]) -> list[Record]:

@@ -140,6 +140,27 @@ async def test_flipped_bytes_cost_the_records_of_one_commit_and_are_reported(
     await engine.stop()
 
 
+async def test_damage_at_the_end_of_a_segment_and_of_the_log_holds_up_nobody(
+    tmp_path: Path,
+) -> None:
+    """Where a damaged row ended is known from what follows it (reliability R10)."""
+    engine = await started(tmp_path, partitions=1, segment_bytes=1_000)
+    for n in range(4):  # two rows in each of two segments
+        await stored(engine, "t", *numbered(n * 2, n * 2 + 1, size=300))
+    assert [segment.base for segment in engine.partition(place("t")).segments] == [0, 4]
+    tables = [segment.table for segment in engine.partition(place("t")).segments]
+    await engine.stop()
+    with_db(tmp_path, f"UPDATE {tables[0]} SET count = 77 WHERE base_offset = 2")
+    with_db(tmp_path, f"UPDATE {tables[1]} SET checksum = checksum + 1 WHERE base_offset = 6")
+    engine = await started(tmp_path)
+    assert [m.offset for m in await everything(engine, "t")] == [0, 1, 4, 5]
+    assert engine.damaged == 4
+    assert (await stored(engine, "t", *numbered(8)))[0].position == "8"
+    assert (await engine.page(place("t"), 3)).messages[0].offset == 4
+    assert [m.offset for m in (await engine.page(place("t"), 7)).messages] == [8]
+    await engine.stop()
+
+
 async def test_records_that_are_gone_are_reported_and_passed_over(tmp_path: Path) -> None:
     """A hole at the end must not hold up a reader for ever, nor be filled with old offsets (R10)."""
     engine = await started(tmp_path, partitions=1)
@@ -296,6 +317,18 @@ async def test_times_never_go_back_and_are_found(tmp_path: Path) -> None:
     await engine.stop()
 
 
+async def test_a_time_is_found_between_the_records_of_commits(tmp_path: Path) -> None:
+    """All records of a commit have its time; the first of them is what a search by time finds."""
+    time = ManualTime(1_000)
+    engine = await started(tmp_path, partitions=1, now_ms=time)
+    for count in (5, 1, 300):
+        await stored(engine, "t", *numbered(*range(count)))
+        time.now_ms += 1_000
+    found = {at: await engine.offset_at(place("t"), at) for at in (999, 1_001, 2_000, 2_001, 3_001)}
+    assert found == {999: 0, 1_001: 5, 2_000: 5, 2_001: 6, 3_001: 306}
+    await engine.stop()
+
+
 async def test_a_numbered_batch_is_stored_once(tmp_path: Path) -> None:
     """Idempotent producers: what is sent twice is stored once, also across a restart."""
     engine = await started(tmp_path)
@@ -341,6 +374,23 @@ async def test_a_page_is_bounded_by_records_and_by_bytes(tmp_path: Path) -> None
     assert [m.offset for m in page.messages] == [7, 8]
     with pytest.raises(PositionOutOfRange):
         await engine.page(place("t"), 21)
+    await engine.stop()
+
+
+async def test_reading_begins_and_ends_anywhere_within_a_commit(tmp_path: Path) -> None:
+    """Consumers ask by record, rows hold many: a page is a slice of them."""
+    engine = await started(tmp_path, partitions=1)
+    for first in (0, 10, 20):
+        await stored(engine, "t", *numbered(*range(first, first + 10), size=100))
+    for start in range(31):
+        for until in range(start, 31, 7):
+            page = await engine.page(place("t"), start, until=until)
+            assert [m.offset for m in page.messages] == list(range(start, until))
+            assert [int((m.record.body or b"").rstrip(b".")) for m in page.messages] == [
+                m.offset for m in page.messages
+            ]
+    page = await engine.page(place("t"), 8, max_records=7)
+    assert ([m.offset for m in page.messages], page.next_offset) == (list(range(8, 15)), 15)
     await engine.stop()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,27 @@ async def test_old_segments_go_and_their_offsets_are_never_used_again(tmp_path: 
     (receipt,) = await stored(engine, "t", *numbered(10))
     assert receipt.position == "10"
     assert [m.offset for m in await everything(engine, "t")] == [10]
+    await engine.stop()
+
+
+async def test_a_crash_after_everything_went_does_not_give_old_offsets_again(
+    tmp_path: Path,
+) -> None:
+    """No record is left to tell the next offset: the empty segment does, without an orderly stop."""
+    time = ManualTime()
+    engine = await filled(tmp_path / "a", time, retention=Retention(max_age=60))
+    time.now_ms += 61_000
+    assert await engine.retain() > 0
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    await engine.stop()
+    for _ in range(2):  # the second start has had an orderly stop before it
+        engine = await started(tmp_path / "b")
+        log = engine.partition(place("t"))
+        assert (log.earliest, log.next_offset, engine.findings) == (10, 10, [])
+        await engine.stop()
+    engine = await started(tmp_path / "b")
+    (receipt,) = await stored(engine, "t", *numbered(10))
+    assert receipt.position == "10"
     await engine.stop()
 
 
