@@ -11,17 +11,20 @@ import apsw
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings
+from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings, Retention
 from app.brokers.portable import Bounds, PortableLog
 from app.errors import BrokerUnavailable, SkybridgeError
 from app.log.database import Synchronous
+from app.log.engine import Engine
 from app.log.positions import Committed
 from app.model.message import Partition
 from app.model.receipt import Receipt
+from log_steps import ManualTime, append, everything, numbered, started, stored
 from power_cut import ForgetfulDisk
 
 WRITERS = 6
 EACH = 40
+SEGMENT = 2 << 10  # bytes: the run makes dozens of them
 TOPIC = "orders"
 GROUP = "skybridge.test.reader"
 
@@ -41,7 +44,7 @@ def settings(folder: Path, vfs: str | None, synchronous: Synchronous) -> EngineS
     return EngineSettings(
         path=folder,
         partitions=3,
-        segment_bytes=24 << 10,
+        segment_bytes=SEGMENT,
         wal_bytes=96 << 10,
         synchronous=synchronous,
         vfs=vfs,
@@ -186,6 +189,83 @@ async def many_cuts(tmp_path: Path, cuts: int, seed: int) -> list[int]:
 async def test_a_power_cut_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
     """The first promise (reliability G1, 5.5): 202 means the disk has it."""
     assert await many_cuts(tmp_path, cuts=20, seed=20261121) == [0] * 20
+
+
+async def test_the_run_rolls_over_many_segments(tmp_path: Path) -> None:
+    """Else the cuts above would not fall into the making of segments."""
+    disk = ForgetfulDisk(0)
+    embedded = driver(tmp_path / "log", disk.name)
+    try:
+        log = PortableLog(embedded)
+        await log.start()
+        run = Run()
+        await asyncio.gather(*(_write(log, embedded, disk, run, n) for n in range(WRITERS)))
+        segments = [len(p.segments) for p in embedded.engine.topics()[TOPIC].partitions]
+        await log.stop()
+    finally:
+        disk.close()
+    assert sum(segments) > 12
+
+
+async def emptied_until_cut(folder: Path, disk: ForgetfulDisk) -> int:
+    """Some records, all of which retention then drops, and one more; cut at the latest at the end.
+    Returns how many were acknowledged."""
+    time = ManualTime()
+    engine = Engine(
+        EngineSettings(
+            path=folder,
+            partitions=1,
+            segment_bytes=SEGMENT,
+            retention=Retention(max_age=60),
+            retention_interval=3600,
+            now_ms=time,
+            vfs=disk.name,
+        )
+    )
+    acknowledged = 0
+    try:
+        await engine.start()
+        for number in range(3):
+            results = await append(engine, TOPIC, *numbered(*range(4), size=500 * number))
+            acknowledged += sum(isinstance(result, Receipt) for result in results)
+        time.now_ms += 61_000
+        await engine.retain()
+        (result,) = await append(engine, TOPIC, *numbered(12))
+        acknowledged += isinstance(result, Receipt)
+    except (apsw.Error, SkybridgeError):
+        assert disk.is_cut, "only the power may stop it"
+    disk.cut()
+    await engine.stop()
+    return acknowledged
+
+
+async def test_no_cut_while_segments_are_made_and_dropped_gives_an_offset_twice(
+    tmp_path: Path,
+) -> None:
+    """The next offset is told by the last row, or by the base of a segment that has none: one of
+    them is there after a cut at any operation (reliability G1, R10)."""
+    disk = ForgetfulDisk(0)
+    assert await emptied_until_cut(tmp_path / "whole", disk) == 13
+    disk.close()
+    earliest = set()
+    for cut_at in range(1, disk.operations + 1):
+        disk = ForgetfulDisk(cut_at, cut_at)
+        acknowledged = await emptied_until_cut(tmp_path / f"{cut_at}", disk)
+        disk.restore(tmp_path / f"{cut_at}-after")
+        disk.close()
+        engine = await started(tmp_path / f"{cut_at}-after", partitions=1)
+        assert engine.findings == []
+        if TOPIC in engine.topics():
+            log = engine.topics()[TOPIC].partitions[0]
+            earliest.add(log.earliest)
+            assert log.next_offset >= acknowledged
+            served = [message.offset for message in await everything(engine, TOPIC)]
+            assert served == list(range(log.earliest, log.next_offset))
+        assert acknowledged == 0 or TOPIC in engine.topics()
+        (receipt,) = await stored(engine, TOPIC, *numbered(0))
+        assert int(receipt.position) >= acknowledged
+        await engine.stop()
+    assert earliest == {0, 12}, "cuts before the segments went, and after"
 
 
 @pytest.mark.long
