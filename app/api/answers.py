@@ -60,6 +60,9 @@ class SubscriptionView(BaseModel):
     waiting: int = Field(description="of them: waiting for their next attempt")
     window: int = Field(description="distance from the commit position to the newest message taken")
     paused_for: float | None = Field(description="seconds until the endpoint is tried again")
+    oldest: float | None = Field(
+        description="seconds since the oldest message not finished came into the log"
+    )
     restarts: int
     last_error: str
     dead_letters: dict[str, int] = Field(description="count by cause")

@@ -102,6 +102,14 @@ def _gauges(now: Snapshot) -> Iterator[Metric]:
         ("subscription",), {(each.id,): each.window for each in now.subscriptions},
     )  # fmt: skip
     yield _gauge(
+        "subscription_paused_seconds", "Until the endpoint is tried again; 0 while it is sent to.",
+        ("subscription",), {(each.id,): each.paused_for or 0 for each in now.subscriptions},
+    )  # fmt: skip
+    yield _gauge(
+        "subscription_oldest_seconds", "Age of the oldest message taken and not finished, or 0.",
+        ("subscription",), {(each.id,): each.oldest or 0 for each in now.subscriptions},
+    )  # fmt: skip
+    yield _gauge(
         "subscription_lag", "Records not finished yet.", ("subscription", "topic"), _lag(now)
     )
     yield _gauge(

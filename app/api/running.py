@@ -29,6 +29,7 @@ class SubscriptionState(msgspec.Struct, frozen=True, kw_only=True):
                     next attempt.
     ``window``      distance from the commit position to the newest message taken (rule 4).
     ``paused_for``  seconds until the endpoint is tried again.
+    ``oldest``      seconds since the oldest message held came into the log.
     """
 
     id: str
@@ -43,6 +44,7 @@ class SubscriptionState(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     window: int = 0
     paused_for: float | None = None
+    oldest: float | None = None
     restarts: int = 0
     last_error: str = ""
 

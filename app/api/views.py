@@ -113,6 +113,7 @@ def _subscription(
         waiting=state.waiting,
         window=state.window,
         paused_for=state.paused_for,
+        oldest=state.oldest,
         restarts=state.restarts,
         last_error=state.last_error,
         dead_letters={cause: count for (owner, cause), count in dead.items() if owner == state.id},

@@ -130,6 +130,10 @@ class Lanes(Generic[Item]):
         """The heads being sent at this moment."""
         return [lane.head for lane in self._in_flight]
 
+    def heads(self) -> Iterable[Item]:
+        """The first of every lane: the oldest that is held is among them."""
+        return (lane.head for lane in self._lanes.values())
+
     @property
     def flying(self) -> int:
         return len(self._in_flight)

@@ -103,6 +103,7 @@ class State:
             waiting=status.waiting,
             window=status.window,
             paused_for=status.paused_for,
+            oldest=status.oldest,
             restarts=status.restarts,
             last_error=_last_error(attempts),
         )

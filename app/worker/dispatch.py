@@ -130,7 +130,12 @@ class Dispatcher:
             waiting=courier.lanes.waiting,
             window=self._window(),
             paused_for=paused_for,
+            oldest=self._oldest(),
         )
+
+    def _oldest(self) -> float | None:
+        came = min((held.message.time_ms for held in self._courier.lanes.heads()), default=None)
+        return None if came is None else max(0.0, self._clock.now() - came / 1000)
 
     def _window(self) -> int:
         """The longest of the partitions'; 0 while there is no consumer."""

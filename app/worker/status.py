@@ -15,6 +15,7 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
                   ``waiting`` for their next attempt.
     ``window``    distance from the commit position to the newest message taken, of the partition
                   where it is longest (rule 4).
+    ``oldest``    seconds since the oldest message held came into the log; None when none is held.
     ``restarts``  since the start of the process.
     """
 
@@ -28,4 +29,5 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     window: int = 0
     paused_for: float | None = None
+    oldest: float | None = None
     restarts: int = 0

@@ -85,6 +85,8 @@ class Service:
                 state="paused",
                 cause="503 with Retry-After",
                 held=3,
+                paused_for=12.5,
+                oldest=3600.25,
                 last_error="retry 503",
             )
         ]
@@ -345,6 +347,8 @@ async def test_metrics_carry_counters_and_gauges(
     assert "# TYPE skybridge_deliveries_total counter" in text
     assert 'skybridge_ready{role="gateway"} 1.0' in text
     assert 'skybridge_subscription_held{subscription="billing"} 3.0' in text
+    assert 'skybridge_subscription_paused_seconds{subscription="billing"} 12.5' in text
+    assert 'skybridge_subscription_oldest_seconds{subscription="billing"} 3600.25' in text
 
 
 async def test_metrics_stay_bounded_whatever_labels_come(

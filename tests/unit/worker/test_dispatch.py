@@ -8,9 +8,12 @@ import logging
 import pytest
 
 from app.bindings.record import Record
+from app.brokers.embedded.membership import GroupTimes
+from app.brokers.kafka import KafkaSettings
 from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange, StoreUnavailable
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
+from app.worker.dispatch import HAND_OVER
 from worker_doubles import OK, an_event, until
 
 FAILS = SinkAnswer(500, body=b"no")
@@ -498,3 +501,10 @@ async def test_an_event_that_is_all_headers_counts_as_held(rig):
     await rig.begin()
     await until(lambda: rig.consumer.paused)
     assert 50 <= rig.status.held < 700
+
+
+def test_a_hand_over_ends_before_the_log_stops_waiting_for_it():
+    """What is settled after the log has let go is void, and comes again (reliability 5.1)."""
+    handover = KafkaSettings(name="kafka", bootstrap_servers="broker.example:9092").handover
+    assert handover > HAND_OVER
+    assert GroupTimes().rebalance_timeout > HAND_OVER

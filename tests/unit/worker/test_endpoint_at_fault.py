@@ -32,6 +32,22 @@ async def test_retry_after_stops_everybody_until_then_and_takes_no_step(rig, sta
     assert rig.status.state == "running"
 
 
+async def test_an_endpoint_that_always_asks_to_wait_is_seen_by_the_age_of_what_it_holds(rig):
+    """Its events keep their schedule and are held for ever: somebody must be able to notice."""
+    rig.sink.default = SinkAnswer(503, retry_after="30")
+    rig.log.now_ms = int(rig.clock.now() * 1000)
+    await rig.publish(an_event(0), an_event(1))
+    await rig.begin()
+    assert rig.status.oldest == pytest.approx(0.0, abs=0.01)
+    await rig.clock.advance(3_600)
+    assert rig.status.oldest == pytest.approx(3_600, abs=0.01)
+    assert 0 < rig.status.paused_for <= 30
+    rig.sink.default = OK
+    await rig.clock.advance(30)
+    await until(lambda: rig.status.held == 0)
+    assert rig.status.oldest is None
+
+
 async def test_nothing_is_taken_while_the_endpoint_waits(rig):
     rig.sink.answer(0, SinkAnswer(503, retry_after="30"))
     await rig.publish(an_event(0))
