@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 READY_WITHIN = 20.0  # seconds
@@ -38,10 +38,19 @@ def until(condition: Callable[[], bool], within: float, what: str) -> None:
 
 
 class ServiceProcess:
-    """One service on one configuration. Its standard error goes to ``<folder>/service.log``."""
+    """One service on one configuration. Its standard error goes to ``<folder>/service.log``.
 
-    def __init__(self, config: Path | None, folder: Path, admin_port: int) -> None:
-        self._command = [str(Path(sys.executable).with_name("skybridge")), "serve"]
+    ``program``: what is run instead of ``skybridge``.
+    """
+
+    def __init__(
+        self,
+        config: Path | None,
+        folder: Path,
+        admin_port: int,
+        program: Sequence[str] = (str(Path(sys.executable).with_name("skybridge")),),
+    ) -> None:
+        self._command = [*program, "serve"]
         if config is not None:
             self._command += ["--config", str(config)]
         self._folder = folder
@@ -54,6 +63,10 @@ class ServiceProcess:
         if self._process is None:
             raise RuntimeError("the service was not started")
         return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def start(self, environ: Mapping[str, str] | None = None) -> None:
         """Returns when ``/readyz`` says so."""
