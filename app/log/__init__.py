@@ -18,7 +18,7 @@ retention     pure   which segments may go
 groups        pure   Kafka's classic group protocol as a state machine, time as an argument
 producers     shell  idempotent producers' batches, stored together with their state
 sequences     pure   sequence numbers of idempotent producers
-codec         pure   a record as bytes and back, with its checksum
+codec         pure   records as the bytes of a row and back, with its checksum
 faults        pure   what an error of SQLite means for the log
 ============= ====== ===========================================================================
 """
