@@ -14,7 +14,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import for_code
+from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.errors import KafkaConnectionError, KafkaError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 
@@ -52,6 +53,7 @@ class Connection:
         self.client: Any = self._producer.client
         self._send = self.client.send
         self.client.send = self._gate
+        self._settings = settings
         self._timeout = settings.request_timeout
 
     async def open(self) -> None:
@@ -59,6 +61,9 @@ class Connection:
         try:
             async with asyncio.timeout(self._timeout):
                 await self._producer.start()
+        except KafkaConnectionError as error:
+            await self.close()
+            raise await self._reason() or error from error
         except BaseException:
             await self.close()
             raise
@@ -117,6 +122,18 @@ class Connection:
     def refresh(self) -> None:
         """Ask for fresh metadata, soon."""
         self.client.force_metadata_update()
+
+    async def _reason(self) -> Exception | None:
+        """Why the first broker of the list does not let us in: the client tells it to nobody. None
+        when it does by now."""
+        host, port, _ = collect_hosts(self._settings.bootstrap_servers, randomize=False)[0]
+        try:
+            async with asyncio.timeout(PROBE_WITHIN):
+                connection = await create_conn(host, port, **self._settings.one_connection())
+        except (KafkaError, OSError, TimeoutError) as error:
+            return error
+        connection.close()
+        return None
 
     async def _gate(self, node: int, request: Any, **options: Any) -> Any:
         """In front of the wire. Connecting comes first, so that asking and writing are one step."""

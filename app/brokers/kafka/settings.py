@@ -69,9 +69,15 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Keyword arguments that every client of aiokafka takes."""
         return {
             "bootstrap_servers": self.bootstrap_servers,
+            "metadata_max_age_ms": round(self.metadata_age * 1000),
+            **self.one_connection(),
+        }
+
+    def one_connection(self) -> dict[str, Any]:
+        """Of these, what a single connection to one broker takes."""
+        return {
             "client_id": self.client_id,
             "request_timeout_ms": round(self.request_timeout * 1000),
-            "metadata_max_age_ms": round(self.metadata_age * 1000),
             "security_protocol": self._protocol(),
             "ssl_context": self._ssl_context(),
             **self._credentials(),
