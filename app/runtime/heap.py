@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 
-YOUNG = 20_000  # objects made before a look at the young ones; the default is 700
+YOUNG = 100_000  # objects gained before a look at the young ones (the default is 700): more than are in flight
 OLD = (20, 50)  # young looks before a middle one, middle ones before a full one
 
 
