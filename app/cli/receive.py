@@ -92,7 +92,7 @@ async def _listen(
             signals.leave()
         return reply
 
-    server = AsgiServer(Receiver(on_arrival), host, port, setting="--port")
+    server = AsgiServer(Receiver(on_arrival), host, port, settings="--{}")
     with Signals() as signals:
         await server.start()
         if as_json:

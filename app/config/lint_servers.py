@@ -18,6 +18,12 @@ def check_servers(report: Report) -> None:
         report.error(
             ("server", "admin", "port"), "is the port of the events listener", "choose another"
         )
+    if report.config.limits.receiving < report.config.limits.body:
+        report.error(
+            ("limits", "receiving"),
+            "is below limits.body: a body of that size could never be taken",
+            "raise it to several times limits.body",
+        )
     _without_effect(report)
     for name, tls in (("events", server.events.tls), ("admin", server.admin.tls)):
         _files_exist(report, name, tls)

@@ -71,6 +71,15 @@ class Limits(Strict):
     requests_per_connection: Annotated[Count, Field(ge=1)] = Field(
         16, description="requests of one connection in work before its reading pauses"
     )
+    receiving: Annotated[Size, Field(ge=MIN_BODY)] = Field(
+        "256MiB",
+        validate_default=True,
+        description="most bytes of unfinished request bodies, over all connections; beyond: 503",
+    )
+    connections: Annotated[Count, Field(ge=1)] = Field(
+        10_000,
+        description="open connections of the events listener; one more is answered 503 and closed",
+    )
     requests_in_flight: Annotated[Count, Field(ge=1)] = Field(
         10_000, description="requests that may wait for a log before others are answered 503"
     )

@@ -3,7 +3,8 @@
 A request goes down this list, its answer comes up again:
 
 ======================  ==========================================================================
-server, tls, guard      the listener's life, its certificates, whether uvicorn is as we know it
+server, port, tls, guard
+                        the listener's life, its port, its certificates; is uvicorn as we know it
 httptools_protocol      what travels on a connection; which requests take the short way
 connection              its bounds, its deadlines, its end
 pipeline, flow, watch   answers in order; who holds the reading; how long it may stay as it is

@@ -82,7 +82,7 @@ class EventsApp:
         size = sum(len(name) + len(value) + _FIELD_OVERHEAD for name, value in headers)
         if len(headers) > self._limits.header_fields or size > self._limits.header_bytes:
             return HEAD_TOO_LARGE
-        return self._resource.refuse_head(named, expects=True)
+        return self._resource.refuse_head(headers, named, expects=True)
 
     async def _read(self, receive: Receive) -> bytes | Answer:
         """The whole body, or why it was not read to its end."""

@@ -80,6 +80,9 @@ class EventsConnection(HttpToolsProtocol, abc.ABC):
         super().connection_made(transport)
         self.flow = Flow(transport)
         self._watch.start()
+        if len(self.connections) > self._limits.connections:
+            full = busy("Too many connections are open")
+            self.write(self._resource.refused(full), last=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch.stop()

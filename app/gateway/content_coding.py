@@ -13,6 +13,7 @@ from app.gateway.answers import UNSUPPORTED_CODING
 _GZIP = 16 + zlib.MAX_WBITS
 _ZLIB = zlib.MAX_WBITS
 _RAW = -zlib.MAX_WBITS
+_PIECE = 4096
 _SUPPORTED = frozenset({b"gzip", b"x-gzip", b"deflate"})
 
 
@@ -40,18 +41,22 @@ def decode_content(value: bytes, body: bytes, bound: int) -> bytes:
 
 
 def _inflate(body: bytes, wbits: int, bound: int) -> bytes:
-    """All members of a gzip body (RFC 1952 2.2), the one stream of a deflate body."""
-    content = b""
-    rest = body
-    while rest:
+    """All members of a gzip body (RFC 1952 2.2), the one stream of a deflate body. In pieces: zlib
+    copies what it leaves over, and a body may be a hundred thousand members.
+    """
+    content = bytearray()
+    view, at = memoryview(body), 0
+    while at < len(body):
         stream = zlib.decompressobj(wbits)
-        content += stream.decompress(rest, bound + 1 - len(content))
-        if len(content) > bound:
-            raise SenderError("The decoded body is too large", status=413, code="body-too-large")
-        if not stream.eof or (stream.unused_data and wbits != _GZIP):
+        while not stream.eof and at < len(body):
+            piece = view[at : at + _PIECE]
+            content += stream.decompress(piece, bound + 1 - len(content))
+            if len(content) > bound:
+                raise _too_large()
+            at += len(piece) - len(stream.unused_data)
+        if not stream.eof or (at < len(body) and wbits != _GZIP):
             raise zlib.error("incomplete stream or something behind it")
-        rest = stream.unused_data
-    return content
+    return bytes(content)
 
 
 def _deflate_form(body: bytes) -> int:
@@ -68,6 +73,10 @@ def _unsupported(value: bytes) -> SenderError:
     return SenderError(
         "Unsupported content encoding", status=415, code=UNSUPPORTED_CODING, faults=(fault,)
     )
+
+
+def _too_large() -> SenderError:
+    return SenderError("The decoded body is too large", status=413, code="body-too-large")
 
 
 def _broken(coding: bytes) -> SenderError:

@@ -72,7 +72,7 @@ class EventsProtocol(EventsConnection):
         self._keeps = parser.should_keep_alive()
         if not self._keeps or b"connection" in named or b"expect" in named:
             self._read_connection(named)
-        refusal = self._resource.refuse_head(named, expects=self._expects)
+        refusal = self._resource.refuse_head(self.headers, named, expects=self._expects)
         if refusal is not None:
             self._stop(refusal)
         if parser.get_method() in POSTS and self._is_for_events():

@@ -15,6 +15,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                         passes, percent-encoded too (core 1.4).
     ``body``            a body beyond it is 413, before and after content decoding. Never below
                         64 KiB plus base64 growth (I1).
+    ``receiving``       bytes of unfinished bodies, over all connections; beyond: 503.
+    ``connections``     open connections; one more is answered 503 and closed.
     ``batch_events``    most events of one batch (H5).
     ``in_work``         requests of one connection that may be in work before its reading pauses.
     ``in_flight``       requests of the process that may wait for a log before others get 503.
@@ -30,6 +32,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     header_fields: int = 256
     body: int = 4 * MIB
     receiving: int = 256 * MIB
+    connections: int = 10_000
     batch_events: int = 1000
     in_work: int = 16
     in_flight: int = 10_000

@@ -79,7 +79,7 @@ class Publisher:
             publications = self._router.plan(decoded[0], key, request.route)
             self._received[_ONE_DOCUMENT if decoded[0].mode is _STRUCTURED else _ONE_BINARY] += 1
             if len(publications) == 1:
-                return self._submit_one(publications[0], wants_receipts(request.named), done)
+                return self._submit_one(publications[0], wants_receipts(request), done)
             return self._submit_many([(0, p) for p in publications], request, done)
         return self._submit_many(self._plan_batch(decoded, key, request.route), request, done)
 
@@ -121,7 +121,7 @@ class Publisher:
         self, publications: Publications, request: Request, done: Done
     ) -> Answer | None:
         """One submit for each place, so that one place gets its events in their order."""
-        wants = wants_receipts(request.named)
+        wants = wants_receipts(request)
         if not publications:  # an empty batch is valid (H13)
             return receipts(()) if wants else ACCEPTED
         many = _Many(self, publications, wants, done)

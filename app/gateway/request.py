@@ -67,10 +67,15 @@ def _conflict(at: str, other_at: str) -> SenderError:
     return SenderError("Conflicting keys", code="conflicting-key", faults=(fault,))
 
 
-def wants_receipts(named: dict[bytes, bytes]) -> bool:
+def values_of(headers: HeaderPairs, wanted: bytes) -> bytes:
+    """Every field of that name as one list (RFC 9110 5.3): a mapping would keep the last alone."""
+    return b", ".join(value for name, value in headers if name == wanted)
+
+
+def wants_receipts(request: Request) -> bool:
     """``Prefer: return=representation`` (RFC 7240), among other preferences, in any case."""
-    prefer = named.get(b"prefer")
-    if prefer is None:
+    if b"prefer" not in request.named:
         return False
+    prefer = values_of(request.headers, b"prefer")
     wishes = prefer.lower().replace(b'"', b"").replace(b" ", b"").split(b",")
     return b"return=representation" in (wish.split(b";")[0] for wish in wishes)

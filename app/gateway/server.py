@@ -15,11 +15,11 @@ from typing import Any
 from uvicorn import Config, Server
 from uvicorn.server import ServerState
 
-from app.errors import SetupError
 from app.gateway.asgi import EventsApp
 from app.gateway.guard import differences
 from app.gateway.httptools_protocol import EventsProtocol
 from app.gateway.limits import Limits
+from app.gateway.port import BACKLOG, open_port
 from app.gateway.resource import EventsResource, Publishing
 from app.gateway.tls import Certificates, Tls
 from app.gateway.wire import Renderer
@@ -27,7 +27,6 @@ from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
 
-_BACKLOG = 2048
 _POLL = 0.01  # seconds; uvicorn keeps its connections in a plain set, which tells nobody
 _ABORT_BOUND = 1.0  # seconds for aborted connections to be gone
 
@@ -60,7 +59,7 @@ class EventsServer:
         """Returns when the port is open. Raises SetupError naming the setting."""
         certificates = Certificates(self._tls) if self._tls else None
         server = self._build(certificates)
-        self._sockets = [_bind(self.host, self.port)]
+        self._sockets = [open_port(self.host, self.port, "server.events.{}")]
         self.port = self._sockets[0].getsockname()[1]
         self._uvicorn = server
         await server.startup(sockets=self._sockets)
@@ -108,7 +107,7 @@ class EventsServer:
             server_header=False,
             date_header=self._date_header,
             proxy_headers=False,
-            backlog=_BACKLOG,
+            backlog=BACKLOG,
             timeout_keep_alive=int(self._limits.keep_alive),
         )
         config.load()
@@ -127,18 +126,6 @@ class EventsServer:
             "; ".join(found),
         )
         return "httptools"
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        raise SetupError(
-            f"cannot listen on {host}:{port}: {error.strerror}",
-            setting="server.events.port",
-            cure="choose a free port, or stop what uses it",
-        ) from error
 
 
 async def _drained(state: ServerState, bound: float) -> bool:

@@ -26,9 +26,11 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Certificates:
-    """The context of a listener. New connections get what was loaded last; others keep theirs."""
+    """The context of a listener. New connections get what was loaded last; others keep theirs.
+    ``setting`` names its TLS in error messages.
+    """
 
-    def __init__(self, settings: Tls) -> None:
+    def __init__(self, settings: Tls, setting: str = "server.events.tls") -> None:
         self._settings = settings
         self._seen = self._stamps()
         try:
@@ -36,8 +38,8 @@ class Certificates:
         except (OSError, ssl.SSLError) as error:
             raise SetupError(
                 f"cannot load the certificate: {error}",
-                setting="server.events.tls",
-                cure="name a PEM certificate and the key that belongs to it",
+                setting=setting,
+                cure="name a PEM certificate and the key that belongs to it, without a pass phrase",
             ) from error
 
     async def watch(self) -> None:
@@ -53,7 +55,7 @@ class Certificates:
         the old one stays."""
         try:
             _context(self._settings)
-            self.context.load_cert_chain(self._settings.certificate, self._settings.key)
+            _load(self.context, self._settings)
         except (OSError, ssl.SSLError) as error:
             _log.warning("the new certificate does not load, the old one stays: %s", error)
             return False
@@ -78,8 +80,13 @@ def _context(settings: Tls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    context.load_cert_chain(settings.certificate, settings.key)
+    _load(context, settings)
     if settings.client_ca is not None:
         context.load_verify_locations(settings.client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def _load(context: ssl.SSLContext, settings: Tls) -> None:
+    """With an empty pass phrase: OpenSSL would else ask for one on the terminal, and wait."""
+    context.load_cert_chain(settings.certificate, settings.key, password="")

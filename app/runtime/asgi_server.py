@@ -14,10 +14,8 @@ from typing import Any
 
 import uvicorn
 
-from app.errors import SetupError
+from app.gateway.port import open_port
 from app.gateway.tls import Certificates, Tls
-
-BACKLOG = 1024
 
 
 class _Server(uvicorn.Server):
@@ -36,7 +34,8 @@ class _Server(uvicorn.Server):
 
 class AsgiServer:
     """``start`` returns when it answers; ``url`` then says where. ``stop`` waits ``grace`` seconds
-    for answers that are due. ``setting`` names the address in error messages.
+    for answers that are due. ``settings`` names host, port and TLS in error messages, as
+    ``gateway.port`` has it: ``server.admin.{}``.
     """
 
     def __init__(
@@ -46,12 +45,12 @@ class AsgiServer:
         port: int,
         *,
         grace: float = 1.0,
-        setting: str = "",
+        settings: str = "{}",
         tls: Tls | None = None,
     ) -> None:
         self._tls = tls
         self._address = (host, port)
-        self._setting = setting
+        self._settings = settings
         self._server = _Server(
             uvicorn.Config(
                 app,
@@ -71,7 +70,7 @@ class AsgiServer:
 
     async def start(self) -> None:
         self._load_certificates()
-        bound = bind(*self._address, setting=self._setting)
+        bound = open_port(*self._address, self._settings)
         self.url = url_of(bound, "https" if self._tls else "http")
         self._task = asyncio.create_task(self._server.serve(sockets=[bound]))
         up = asyncio.create_task(self._server.up.wait())
@@ -90,29 +89,10 @@ class AsgiServer:
     def _load_certificates(self) -> None:
         if self._tls is None:
             return
-        certificates = Certificates(self._tls)
+        certificates = Certificates(self._tls, self._settings.format("tls"))
         self._server.config.load()
         self._server.config.ssl = certificates.context
         self._certificates = asyncio.create_task(certificates.watch())
-
-
-def bind(host: str, port: int, *, setting: str = "") -> socket.socket:
-    """A socket ready to be listened on. Raises SetupError that says what holds the port."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-        bound.listen(BACKLOG)
-        bound.setblocking(False)
-    except OSError as failure:
-        bound.close()
-        raise SetupError(
-            f"cannot listen on {host}:{port}: {failure.strerror or failure}.",
-            setting=setting,
-            cure="Choose another port, or stop what uses this one.",
-        ) from failure
-    return bound
 
 
 def url_of(bound: socket.socket, scheme: str) -> str:

@@ -55,7 +55,7 @@ def build(config: Config, clock: Clock, roles: Collection[Role] = ROLES) -> Part
 
 
 def _events(config: Config, logs: Mapping[str, Log], counters: Counters) -> EventsServer:
-    limits = _limits(config)
+    limits = limits_of(config)
     events = config.server.events
     return EventsServer(
         Publisher(Router(config.routes), logs, counters, limits=limits),
@@ -67,11 +67,14 @@ def _events(config: Config, logs: Mapping[str, Log], counters: Counters) -> Even
     )
 
 
-def _limits(config: Config) -> Limits:
+def limits_of(config: Config) -> Limits:
+    """The bounds of the events listener."""
     return Limits(
         header_bytes=config.limits.header_bytes,
         header_fields=config.limits.header_fields,
         body=config.limits.body,
+        receiving=config.limits.receiving,
+        connections=config.limits.connections,
         batch_events=config.limits.max_batch,
         in_work=config.limits.requests_per_connection,
         in_flight=config.limits.requests_in_flight,

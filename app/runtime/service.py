@@ -94,7 +94,7 @@ class Service:
             admin.host,
             admin.port,
             tls=tls_of(admin.tls),
-            setting="server.admin.port",
+            settings="server.admin.{}",
         )
 
     def _events_url(self) -> str:

@@ -148,6 +148,27 @@ async def test_bodies_on_their_way_are_bounded_over_all_connections() -> None:
         await first.close()
 
 
+async def test_connections_are_bounded_and_a_place_is_free_again() -> None:
+    """Reliability G4: each open connection costs memory, also one that sends nothing."""
+    counters = Counters()
+    async with listening(AtOnce(), connections=2, counters=counters) as server:
+        first = await RawConnection.open(server.port)
+        async with await RawConnection.open(server.port) as second:
+            await until(lambda: server.connections == 2)
+            async with await RawConnection.open(server.port) as third:
+                answer = await third.answer()
+                assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+                assert code(answer) == "bound-reached"
+                assert await third.closed() == b""
+            await first.close()
+            await until(lambda: server.connections == 1)
+            async with await RawConnection.open(server.port) as fourth:
+                await fourth.send(event(4))
+                await second.send(event(2))
+                assert (await fourth.answer()).status == (await second.answer()).status == 202
+    assert counters.values()["events_refused"] == {("bound-reached",): 1}
+
+
 async def test_a_refusal_reaches_a_peer_that_is_still_sending() -> None:
     """A connection closed over unread bytes is reset, and the peer would never see its 413."""
     async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
@@ -270,6 +291,7 @@ CODED = [
     ("deflate", zlib.compress(b'{"a": 1}')),
     ("deflate", RAW_DEFLATE),
     ("identity, gzip", GZIPPED),
+    ("gzip\r\ncontent-encoding: identity", GZIPPED),
 ]
 
 
@@ -294,6 +316,8 @@ async def test_an_unknown_content_coding_is_415_and_tells_what_would_do() -> Non
             assert answer.headers["accept-encoding"] == "gzip, deflate, identity"
         await peer.send(event(2))
         assert (await peer.answer()).status == 202
+        await peer.send(event(3, content_encoding="br\r\ncontent-encoding: identity"))
+        assert (await peer.answer()).status == 415
     assert publisher.ids == ["2"]
 
 
@@ -339,6 +363,9 @@ SMUGGLING = {
     "chunked not last": b"transfer-encoding: chunked, gzip\r\n",
     "coding under chunked": b"transfer-encoding: gzip, chunked\r\n",
     "chunked twice": b"transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+    "coding in a field before chunked": (
+        b"transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n"
+    ),
     "chunked misspelt": b"transfer-encoding: xchunked\r\n",
     "chunked after a tab": b"transfer-encoding: \x0bchunked\r\n",
 }

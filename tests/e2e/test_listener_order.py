@@ -217,18 +217,21 @@ async def test_a_request_in_single_bytes_is_the_same_request() -> None:
 
 
 async def test_a_peer_that_resets_while_its_answers_are_due_leaves_nothing_behind() -> None:
-    """No write to a closed transport, no connection kept."""
+    """No write to a closed transport, no connection kept; what had not begun never begins."""
     held = Held()
-    async with listening(held) as server:
+    async with listening(held, in_work=2) as server:
         peer = await RawConnection.open(server.port)
-        await peer.send(event(0), event(1), request("/x", method="GET", length=False))
+        await peer.send(*(event(n) for n in range(4)), request("/x", method="GET", length=False))
         await held.holds(2)
+        (connection,) = server._uvicorn.server_state.connections
+        connection.flow.release_all()  # else the reset is seen at the next answer only
         peer.reset()
         await until(lambda: server.connections == 0)
 
         held.release(1, 0)
+        await asyncio.sleep(0)
 
-        assert server.connections == 0
+    assert held.ids == ["0", "1"]
 
 
 async def test_a_peer_that_closes_while_its_answers_are_due_is_let_go_after_them() -> None:
@@ -257,6 +260,7 @@ async def test_a_peer_that_goes_while_its_reading_is_paused_is_noticed_at_the_ne
         while server.connections:
             held.release(*held.due)
             await asyncio.sleep(0.005)
+    assert held.most == 2, "a peer that is gone gets no more than its share"
 
 
 async def test_a_peer_that_only_stops_sending_still_gets_its_answers() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 from app.errors import SetupError
 from app.gateway.server import EventsServer
@@ -139,3 +140,21 @@ async def until_served_anew(port: int, trusting: ssl.SSLContext, before: str) ->
     while shown == before:
         async with await RawConnection.open(port, trusting) as peer:
             shown = serial(peer)
+
+
+async def test_a_key_with_a_pass_phrase_is_refused_and_nobody_is_asked_for_it(
+    tmp_path: Path, authority: trustme.CA
+) -> None:
+    """OpenSSL would ask on the terminal: at start, and on the event loop when the key is renewed."""
+    issue(authority, tmp_path)
+    key = serialization.load_pem_private_key((tmp_path / "key.pem").read_bytes(), None)
+    (tmp_path / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    server = EventsServer(AtOnce(), Counters(), port=0, tls=settings(tmp_path))
+    with pytest.raises(SetupError, match=r"server\.events\.tls.*pass phrase"):
+        await server.start()

@@ -424,3 +424,9 @@ def test_a_finding_of_an_override_names_the_variable(load_text: Load) -> None:
     loaded = load_text(ROUTE, {"SKYBRIDGE_SERVER__ADMIN__HOST": "0.0.0.0"}, minimal=True)
     (found,) = lint(loaded)
     assert str(found).startswith("SKYBRIDGE_SERVER__ADMIN__HOST: error server.admin.host:")
+
+
+def test_bodies_under_way_have_room_for_one_at_least(lint_text: Lint) -> None:
+    """Otherwise a large event would be answered 503 for ever."""
+    (finding,) = lint_text(ROUTE + "limits: {body: 8MiB, receiving: 4MiB}\n")
+    assert finding.startswith("error limits.receiving: is below limits.body")

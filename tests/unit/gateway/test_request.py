@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 import zlib
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.errors import SenderError
 from app.gateway.content_coding import decode_content
-from app.gateway.request import events_target, wants_receipts
+from app.gateway.request import Request, events_target, wants_receipts
 
 
 @pytest.mark.parametrize(
@@ -46,11 +47,36 @@ def test_only_events_and_one_name_behind_it_are_ours(
 )
 def test_receipts_are_asked_for_by_prefer(value: bytes, expected: bool) -> None:
     """RFC 7240: tokens in any case, quoted or not, among others."""
-    assert wants_receipts({b"prefer": value}) is expected
+    assert wants_receipts(request((b"prefer", value))) is expected
+
+
+def test_preferences_may_stand_in_several_fields() -> None:
+    """RFC 7240 2: the same as one list; a proxy may add its own behind ours."""
+    assert wants_receipts(
+        request((b"prefer", b"return=representation"), (b"prefer", b"respond-async"))
+    )
 
 
 def test_no_preference_is_no_receipts() -> None:
-    assert not wants_receipts({})
+    assert not wants_receipts(request())
+
+
+def request(*headers: tuple[bytes, bytes]) -> Request:
+    return Request(headers, dict(headers), b"")
+
+
+def test_many_small_gzip_members_cost_no_more_than_their_bytes() -> None:
+    """Reliability S7: a body may be a hundred thousand empty members; each must not copy the rest."""
+    member = gzip.compress(b"")
+
+    def cost(count: int) -> float:
+        body = member * count
+        began = time.process_time()
+        assert decode_content(b"gzip", body, 1 << 20) == b""
+        return time.process_time() - began
+
+    small = min(cost(5_000) for _ in range(3))
+    assert cost(100_000) < 20 * 5 * small
 
 
 @given(body=st.binary(max_size=2000), cut=st.integers(0, 2000))

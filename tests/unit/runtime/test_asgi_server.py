@@ -34,7 +34,7 @@ async def test_a_taken_port_is_a_setup_error_that_names_the_setting() -> None:
     """The commonest failure of a first start."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        server = AsgiServer(_hello, "127.0.0.1", port, setting="server.admin.port")
+        server = AsgiServer(_hello, "127.0.0.1", port, settings="server.admin.{}")
         with pytest.raises(SetupError, match=str(port)) as refusal:
             await server.start()
     assert refusal.value.setting == "server.admin.port"

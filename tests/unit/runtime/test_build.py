@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from app.brokers.kafka import KafkaDriver
 from app.config.load import load
 from app.config.model import Config
 from app.errors import SetupError
-from app.runtime.build import build
+from app.gateway.limits import Limits
+from app.runtime.build import build, limits_of
 from app.runtime.clock import SystemClock
 from app.runtime.logs import open_logs
 from app.runtime.service import Service
@@ -49,6 +51,28 @@ def test_each_role_has_only_its_own_parts(tmp_path: Path) -> None:
     worker = build(config(tmp_path), SystemClock(), ("worker",))
     assert (gateway.events is not None, gateway.supervisor) == (True, None)
     assert (worker.events, worker.supervisor is not None) == (None, True)
+
+
+def test_every_bound_of_the_listener_is_a_setting() -> None:
+    """Rule 8: a bound that nobody can move is a bound that somebody patches."""
+    limits = Limits(
+        header_bytes=300_000, header_fields=300, body=100_000, receiving=200_000, connections=7,
+        batch_events=8, in_work=9, in_flight=10, head_timeout=1.5, body_timeout=2.5, keep_alive=3.5,
+    )  # fmt: skip
+    names = {"batch_events": "max_batch", "in_work": "requests_per_connection",
+             "in_flight": "requests_in_flight"}  # fmt: skip
+    times = {"head_timeout": "request_head", "body_timeout": "request_body",
+             "keep_alive": "keep_alive"}  # fmt: skip
+    values = msgspec.structs.asdict(limits)
+    del values["linger"]
+    configured = Config.model_validate({
+        "version": 1,
+        "brokers": {"log": {"kind": "embedded", "path": "l"}},
+        "timeouts": {name: values.pop(ours) for ours, name in times.items()},
+        "limits": {names.get(name, name): value for name, value in values.items()},
+    })  # fmt: skip
+
+    assert limits_of(configured) == limits
 
 
 def test_kafka_settings_reach_the_driver(tmp_path: Path) -> None:
