@@ -52,7 +52,7 @@ def _row(letter: DeadLetter) -> dict[str, Any]:
         "body": record.body,
         "content_type": record.content_type,
         "cause": letter.cause,
-        "detail": letter.detail,
+        "detail": letter.detail.encode("utf-8", "replace").decode(),  # it comes from outside
         "attempts": letter.attempts,
         "status": letter.status,
         "at_ms": letter.at_ms,

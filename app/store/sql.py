@@ -7,7 +7,7 @@ refuses everything costs a sync a group, not a sync an event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -103,9 +103,10 @@ class SqlStore:
     async def _write_pending(self) -> None:
         while self._pending:
             group, self._pending = self._pending, []
+            fates: Sequence[Exception | None]
             try:
                 fates = await self._call(_add_all, [letter for letter, _ in group])
-            except StoreUnavailable as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
                 self._trouble = str(error)
                 fates = [error] * len(group)
             else:
@@ -151,7 +152,7 @@ def _add_all(connection: Connection, group: Collection[DeadLetter]) -> list[Skyb
     return fates
 
 
-def _resolve(done: asyncio.Future[None], fate: SkybridgeError | None) -> None:
+def _resolve(done: asyncio.Future[None], fate: Exception | None) -> None:
     if done.done():  # its caller was cancelled
         return
     if fate is None:

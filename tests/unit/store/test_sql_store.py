@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 
 import pytest
+from msgspec.structs import replace
 
 from app.bindings.record import Record
 from app.errors import SetupError, StaleOwner, StoreUnavailable
@@ -194,3 +195,19 @@ async def test_a_locked_file_is_unavailable_and_heals(path):
 async def test_a_store_that_is_not_open_says_so(path):
     with pytest.raises(StoreUnavailable, match="not open"):
         await open_store(path).disabled()
+
+
+async def test_text_that_is_no_unicode_is_stored_readably(store):
+    """What a target says comes from outside: it must not keep its event from being buried."""
+    await store.add_dead_letter(replace(a_letter(), detail="it said \udcff"))
+    [stored] = await store.dead_letters()
+    assert stored.detail == "it said ?"
+
+
+async def test_a_letter_that_cannot_be_written_at_all_is_an_error_and_no_wait_without_end(store):
+    """Whoever buries it must learn of it, and so must those that came with it."""
+    async with asyncio.timeout(5):
+        with pytest.raises(UnicodeEncodeError):
+            await store.add_dead_letter(a_letter(cause="\udcff"))
+        await store.add_dead_letter(a_letter(8))
+    assert len(await store.dead_letters()) == 1
