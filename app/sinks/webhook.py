@@ -205,4 +205,5 @@ def _fault(error: Exception) -> SinkAnswer:
 
 
 def _text(error: Exception) -> str:
-    return (str(error) or type(error).__name__)[:_CLIP]
+    text = (str(error) or type(error).__name__)[:_CLIP]
+    return text.encode("utf-8", "replace").decode()  # it may quote the target's own bytes

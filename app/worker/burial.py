@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from app.bindings.record import Header, Record
 from app.delivery.backoff import doubling
-from app.errors import BrokerError, StaleOwner, StoreUnavailable
+from app.errors import BrokerError, BrokerRefused, StaleOwner, StoreUnavailable
 from app.interfaces import Clock, DeadLetter, Log, Store
 from app.model.message import Message
 from app.model.subscription import Subscription
@@ -21,7 +21,8 @@ class Burial:
     """Tries until it is stored: until then the message is not finished, and its lane waits.
 
     ``copies``  the log of the ``dead_letter`` topic, None where none is set. Its acknowledgement is
-                part of *finished*; a copy may be made twice when the process dies in between.
+                part of *finished*; a copy may be made twice when the process dies in between, and one
+                that is too large with its marks is left out: its letter is in the store.
     """
 
     def __init__(
@@ -71,7 +72,11 @@ class Burial:
         if target is None or self._copies is None:
             return
         (result,) = await self._copies.submit(target.topic, [marked(letter)])
-        if isinstance(result, BrokerError):
+        if isinstance(result, BrokerRefused) and result.kind == "record-too-large":
+            _log.error(
+                "%s: a dead letter is too large for its topic: %s", letter.subscription, result
+            )
+        elif isinstance(result, BrokerError):
             raise result
 
     async def _until_done(self, step: Callable[[], Awaitable[None]]) -> None:

@@ -224,6 +224,20 @@ async def test_a_dead_letter_is_also_copied_to_its_topic_before_it_is_finished(r
     assert dict(copy.headers)["skybridge-dead-letter-cause"] == b"status-415"
 
 
+async def test_a_copy_that_can_never_be_made_does_not_hold_its_key_for_ever(rig, caplog):
+    """The marks make the record larger: one just below the topic's bound has its letter in the store
+    and nowhere else, and that is said."""
+    await rig.copies.create_topic("dead", 1)
+    rig.copies.refusals.append(BrokerRefused("1,000,090 bytes", kind="record-too-large"))
+    rig.sink.answer(0, SinkAnswer(415))
+    await rig.publish(an_event(0), an_event(1))
+    await rig.begin(dead_letter={"broker": "copies", "topic": "dead"})
+    await rig.committed(2)
+    assert len(rig.store.letters) == 1
+    assert rig.copies.partitions[Partition("dead", 0)] == []
+    assert "too large" in caplog.text
+
+
 async def test_a_crash_between_storing_and_settling_buries_once(rig):
     """Rule 5: the row is unique by its place."""
     rig.sink.default = SinkAnswer(415)
