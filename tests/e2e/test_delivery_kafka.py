@@ -477,3 +477,4 @@ async def test_a_member_whose_partitions_could_not_be_placed_is_replaced(
         assert isinstance((await log.submit(topic, [Record(b"k", named, b"")]))[0], Receipt)
         await until(lambda: ledger.numbers == {0}, "delivered by the next member")
         assert supervisor.status()[0].restarts == 1
+        assert next(fails, None) is None

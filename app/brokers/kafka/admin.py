@@ -23,6 +23,7 @@ from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMe
 
 Offsets = Mapping[TopicPartition, int]
 _NO_LEADER = -1
+ASK_AGAIN = 0.1
 
 
 class Admin:
@@ -55,13 +56,25 @@ class Admin:
             return await _committed(client, group)
 
     async def ensure(self, topics: Collection[str]) -> None:
-        """Make those that are not there, where the settings allow it."""
+        """Make those that are not there, where the settings allow it, and wait until they are seen:
+        a topic that was just made is unknown to its own broker for a moment."""
         if not self._settings.create_topics:
             return
+        missing = await self._unknown(topics)
+        for topic in missing:
+            await self.create_topic(topic, self._settings.partitions)
+        async with asyncio.timeout(self.patience):
+            while True:
+                if not await self._unknown(missing):
+                    return
+                await asyncio.sleep(ASK_AGAIN)
+
+    async def _unknown(self, topics: Collection[str]) -> set[str]:
+        if not topics:
+            return set()
         async with self._client() as client:
             described = await _describe(client, list(topics))
-        for missing in set(topics) - {each["topic"] for each in described}:
-            await self.create_topic(missing, self._settings.partitions)
+        return set(topics) - {each["topic"] for each in described}
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """No error when it is there already."""

@@ -1,0 +1,43 @@
+"""What the cluster is asked, where its answer needs patience."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from app.brokers.kafka.admin import Admin
+from app.brokers.kafka.settings import KafkaSettings
+
+
+class SlowCluster:
+    """Shows a topic only in the second look after it was made."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.looks = 0
+
+    async def create_topics(self, topics: list[Any]) -> Any:
+        self.made += [topic.name for topic in topics]
+        return type("Answer", (), {"topic_errors": []})
+
+    async def describe_topics(self, topics: list[str]) -> list[dict[str, Any]]:
+        self.looks += bool(self.made)
+        seen = self.looks >= 2
+        return [{"topic": topic, "error_code": 0 if seen else 3} for topic in topics]
+
+
+async def test_a_topic_that_was_just_made_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the first start of a subscription on a new topic fails, and is tried again with an alarm."""
+    cluster = SlowCluster()
+
+    @asynccontextmanager
+    async def client(_: Admin) -> Any:
+        yield cluster
+
+    monkeypatch.setattr(Admin, "_client", client)
+    settings = KafkaSettings(name="k", bootstrap_servers="127.0.0.1:1", create_topics=True)
+    await Admin(settings).ensure(["orders"])
+    assert cluster.made == ["orders"]
+    assert cluster.looks == 2
