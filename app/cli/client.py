@@ -15,6 +15,7 @@ import msgspec
 
 from app.bindings import http
 from app.bindings.record import ContentMode, Decoded
+from app.cli.address import reason
 from app.formats import json
 
 Mode = Literal["binary", "structured", "batch"]
@@ -44,7 +45,8 @@ class Fate(NamedTuple):
 
 class EventsClient:
     """``url`` is the whole address, ``http://127.0.0.1:8080/events``. Network faults that outlast
-    the retries raise httpx.TransportError."""
+    the retries raise httpx.TransportError. ``on_wait`` is told why it waits, and how long (seconds).
+    """
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class EventsClient:
         timeout: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_wait: Callable[[str, float], None] | None = None,
     ) -> None:
         self._url = url
         self._headers = {"prefer": "return=representation", **(headers or {})}
@@ -64,6 +67,7 @@ class EventsClient:
         self._retries = retries
         self._http = httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False)
         self._sleep = sleep
+        self._on_wait = on_wait
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -79,7 +83,7 @@ class EventsClient:
             waiting = [index for index in waiting if fates[index].is_worth_repeating]
             if not waiting or attempt > self._retries:
                 break
-            await self._sleep(_wait(answer, attempt))
+            await self._hold(f"{answer.status_code} {answer.reason_phrase}", _wait(answer, attempt))
         return [fates[index] for index in range(len(events))]
 
     async def _post(self, events: Sequence[Decoded], mode: Mode, attempt: int) -> httpx.Response:
@@ -88,11 +92,16 @@ class EventsClient:
         while True:
             try:
                 return await self._http.post(self._url, content=message.body, headers=headers)
-            except httpx.TransportError:
+            except httpx.TransportError as fault:
                 if attempt > self._retries:
                     raise
-                await self._sleep(_backoff(attempt))
+                await self._hold(reason(fault), _backoff(attempt))
                 attempt += 1
+
+    async def _hold(self, why: str, seconds: float) -> None:
+        if self._on_wait is not None:
+            self._on_wait(why, seconds)
+        await self._sleep(seconds)
 
 
 def encode(events: Sequence[Decoded], mode: Mode) -> http.HttpMessage:

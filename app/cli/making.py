@@ -10,8 +10,13 @@ import msgspec
 
 from app.bindings.http import JSON_DOCUMENT
 from app.bindings.record import ContentMode, Decoded
+from app.errors import InvalidEvent, SkybridgeError
 from app.event.value import CloudEvent, DataForm
 from app.formats import json
+
+
+class Unreadable(SkybridgeError):
+    """What is wrong with a file of events, to be said right behind its name."""
 
 
 class Recipe(NamedTuple):
@@ -36,16 +41,28 @@ def make(recipe: Recipe, count: int) -> list[Decoded]:
 
 
 def read(content: bytes) -> list[Decoded]:
-    """One JSON event, a JSON batch, or JSON lines (one event a line). Raises InvalidEvent."""
-    if content.lstrip().startswith(b"["):
-        found: Iterator[tuple[CloudEvent, bytes]] = iter(json.read_batch(content))
-    elif _one_value(content):
-        found = iter([(json.read_event(content), content)])
-    else:
-        found = ((json.read_event(line), line) for line in content.splitlines() if line.strip())
+    """One JSON event, a JSON batch, or JSON lines (one event a line). Raises Unreadable."""
+    try:
+        if content.lstrip().startswith(b"["):
+            found = json.read_batch(content)
+        elif _one_value(content):
+            found = [(json.read_event(content), content)]
+        else:
+            found = list(_lines(content))
+    except InvalidEvent as error:
+        raise Unreadable(f": {error}") from error
     return [
         Decoded(event, ContentMode.STRUCTURED, document, JSON_DOCUMENT) for event, document in found
     ]
+
+
+def _lines(content: bytes) -> Iterator[tuple[CloudEvent, bytes]]:
+    for number, line in enumerate(content.splitlines(), start=1):
+        if line.strip():
+            try:
+                yield json.read_event(line), line
+            except InvalidEvent as error:
+                raise Unreadable(f" line {number}: {error}") from error
 
 
 def _event(recipe: Recipe, identity: str) -> CloudEvent:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import exits, printing
+from app.cli import address, exits, printing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,8 +82,9 @@ def run(
             cure='skybridge send --type com.example.hello --data \'{"hello": "world"}\'',
             code=exits.SETUP,
         )
+    address.demand("--url", url, "http://127.0.0.1:8080/events")
     if file is not None:
-        events = making.read(_content(file))
+        events = _events(file)
     else:
         recipe = making.Recipe(
             type_, source, id_, subject, time or _now(), content_type,
@@ -114,7 +115,7 @@ def _post(
     show = _show_json if as_json else _show if shows_each else _show_refused
 
     async def post_all() -> tuple[int, int]:
-        client = EventsClient(url, key=key or None, retries=retries)
+        client = EventsClient(url, key=key or None, retries=retries, on_wait=_show_wait)
         try:
             return await _each_request(client, events, mode, batch_size, show, bar=not shows_each)
         finally:
@@ -123,11 +124,8 @@ def _post(
     try:
         accepted, refused = asyncio.run(post_all())
     except (httpx.HTTPError, httpx.InvalidURL) as fault:
-        printing.fail(
-            f"nothing usable answers at {url}: {fault or type(fault).__name__}.",
-            cure="Start the service with `skybridge serve`, or name its events listener with --url.",
-            code=exits.UNREACHABLE,
-        )
+        cure = "Start the service with `skybridge serve`, or name its events listener with --url."
+        address.nobody(url, fault, cure)
     if not as_json and not shows_each:
         printing.err().print(f"{accepted} accepted, {refused} refused")
     if refused:
@@ -191,6 +189,13 @@ def _show_refused(fate: Fate) -> None:
         )
 
 
+def _show_wait(why: str, seconds: float) -> None:
+    """Silence would look like a hang."""
+    from rich.markup import escape
+
+    printing.err().print(f"[yellow]{escape(why)}; again in {seconds:g} s[/]")
+
+
 def _show_json(fate: Fate) -> None:
     event = fate.event.event
     printing.json_line(
@@ -219,6 +224,18 @@ def _attributes(pairs: Sequence[str]) -> dict[str, str]:
             printing.fail(f"--attribute {pair} is not NAME=VALUE.", code=exits.SETUP)
         found[name] = value
     return found
+
+
+def _events(file: Path) -> Sequence[Decoded]:
+    from app.cli import making
+
+    try:
+        events = making.read(_content(file))
+    except making.Unreadable as fault:
+        printing.fail(f"{file}{fault}")
+    if not events:
+        printing.fail(f"{file} holds no event.")
+    return events
 
 
 def _data(text: str) -> bytes | None:

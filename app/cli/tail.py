@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import exits, printing
+from app.cli import address, exits, printing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -61,6 +61,7 @@ def run(
     if config is not None:
         messages = _from_broker(_loaded(config), broker, topic, begin, follow=follow)
     else:
+        address.demand("--server", server, "http://127.0.0.1:8081")
         messages = _from_service(server, token, f"{broker}/{topic}", begin, follow=follow)
     asyncio.run(_print(messages, show, limit))
 
@@ -106,12 +107,11 @@ async def _from_service(
                 if line.startswith("data: "):
                     yield line[6:]
     except (httpx.TransportError, httpx.InvalidURL) as fault:
-        printing.fail(
-            f"nothing usable answers at {server}: {fault or type(fault).__name__}.",
-            cure="Start the service, name its admin listener with --server, or read the broker "
-            "itself with --config FILE.",
-            code=exits.UNREACHABLE,
+        cure = (
+            "Start the service, name its admin listener with --server, or read the broker itself "
+            "with --config FILE."
         )
+        address.nobody(server, fault, cure)
 
 
 def _refused(server: str, problem: dict[str, Any]) -> None:

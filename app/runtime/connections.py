@@ -9,7 +9,7 @@ from app.config.brokers import KafkaBroker
 from app.config.finding import Finding
 from app.config.load import Loaded
 from app.config.model import Config
-from app.errors import SkybridgeError
+from app.errors import SetupError, SkybridgeError
 from app.interfaces import Log
 from app.runtime.logs import open_logs
 
@@ -33,6 +33,8 @@ async def _check(loaded: Loaded, name: str, log: Log, within: float) -> list[Fin
                 await log.stop()
     except TimeoutError:
         return [_unreachable(loaded, name, f"no answer within {within:g} s")]
+    except SetupError as error:
+        return [_wrong(loaded, name, error)]
     except SkybridgeError as error:
         return [_unreachable(loaded, name, str(error))]
 
@@ -75,5 +77,16 @@ def _unreachable(loaded: Loaded, name: str, message: str) -> Finding:
         setting=f"brokers.{name}",
         message=message,
         cure="start it, or correct its address",
+        place=loaded.place("brokers", name),
+    )
+
+
+def _wrong(loaded: Loaded, name: str, error: SetupError) -> Finding:
+    """The error names its own setting and cure."""
+    return Finding(
+        level="error",
+        setting=error.setting or f"brokers.{name}",
+        message=str(error.args[0]),
+        cure=error.cure,
         place=loaded.place("brokers", name),
     )

@@ -122,6 +122,49 @@ def test_send_to_nobody_exits_3() -> None:
     assert "skybridge serve" in result.output
 
 
+@pytest.mark.parametrize("verb", [["send", "-t", "x", "--url"], ["tail", "events", "--server"]])
+@pytest.mark.parametrize("address", ["nonsense", "ftp://x", "http://[", "http://x:99999"])
+def test_an_address_that_is_none_is_an_option_that_is_wrong(verb: list[str], address: str) -> None:
+    """Starting the service would not help."""
+    result = run(app, [*verb, address])
+    assert result.exit_code == exits.SETUP
+    assert verb[-1] in result.output
+    assert ".." not in result.output
+
+
+def test_waiting_for_a_server_is_said() -> None:
+    """Fifteen seconds of silence look like a hang; standard output stays for machines."""
+    result = run(
+        app, ["send", "-t", "x", "--url", "http://127.0.0.1:1", "--retries", "1", "--json"]
+    )
+    assert result.exit_code == exits.UNREACHABLE
+    assert "again in 0.5 s" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            b'{"specversion":"1.0","id":"1","source":"/s","type":"t"}\n\n{"a":',
+            "events.jsonl line 3: ",
+        ),
+        (b'{"specversion":"1.0","id":"1"}', "events.jsonl: "),
+        (b'[{"specversion":"1.0","id":"1"}]', "events.jsonl: "),
+        (b"", "events.jsonl holds no event"),
+        (b"[]", "events.jsonl holds no event"),
+    ],
+)
+def test_a_file_that_cannot_be_sent_is_named_with_the_line(
+    here: Path, content: bytes, said: str
+) -> None:
+    """Of ten thousand lines, somebody has to find the one."""
+    (here / "events.jsonl").write_bytes(content)
+    result = run(app, ["send", "events.jsonl", "--url", "http://127.0.0.1:1", "--retries", "0"])
+    assert result.exit_code == exits.FAILED
+    assert said in result.stderr
+
+
 def test_tail_of_nobody_exits_3() -> None:
     """And says what else could be meant."""
     result = run(app, ["tail", "events", "--server", "http://127.0.0.1:1"])

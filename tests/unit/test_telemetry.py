@@ -1,0 +1,48 @@
+"""What the service writes to standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from app.telemetry import set_up_logging
+
+
+@pytest.fixture(autouse=True)
+def _handlers_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_every_line_for_machines_is_one_json_object(capfd: pytest.CaptureFixture[str]) -> None:
+    """Quotes, line ends and tracebacks come in messages too; a collector must not choke on them."""
+    set_up_logging("info", as_json=True)
+    log = logging.getLogger("part")
+    log.info('said "no"\nand %s', "left")
+    try:
+        int('a "cause"')
+    except ValueError:
+        log.exception("failed")
+
+    first, second = (json.loads(line) for line in capfd.readouterr().err.splitlines())
+    assert first["message"] == 'said "no"\nand left'
+    assert (first["level"], first["part"]) == ("INFO", "part")
+    assert second["message"] == "failed"
+    assert "ValueError: " in second["error"]
+    assert '"cause"' in second["error"]
+
+
+def test_lines_for_people_keep_the_level_and_leave_out_what_is_below_it(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    set_up_logging("warning", as_json=False)
+    logging.getLogger("part").info("quiet")
+    logging.getLogger("part").warning("loud")
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.endswith("WARNING part  loud")
