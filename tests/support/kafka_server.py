@@ -156,7 +156,7 @@ class KafkaServer:
         }
 
     def _format(self, jars: Path, config: Path) -> None:
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
+        cluster = "k" + urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]  # "-" starts an option
         arguments = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config)]
         result = subprocess.run(_java(jars, arguments), capture_output=True, text=True, check=False)
         if result.returncode:
