@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
@@ -59,6 +59,13 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(404)
     async def nothing(_: Request, error: Exception) -> JSONResponse:
         return _problem(404, "not-found", f"{error}; /docs lists what is here")
+
+    @app.exception_handler(405)
+    async def other_method(request: Request, error: HTTPException) -> JSONResponse:
+        detail = f"{request.method} is not for {request.url.path}; /docs lists what is"
+        answer = _problem(405, "method-not-allowed", detail)
+        answer.headers.update(error.headers or {})
+        return answer
 
 
 def _problem(status: int, code: str, detail: str) -> JSONResponse:

@@ -73,10 +73,11 @@ class Service:
         """Ends within the bounds of ``timeouts.not_ready`` and ``timeouts.drain``."""
         parts, timeouts = self.parts, self.parts.config.timeouts
         self.state.draining = True
-        _log.info(
-            "leaving: not ready, for %g s still accepting; a second signal ends at once",
-            timeouts.not_ready,
-        )
+        if timeouts.not_ready:
+            _log.info(
+                "leaving: not ready, for %g s still accepting; a second signal ends at once",
+                timeouts.not_ready,
+            )
         await parts.clock.sleep(timeouts.not_ready)
         _log.info("draining, for at most %g s", timeouts.drain)
         leaving = []

@@ -270,6 +270,16 @@ async def test_what_is_not_there_is_a_404_problem(
     assert answer.json()["type"] == f"urn:skybridge:problem:{code}"
 
 
+async def test_another_method_is_a_problem_that_names_those_allowed(
+    client: httpx.AsyncClient,
+) -> None:
+    """RFC 9110 15.5.6, in the same shape as every other refusal."""
+    answer = await client.post("/status")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"] == "urn:skybridge:problem:method-not-allowed"
+
+
 async def test_a_wrong_parameter_is_a_problem_too(client: httpx.AsyncClient) -> None:
     """One form of error for every client."""
     answer = await client.get("/v1/dead-letters", params={"limit": "many"})
