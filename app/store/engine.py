@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, insert, select
+from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import StaticPool
 
 from app.errors import SetupError
@@ -22,11 +23,20 @@ LOCK_WAIT = 5_000  # milliseconds; another process is reading a backup, say
 
 def open_engine(path: Path) -> Engine:
     """One connection, made by the first caller's thread and to be used on that thread only.
-    Raises SetupError for a schema that a newer release wrote."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    Raises SetupError for a file that cannot be used, or a schema that a newer release wrote."""
     engine = create_engine(f"sqlite:///{path}", poolclass=StaticPool)
     event.listen(engine, "connect", _make_durable)
-    _bring_up(engine, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _bring_up(engine, path)
+    except (OSError, DatabaseError) as error:
+        engine.dispose()
+        cause = error.orig if isinstance(error, DatabaseError) else error.strerror
+        raise SetupError(
+            f"the store {path} cannot be used: {cause}",
+            setting=_SETTING,
+            cure="name a file of ours, or a new one, in a folder that this user may write to",
+        ) from error
     return engine
 
 

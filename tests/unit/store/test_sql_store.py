@@ -170,6 +170,23 @@ async def test_a_file_of_a_newer_release_is_refused_with_a_cure(path):
     await newer.stop()
 
 
+def occupy(folder):
+    """A file where a folder should be, a folder where the file should be, a file of another kind."""
+    (folder / "file").write_bytes(b"not a database, but long enough to be read as one" * 100)
+    (folder / "folder").mkdir()
+    return [folder / "file" / "store.db", folder / "folder", folder / "file"]
+
+
+async def test_a_file_that_cannot_be_used_names_the_setting_and_the_cure(tmp_path):
+    """A start that fails says what to change; it is no traceback."""
+    for unusable in occupy(tmp_path):
+        store = open_store(unusable)
+        with pytest.raises(SetupError, match="cannot be used") as error:
+            await store.start()
+        assert (error.value.setting, bool(error.value.cure)) == ("store.path", True)
+        await store.stop()
+
+
 async def test_a_locked_file_is_unavailable_and_heals(path):
     """A store that cannot be written finishes nothing; the same write is repeated later."""
     store = open_store(path, timeout=0.2)
