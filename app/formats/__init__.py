@@ -1,1 +1,1 @@
-"""Pure. Event formats: an event as one document. JSON here; Protobuf and Avro have their place."""
+"""Pure. Event formats: an event as one document. JSON; Protobuf and Avro with the extra `formats`."""

@@ -1,0 +1,109 @@
+"""The Avro event format (extra ``formats``). It has no batch.
+
+Data is written as bytes, whatever it is: the format's own form of JSON values keeps neither the text
+of numbers nor an array of anything but objects. It is read in every form.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from app.errors import Fault, InvalidEvent
+from app.event.media_types import MediaType, parse
+from app.event.validate import clip
+from app.event.value import CloudEvent, DataForm
+from app.formats.avro_schema import DEPTH, Unreadable, read_record, write_record
+from app.formats.typed import ATTRIBUTES, Arriving, Data, leaving, native, too_many
+
+MEDIA_TYPE = "application/cloudevents+avro"
+
+_BRANCHES = {bool: "boolean", int: "int", str: "string"}
+_NOTHING: Data = (None, DataForm.OPAQUE)
+
+
+def read_event(document: bytes) -> CloudEvent:
+    """The event in a CloudEvent record. Raises InvalidEvent with every fault, located by name."""
+    try:
+        record = read_record(document)
+    except Unreadable:
+        detail = f"The document is no such Avro record, or is nested more than {DEPTH} deep."
+        raise InvalidEvent([Fault("bad-avro", detail, rule="Avro 2.4")]) from None
+    if len(record["attribute"]) > ATTRIBUTES:
+        raise too_many(len(record["attribute"]))
+    arriving = Arriving()
+    for name, value in record["attribute"].items():
+        if value is not None:  # a union with null: unset (Avro 2.3)
+            arriving.add(name, value)
+    return arriving.event(_data(record["data"], arriving))
+
+
+def write_event(event: CloudEvent) -> bytes:
+    """The event as a CloudEvent record. Raises NotRepresentable (422) for another version than 1.0."""
+    attributes = {}
+    for name, text in leaving(event, "Avro").items():
+        value = native(text, event.types.get(name))
+        attributes[name] = (_BRANCHES[type(value)], value)
+    return write_record({"attribute": attributes, "data": event.data})
+
+
+def _data(value: Any, arriving: Arriving) -> Data:
+    if value is None:
+        return _NOTHING
+    if isinstance(value, bytes):
+        return value, DataForm.OPAQUE
+    declared = arriving.attributes.get("datacontenttype")
+    media_type = parse(declared) if declared is not None else None
+    if declared is None or (media_type is not None and media_type.is_json):
+        return _json(value, arriving)
+    if media_type is None:  # a fault of the attribute already
+        return _NOTHING
+    return _text(value, media_type, arriving)
+
+
+def _json(value: Any, arriving: Arriving) -> Data:
+    """A native value is a JSON value, and a string a JSON string (Avro 3, J11)."""
+    plain = {name: _unwrapped(each) for name, each in value.items()} if isinstance(value, dict) else _plain(value)  # fmt: skip
+    if not _is_finite(plain):
+        detail = "data holds a number that JSON has not: infinite, or none."
+        arriving.refuse("data-not-json", detail, "/data", "Avro 3")
+        return _NOTHING
+    return msgspec.json.encode(plain), DataForm.JSON
+
+
+def _unwrapped(value: Any) -> Any:
+    """A member of the outermost object: an object there is a record."""
+    return _record(value) if isinstance(value, dict) else value
+
+
+def _record(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in record["value"].items()}
+
+
+def _plain(value: Any) -> Any:
+    """Maps and arrays inside a record hold records."""
+    if isinstance(value, dict):
+        return {name: _record(each) for name, each in value.items()}
+    return [_record(each) for each in value] if isinstance(value, list) else value
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return all(_is_finite(each) for each in inner)
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _text(value: Any, media_type: MediaType, arriving: Arriving) -> Data:
+    if not isinstance(value, str):
+        detail = f"data is neither bytes nor text, but {clip(media_type.essence)} is not JSON."
+        arriving.refuse("data-not-text", detail, "/data", "Avro 3")
+        return _NOTHING
+    try:
+        return media_type.encode(value), DataForm.TEXT
+    except UnicodeError:
+        detail = f"data cannot be encoded in the charset {clip(media_type.charset or 'utf-8')}."
+        arriving.refuse("data-not-encodable", detail, "/data", "Avro 3")
+        return _NOTHING

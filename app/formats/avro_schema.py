@@ -1,0 +1,96 @@
+"""The schema of the Avro event format, and the library that reads and writes by it.
+
+Its record for JSON values holds itself without end, and the library follows it on the machine's
+stack: half a megabyte of brackets would end the process. So the record is written out to a depth.
+Names and depth leave no trace in Avro's binary encoding; what is nested more deeply is refused.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from io import BytesIO
+from typing import Any
+
+from app.formats.typed import FormatNotInstalled
+
+DEPTH = 64  # records within records
+
+_NEVER = 2**31 - 1  # bytes: no document has so many, so reading them always fails
+
+
+class Unreadable(ValueError):
+    """These bytes are no such record."""
+
+
+class _Exact(BytesIO):
+    """A negative length would mean "all that is left" to a stream; on the wire it means nothing."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            raise Unreadable
+        return super().read(size)
+
+
+def read_record(document: bytes) -> dict[str, Any]:
+    """The whole of ``document`` as one record. Raises Unreadable, FormatNotInstalled."""
+    schema, library = _schema()
+    stream = _Exact(document)
+    try:
+        record: dict[str, Any] = library.schemaless_reader(stream, schema, None)
+    except Exception:  # noqa: BLE001 - the library raises what it stumbles over, of many classes
+        raise Unreadable from None
+    if stream.tell() != len(document):
+        raise Unreadable
+    return record
+
+
+def write_record(record: dict[str, Any]) -> bytes:
+    """Raises FormatNotInstalled. A value of a union is a pair of the branch's name and the value."""
+    schema, library = _schema()
+    stream = BytesIO()
+    library.schemaless_writer(stream, schema, record)
+    return stream.getvalue()
+
+
+@cache
+def _schema() -> tuple[Any, Any]:
+    try:
+        import fastavro  # noqa: PLC0415 - an extra, needed by those who use the format
+    except ImportError:
+        raise FormatNotInstalled("Avro") from None
+    return fastavro.parse_schema(_described()), fastavro
+
+
+def _described() -> dict[str, Any]:
+    """Field by field as published, in the published order: positions in a union are on the wire."""
+    outermost = _value(0)
+    members = ["null", "boolean", outermost, "double", "string"]
+    data = [
+        "bytes", "null", "boolean", _map(members), _array(outermost["name"]), "double", "string",
+    ]  # fmt: skip
+    attribute = _map(["null", "boolean", "int", "string", "bytes"])
+    fields = [{"name": "attribute", "type": attribute}, {"name": "data", "type": data}]
+    return {"type": "record", "name": "io.cloudevents.CloudEvent", "fields": fields}
+
+
+def _value(depth: int) -> dict[str, Any]:
+    """A JSON object at a depth; in its deepest form it can hold no object and no array."""
+    if depth == DEPTH:
+        inner = [{"type": "fixed", "name": f"Deeper{kind}", "size": _NEVER} for kind in ("Map", "Array")]  # fmt: skip
+    else:
+        below = _value(depth + 1)
+        inner = [_map(below), _array(below["name"])]
+    members = ["null", "boolean", *inner, "double", "string"]
+    return {
+        "type": "record",
+        "name": f"CloudEventData{depth}",
+        "fields": [{"name": "value", "type": _map(members)}],
+    }
+
+
+def _map(values: Any) -> dict[str, Any]:
+    return {"type": "map", "values": values}
+
+
+def _array(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}

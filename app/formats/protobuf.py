@@ -1,0 +1,144 @@
+"""The Protobuf event format, with its batch (extra ``formats``).
+
+Typed attributes become canonical text and, where the event knows the type, go back as they came. A
+timestamp that Protobuf cannot hold exactly is refused on write, never changed; its offset becomes
+UTC, for the format has no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from app.errors import Fault, InvalidEvent, SenderError
+from app.event.validate import clip
+from app.event.value import CloudEvent
+from app.formats.protobuf_data import read_data, write_data
+from app.formats.protobuf_schema import messages
+from app.formats.protobuf_time import CannotHold, to_text, to_timestamp
+from app.formats.typed import (
+    ATTRIBUTES,
+    Arriving,
+    NotRepresentable,
+    leaving,
+    native,
+    place,
+    too_many,
+)
+
+MEDIA_TYPE = "application/cloudevents+protobuf"
+BATCH_MEDIA_TYPE = "application/cloudevents-batch+protobuf"
+FAULTS_LISTED = 1000  # after so many, the rest of a batch is not looked at
+
+_FIELDS = {"specversion": "spec_version", "id": "id", "source": "source", "type": "type"}
+_KINDS = ("ce_boolean", "ce_integer", "ce_string", "ce_bytes", "ce_uri", "ce_uri_ref", "ce_timestamp")  # fmt: skip
+_KIND_OF = {bool: "ce_boolean", int: "ce_integer", str: "ce_string"}
+
+
+def read_event(document: bytes) -> CloudEvent:
+    """The event in a CloudEvent message. Raises InvalidEvent with every fault, located by name."""
+    return _event(_parsed(messages().event, document))
+
+
+def read_batch(document: bytes, limit: int | None = None) -> list[tuple[CloudEvent, bytes]]:
+    """Each event of a CloudEventBatch with its own slice of the document; none is legal.
+
+    Raises InvalidEvent with every fault, ``index`` set; SenderError (413) beyond ``limit`` events (H5).
+    """
+    documents = _parsed(messages().batch, document).events
+    if limit is not None and len(documents) > limit:
+        title = f"The batch has {len(documents)} events; at most {limit} are taken at once"
+        raise SenderError(title, status=413, code="batch-too-large")
+    found: list[tuple[CloudEvent, bytes]] = []
+    faults: list[Fault] = []
+    for index, each in enumerate(documents):
+        try:
+            found.append((read_event(each), each))
+        except InvalidEvent as invalid:
+            faults += [
+                replace(fault, at=f"/{index}{fault.at}", index=index) for fault in invalid.faults
+            ]
+        if len(faults) >= FAULTS_LISTED:  # an answer must not grow with what was sent
+            break
+    if faults:
+        raise InvalidEvent(faults)
+    return found
+
+
+def write_event(event: CloudEvent) -> bytes:
+    """The event as a CloudEvent message. Raises NotRepresentable (422)."""
+    attributes = leaving(event, "Protobuf")
+    message = messages().event()
+    for name, text in attributes.items():
+        if name in _FIELDS:
+            setattr(message, _FIELDS[name], text)
+        else:
+            value = message.attributes.add(key=name).value
+            _write(value, name, native(text, event.types.get(name)))
+    write_data(message, event, attributes)
+    return bytes(message.SerializeToString(deterministic=True))
+
+
+def write_batch(documents: Sequence[bytes]) -> bytes:
+    """A batch of documents as they are."""
+    return bytes(messages().batch(events=documents).SerializeToString(deterministic=True))
+
+
+def _parsed(kind: Any, document: bytes) -> Any:
+    try:
+        return kind.FromString(document)
+    except messages().unreadable:
+        fault = Fault("bad-protobuf", "The document is no such Protobuf message.", rule="Protobuf")
+        raise InvalidEvent([fault]) from None
+
+
+def _event(message: Any) -> CloudEvent:
+    if len(message.attributes) > ATTRIBUTES:
+        raise too_many(len(message.attributes))
+    arriving = Arriving()
+    for name, field in _FIELDS.items():
+        text = getattr(message, field)
+        if text:  # absent and empty are the same bytes
+            arriving.add(name, text)
+    for entry in message.attributes:
+        _read(entry.key, entry.value, arriving)
+    return arriving.event(read_data(message, arriving))
+
+
+def _read(name: str, value: Any, arriving: Arriving) -> None:
+    kinds = [kind for kind in _KINDS if value.HasField(kind)]
+    if len(kinds) != 1:
+        detail = f"{clip(name)} has {len(kinds) or 'no'} values; expected one."
+        arriving.refuse("not-one-value", detail, place(name), "Protobuf 2.4")
+    elif kinds == ["ce_timestamp"]:
+        _read_time(name, value.ce_timestamp, arriving)
+    else:
+        arriving.add(name, getattr(value, kinds[0]))
+
+
+def _read_time(name: str, timestamp: Any, arriving: Arriving) -> None:
+    try:
+        arriving.add(name, to_text(timestamp.seconds, timestamp.nanos))
+    except CannotHold as error:
+        detail = f"{clip(name)} is out of range: a Protobuf timestamp {error}."
+        arriving.refuse("bad-timestamp", detail, place(name), "core 1.3")
+
+
+def _write(value: Any, name: str, held: str | bool | int) -> None:
+    if name == "time":
+        _write_time(value, str(held))
+    else:
+        setattr(value, "ce_uri" if name == "dataschema" else _KIND_OF[type(held)], held)
+
+
+def _write_time(value: Any, text: str) -> None:
+    try:
+        seconds, nanos = to_timestamp(text)
+    except CannotHold as error:
+        detail = f"time is {clip(text)}, but a Protobuf timestamp {error}."
+        fault = Fault("timestamp-not-representable", detail, place("time"), "core 1.3")
+        raise NotRepresentable("Protobuf", fault) from None
+    value.ce_timestamp.seconds, value.ce_timestamp.nanos = seconds, nanos
+    value.ce_timestamp.SetInParent()

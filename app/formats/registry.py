@@ -1,0 +1,39 @@
+"""Which format has which media type: a further format is a further row.
+
+Keys are essences: lower case, without parameters. A media type that begins like one of CloudEvents
+and stands in neither table is not refused here: it may pass as it is (H6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from app.event.value import CloudEvent
+from app.formats import avro, json, protobuf
+
+
+class Format(msgspec.Struct, frozen=True):
+    """One event, one document. Both raise FormatNotInstalled (415) where a library is missing."""
+
+    read_event: Callable[[bytes], CloudEvent]
+    write_event: Callable[[CloudEvent], bytes]
+
+
+class BatchFormat(msgspec.Struct, frozen=True):
+    """Several events with their own slices, at most ``limit``; documents of the same format."""
+
+    read_batch: Callable[[bytes, int | None], list[tuple[CloudEvent, bytes]]]
+    write_batch: Callable[[Sequence[bytes]], bytes]
+
+
+FORMATS: Mapping[str, Format] = {
+    json.MEDIA_TYPE: Format(json.read_event, json.write_event),
+    protobuf.MEDIA_TYPE: Format(protobuf.read_event, protobuf.write_event),
+    avro.MEDIA_TYPE: Format(avro.read_event, avro.write_event),
+}
+BATCH_FORMATS: Mapping[str, BatchFormat] = {
+    json.BATCH_MEDIA_TYPE: BatchFormat(json.read_batch, json.write_batch),
+    protobuf.BATCH_MEDIA_TYPE: BatchFormat(protobuf.read_batch, protobuf.write_batch),
+}
