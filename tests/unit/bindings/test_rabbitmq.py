@@ -56,7 +56,7 @@ def test_binary_mode_writes_a_header_an_attribute_and_the_content_type_as_a_prop
 
 
 def test_every_value_is_written_as_canonical_text() -> None:
-    """R9: a string is a representation that every client of RabbitMQ reads."""
+    """R9, R7: text is what every client of RabbitMQ reads; no extension goes without its header."""
     types = {"flag": AttributeType.BOOLEAN, "count": AttributeType.INTEGER}
     event = CloudEvent(GOOD | {"flag": "true", "count": "-5"}, types=types)
     written = rabbitmq.encode(Decoded(event, BINARY), "binary", None)
