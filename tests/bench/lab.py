@@ -75,13 +75,13 @@ class Service:
         self._process.stop()
 
 
-class Floor:
-    """One of ``floors.py``."""
+class Server:
+    """A program beside this file that serves on ``--port``: a floor, or the listener alone."""
 
-    def __init__(self, kind: str, *arguments: str) -> None:
+    def __init__(self, program: str, *arguments: str) -> None:
         (self.port,) = free_ports(1)
-        self._process = start("floors.py", kind, f"--port={self.port}", *arguments)
-        until(lambda: listens(self.port), UP_WITHIN, f"floor {kind}")
+        self._process = start(program, f"--port={self.port}", *arguments)
+        until(lambda: listens(self.port), UP_WITHIN, program)
 
     @property
     def pid(self) -> int:

@@ -62,10 +62,11 @@ class Bench:
 
     def prepare_embedded(self) -> None:
         service = self._service("embedded", {"kind": "embedded", "path": str(self.folder / "log")})
-        floor = self.keep(lab.Floor("nothing"))
+        floor = self.keep(lab.Server("floors.py", "nothing"))
         single = self._row("HTTP → embedded log, single", "bare ASGI, stores nothing", 1.2)
         batch = self._row("HTTP → embedded log, batches of 100", "", 15)
         self._ingress(service, floor, single, batch)
+        self._listener_alone(floor)
 
     def prepare_kafka(self) -> None:
         server = KafkaServer()
@@ -82,7 +83,7 @@ class Bench:
             f"--bootstrap-servers={server.bootstrap_servers}",
             f"--topic={lab.FLOOR_TOPIC}",
         )
-        floor = self.keep(lab.Floor("kafka", *arguments))
+        floor = self.keep(lab.Server("floors.py", "kafka", *arguments))
         single = self._row("HTTP → Kafka, single", "bare ASGI, await producer.send", 0.8)
         batch = self._row("HTTP → Kafka, batches of 100", "", 15)
         self._ingress(service, floor, single, batch)
@@ -112,8 +113,21 @@ class Bench:
         self.rows.append(table.Row(name, floor, most))
         return self.rows[-1]
 
+    def _listener_alone(self, floor: lab.Server) -> None:
+        listener = self.keep(lab.Server("listener.py"))
+        row = self._row("HTTP, the listener alone", "bare ASGI, stores nothing", 0.9)
+        lab.load(listener.port, "single", KEYS)  # warm
+
+        def measure() -> None:
+            events = self.size.events
+            row.measured.append(lab.cpu_of_load(listener.pid, listener.port, "single", events))
+            row.floor.append(lab.cpu_of_load(floor.pid, floor.port, "single", events))
+            row.memory = memory_of(listener.pid)
+
+        self._rounds.append(measure)
+
     def _ingress(
-        self, service: lab.Service, floor: lab.Floor, single: table.Row, batch: table.Row
+        self, service: lab.Service, floor: lab.Server, single: table.Row, batch: table.Row
     ) -> None:
         lab.load(service.port, "single", KEYS)  # warm: imports, caches, topics
         lab.load(floor.port, "single", KEYS)
