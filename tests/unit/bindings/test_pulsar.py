@@ -361,6 +361,17 @@ def test_a_document_of_the_wrong_type_is_recognised(content_type: bytes | None) 
 # Beside the event
 
 
+def test_an_ordinary_event_takes_the_hot_path() -> None:
+    """Whole budget of an event; foreign headers do not spoil it."""
+    event = CloudEvent(GOOD | {"myext": "v", "datacontenttype": "a/b"}, b"x")
+    written = pulsar.encode(Decoded(event, BINARY), "binary", None)
+    message = replace(written, headers=(*written.headers, ("trace", b"\xff")))
+
+    hot = pulsar._read_plainly(message)
+    assert hot is not None
+    assert hot.event == event
+
+
 def test_foreign_properties_are_ignored_and_stay_distinguishable() -> None:
     """I3, trap 15: they may be anything, and are never fatal."""
     others: tuple[Header, ...] = (("trace", b"\xff"), ("cx", b"\xff"), ("", b""), ("n", None))
@@ -425,6 +436,19 @@ def test_binary_round_trips_also_through_the_strict_reader(
     strict = replace(STRICT, kafka_names=writing.names == "ce_", quoted=as_json)
     for leniency in (LIBERAL, strict):
         assert pulsar.decode(from_message(to_message(written)), leniency).event == expected
+
+
+@given(events(), st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=2))))
+def test_the_hot_reader_agrees_with_the_liberal_and_the_strict_one(
+    event: CloudEvent, others: list[Header]
+) -> None:
+    """Else what an event is would depend on whether its neighbours are ASCII."""
+    written = pulsar.encode(Decoded(event, BINARY), "binary", None)
+    message = replace(written, headers=(*written.headers, *others))
+    hot = pulsar._read_plainly(message)
+
+    assert hot in (None, pulsar._read_closely(message, LIBERAL))
+    assert hot in (None, pulsar._read_closely(message, STRICT))
 
 
 @given(events())

@@ -352,6 +352,17 @@ def test_a_document_of_the_wrong_type_is_recognised(content_type: str | None) ->
 # Beside the event
 
 
+def test_an_ordinary_event_takes_the_hot_path() -> None:
+    """Whole budget of an event; foreign headers do not spoil it."""
+    event = CloudEvent(GOOD | {"myext": "v", "datacontenttype": "a/b"}, b"x")
+    written = rabbitmq.encode(Decoded(event, BINARY), "binary", None)
+    message = replace(written, headers=(*written.headers, ("trace", b"\xff")))
+
+    hot = rabbitmq._read_plainly(message)
+    assert hot is not None
+    assert hot.event == event
+
+
 def test_foreign_headers_are_ignored_and_stay_distinguishable() -> None:
     """I3, trap 15: they may be anything, and are never fatal."""
     others: tuple[Header, ...] = (("x-death", None), ("trace", b"\xff"), ("cx", b"\xff"), ("", b""))
@@ -405,6 +416,19 @@ def test_binary_round_trips_also_through_the_strict_reader(event: CloudEvent) ->
     for leniency in (LIBERAL, STRICT):
         back = rabbitmq.decode(received.record, received.natives, leniency).event
         assert back == CloudEvent(attributes, event.data or None)
+
+
+@given(events(), st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=2))))
+def test_the_hot_reader_agrees_with_the_liberal_and_the_strict_one(
+    event: CloudEvent, others: list[Header]
+) -> None:
+    """Else what an event is would depend on whether its neighbours are ASCII."""
+    written = rabbitmq.encode(Decoded(event, BINARY), "binary", None)
+    message = replace(written, headers=(*written.headers, *others))
+    hot = rabbitmq._read_plainly(message)
+
+    assert hot in (None, rabbitmq._read_closely(message, {}, LIBERAL))
+    assert hot in (None, rabbitmq._read_closely(message, {}, STRICT))
 
 
 @given(events())
