@@ -235,6 +235,7 @@ def foreign(record: Record, leniency: Leniency = LIBERAL) -> tuple[Header, ...]:
     known = spellings(leniency)
     if wire is not None and wire.mode is not _BINARY:
         known = known[:1]  # mirrored properties (P7)
-    others = unclaimed(known, record.headers, [name for name, _ in headers])
+    names = [name for name, _ in headers]
+    others = unclaimed(in_use(known, names) or begun(known, names), record.headers)
     named = content_types(leniency)
     return tuple(h for h in others if not any(is_content_type(h[0]) for is_content_type in named))

@@ -245,5 +245,10 @@ def foreign(
     known = spellings(leniency)
     if wire is not None and wire.mode is not _BINARY:
         known = known[:1]  # mirrored headers (R11)
-    others = unclaimed(known, record.headers, [name for name, _ in headers])
+    names = [name for name, _ in headers]
+    chosen = in_use(known, names) or begun(known, names)
+    others = unclaimed(chosen, record.headers)
+    if chosen is not None and not chosen.claims:
+        read = {header for header, _, _ in _attributes(chosen, headers)}
+        others = tuple(header for header in record.headers if header[0] not in read)
     return tuple(h for h in others if not (leniency.content_type and _is_content_type(h[0])))

@@ -93,11 +93,8 @@ def select(
     ]
 
 
-def unclaimed(
-    spellings: Sequence[Spelling], headers: Sequence[Header], names: Sequence[str]
-) -> tuple[Header, ...]:
-    """The headers that the spelling of a message does not claim; ``names`` are those with a value."""
-    chosen = in_use(spellings, names) or begun(spellings, names)
+def unclaimed(chosen: Spelling | None, headers: Sequence[Header]) -> tuple[Header, ...]:
+    """The headers that the spelling of a message does not claim; all of them where it has none."""
     if chosen is None:
         return tuple(headers)
     return tuple((name, value) for name, value in headers if chosen.attribute[name] is None)

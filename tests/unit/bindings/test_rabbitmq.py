@@ -320,6 +320,7 @@ def test_the_unprefixed_form_is_read_without_what_cannot_be_an_attribute() -> No
         message, {"x-death": [{"count": 1}], "t": {"a": 1}}
     ).event.attributes
     assert attributes == GOOD | {"traceparent": "00-1-2-01", "datacontenttype": "text/plain"}
+    assert rabbitmq.foreign(message, {"x-death": [1], "t": {"a": 1}}) == tuple(others)
     with pytest.raises(rabbitmq.NotACloudEvent):
         rabbitmq.decode(message, leniency=without("unprefixed"))
 
