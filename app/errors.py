@@ -10,6 +10,7 @@
     │  │  ├─ PublishUnknown   503: timed out; may or may not be stored (rule 9 of delivery)
     │  │  └─ BoundReached     503: a bound of ours is full
     │  └─ BrokerRefused       500: will refuse again until somebody changes something
+    ├─ KeyMapperFailed        503: the operator's own key mapper raised, or returned no key
     ├─ StoreUnavailable       the store cannot be read or written for now; every write may be repeated
     ├─ StaleOwner             an owner that lost its partition tried to write
     ├─ PositionOutOfRange     a position that the log no longer, or not yet, holds
@@ -120,6 +121,16 @@ class BrokerRefused(BrokerError):
     def __init__(self, message: str, *, kind: str = "other", broker: str = "") -> None:
         super().__init__(message, broker=broker)
         self.kind = kind
+
+
+class KeyMapperFailed(SkybridgeError):
+    """A key mapper that an operator registered raised, or returned what is no key. Nothing of the
+    request is published; the sender keeps its event until the mapper is mended. ``__cause__`` is what
+    it raised, for the log: an answer names its class only.
+    """
+
+    status = 503
+    code = "key-mapper-failed"
 
 
 class StoreUnavailable(SkybridgeError):

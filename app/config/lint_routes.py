@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from app.config.brokers import KafkaBroker
-from app.config.finding import Path
+from app.config.finding import Path, did_you_mean
+from app.config.key_mappers import known_mappers, load_key_mappers
 from app.config.reach import shadows
 from app.config.report import Report
 from app.errors import SetupError
@@ -42,10 +43,17 @@ def target_path(report: Report, n: int, m: int) -> Path:
 
 
 def _key(report: Report, n: int, route: Route) -> None:
+    """Own mappers are loaded, so that one that cannot be is found before the start."""
+    path: Path = ("routes", n, "key")
+    known = known_mappers(route.key.mapper)
+    if route.key.mapper not in known:
+        message = f"there is no key mapper {route.key.mapper!r}"
+        report.error((*path, "mapper"), message, did_you_mean(route.key.mapper, known))
+        return
     try:
-        compile_key(route.key)
+        compile_key(route.key, own=load_key_mappers([route]))
     except SetupError as error:
-        report.refused(("routes", n, "key", "template"), error)
+        report.refused((*path, error.setting.rpartition(".")[2]), error)
 
 
 def _reachable(report: Report, n: int, route: Route) -> None:

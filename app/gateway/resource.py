@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from app.errors import SenderError
+from app.errors import KeyMapperFailed, SenderError
 from app.gateway.answers import (
     BODY_TOO_LARGE,
     BUG,
@@ -18,6 +18,7 @@ from app.gateway.answers import (
     AnswerHeaders,
     from_sender_error,
     method_not_allowed,
+    unavailable,
 )
 from app.gateway.content_coding import coding_of, decode_content
 from app.gateway.limits import Limits
@@ -27,6 +28,7 @@ from app.telemetry import Counters
 _log = logging.getLogger(__name__)
 
 Done = Callable[[Answer], None]
+_RETRY_AFTER_OPERATOR = 30.0  # seconds, for what will not pass by itself
 POSTS = frozenset({b"POST", b"PUT"})
 
 
@@ -54,6 +56,10 @@ class EventsResource:
             return self._publisher.publish(request, done)
         except SenderError as error:
             return self.refused(from_sender_error(error), error.code)
+        except KeyMapperFailed as error:
+            _log.error("%s", error, exc_info=error.__cause__)
+            answer = unavailable(error.code, str(error), _RETRY_AFTER_OPERATOR)
+            return self.refused(answer, error.code)
         except Exception:  # noqa: BLE001 - the sender is owed an answer whatever we did wrong
             _log.exception("publishing failed in a way that was not foreseen")
             return BUG

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$")]
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$"
+Name = Annotated[str, Field(pattern=_NAME)]
 AttributeName = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
 AttributeMatch = Annotated[
     dict[AttributeName, Annotated[str, Field(min_length=1)]], Field(min_length=1)
@@ -44,6 +52,17 @@ class Target(Strict):
     )
 
 
+BUILT_IN_MAPPERS = (
+    "from_request", "partitionkey", "attribute", "template", "pointer", "hash", "none",
+)  # fmt: skip
+_MAPPER_SCHEMA = {
+    "anyOf": [
+        {"enum": list(BUILT_IN_MAPPERS), "type": "string"},
+        {"pattern": _NAME, "type": "string"},
+    ]
+}  # editors offer the built-in ones
+
+
 class KeyPolicy(Strict):
     """How the record key is made (Kafka binding 3.1). A mapper never touches the event (K10).
 
@@ -54,11 +73,13 @@ class KeyPolicy(Strict):
     ``pointer``       the value at the JSON Pointer ``pointer`` in data
     ``hash``          a digest of the attributes named by ``attributes``
     ``none``          no key
+
+    Any other name is an operator's own mapper, an entry point of the group ``skybridge.key_mappers``.
     """
 
-    mapper: Literal[
-        "from_request", "partitionkey", "attribute", "template", "pointer", "hash", "none"
-    ] = Field("from_request", description="where the record key comes from")
+    mapper: Annotated[Name, WithJsonSchema(_MAPPER_SCHEMA)] = Field(
+        "from_request", description="where the record key comes from, or a mapper of your own"
+    )
     attribute: AttributeName | None = Field(None, description="for mapper attribute: its name")
     template: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="for mapper template: text with {attribute} in it"
@@ -85,12 +106,19 @@ class KeyPolicy(Strict):
         for argument in needs.values():
             given = getattr(self, argument) is not None
             if given and argument != wanted:
-                raise ValueError(f"mapper {self.mapper} takes no {argument}")
+                raise ValueError(self._takes_no(argument))
             if not given and argument == wanted:
                 raise ValueError(f"mapper {self.mapper} needs {argument}")
         if self.mapper == "none" and self.missing == "reject":
             raise ValueError("mapper none with missing: reject would refuse every event")
         return self
+
+    def _takes_no(self, argument: str) -> str:
+        if self.mapper in BUILT_IN_MAPPERS:
+            return f"mapper {self.mapper} takes no {argument}"
+        return (
+            f"mapper {self.mapper} is none of {', '.join(BUILT_IN_MAPPERS)}: it takes no {argument}"
+        )
 
 
 def _as_list(value: object) -> object:

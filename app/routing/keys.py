@@ -1,15 +1,17 @@
 """Key mappers: where the record key comes from (Kafka binding 3.1).
 
 A mapper reads the event and returns bytes, or None where it finds nothing. It never touches the event
-(K10), and the bytes never become an attribute. A mapper of another kind is a line in ``MAPPERS``.
+(K10), and the bytes never become an attribute. A mapper of another kind is a line in ``MAPPERS``; an
+operator's own is a plain callable, given by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from types import MappingProxyType
 
-from app.errors import Fault, SenderError
+from app.errors import Fault, KeyMapperFailed, SenderError, SetupError
 from app.event.value import CloudEvent
 from app.model.route import KeyPolicy
 from app.routing.pointer import compile_pointer
@@ -17,6 +19,11 @@ from app.routing.templates import compile_template
 
 KeyMapper = Callable[[CloudEvent, bytes | None], bytes | None]
 """From an event, and the key that came with its request, to the record key."""
+
+PlainMapper = Callable[[Mapping[str, str], bytes | None, bytes | None], bytes | str | None]
+"""An operator's own mapper: from attributes, data and the request's key to the record key."""
+
+NO_MAPPERS: Mapping[str, PlainMapper] = MappingProxyType({})
 
 DIGEST_HEX = 32  # 128 bits are enough to tell keys apart, and half of a record's key to store
 
@@ -31,9 +38,14 @@ class MissingKey(SenderError):
         )
 
 
-def compile_key(policy: KeyPolicy, *, setting: str = "") -> KeyMapper:
-    """SetupError names ``setting`` where a template is wrong."""
-    mapper = MAPPERS[policy.mapper](policy, setting)
+def compile_key(
+    policy: KeyPolicy, *, setting: str = "", own: Mapping[str, PlainMapper] = NO_MAPPERS
+) -> KeyMapper:
+    """``own``: an operator's mappers by name. SetupError names ``setting`` where a template is wrong
+    or a mapper unknown.
+    """
+    built_in = MAPPERS.get(policy.mapper)
+    mapper = built_in(policy, setting) if built_in else _own(policy.mapper, own, setting)
     if policy.missing == "none":
         return mapper
     where = _where(policy)
@@ -116,6 +128,33 @@ def _none(_policy: KeyPolicy, _setting: str) -> KeyMapper:
     return lambda _event, _request_key: None
 
 
+def _own(name: str, own: Mapping[str, PlainMapper], setting: str) -> KeyMapper:
+    """The mapper sees attributes that it cannot write to (K10); whatever it raises is told apart from
+    a fault of the sender and of ours.
+    """
+    plain = own.get(name)
+    if plain is None:
+        at = f"{setting}.mapper".lstrip(".")
+        cure = "name a built-in one, or install the package that registers it"
+        raise SetupError(f"there is no key mapper {name!r}", setting=at, cure=cure)
+
+    def mapper(event: CloudEvent, request_key: bytes | None) -> bytes | None:
+        try:
+            key = plain(MappingProxyType(event.attributes), event.data, request_key)
+            found = key.encode() if isinstance(key, str) else key
+        except Exception as error:
+            raise KeyMapperFailed(_failed(name, f"raised {type(error).__name__}")) from error
+        if found is None or isinstance(found, bytes):
+            return found
+        raise KeyMapperFailed(_failed(name, f"returned a value of type {type(found).__name__}"))
+
+    return mapper
+
+
+def _failed(name: str, how: str) -> str:
+    return f"The key mapper {name!r} of this gateway {how}"
+
+
 MAPPERS: Mapping[str, Callable[[KeyPolicy, str], KeyMapper]] = {
     "from_request": _from_request,
     "partitionkey": _partitionkey,
@@ -135,4 +174,5 @@ def _where(policy: KeyPolicy) -> str:
         "template": f"template {policy.template}",
         "pointer": f"pointer {policy.pointer}",
         "hash": ", ".join(policy.attributes or ()),
-    }.get(policy.mapper, policy.mapper)
+        "partitionkey": "partitionkey",
+    }.get(policy.mapper, f"mapper {policy.mapper}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from app.bindings import kafka
 from app.bindings.record import Decoded, Record
 from app.model.route import Route
-from app.routing.keys import MissingKey, compile_key
+from app.routing.keys import NO_MAPPERS, KeyMapper, MissingKey, PlainMapper, compile_key
 from app.routing.rules import NoRoute, Rules, UnknownRoute
 from app.routing.templates import BadTopic, compile_topic
 
@@ -29,10 +29,18 @@ _Plan = Callable[[Decoded, bytes | None], tuple[Publication, ...]]
 
 
 class Router:
-    """Routes compiled once. SetupError names the setting that cannot be compiled."""
+    """Routes compiled once, with an operator's own key mappers by name. SetupError names the setting
+    that cannot be compiled.
+    """
 
-    def __init__(self, routes: Sequence[Route]) -> None:
-        self._rules: Rules[_Plan] = Rules(routes, _compiled)
+    def __init__(
+        self, routes: Sequence[Route], mappers: Mapping[str, PlainMapper] = NO_MAPPERS
+    ) -> None:
+        def compiled(route: Route, setting: str) -> _Plan:
+            key = compile_key(route.key, setting=f"{setting}.key", own=mappers)
+            return _compiled(route, setting, key)
+
+        self._rules: Rules[_Plan] = Rules(routes, compiled)
 
     def plan(
         self, decoded: Decoded, request_key: bytes | None, route: str | None = None
@@ -43,19 +51,19 @@ class Router:
         ``route``        the name in ``/events/{route}``: that route takes the event, and its filters
                          are not asked.
 
-        Raises NoRoute (422), UnknownRoute (404), MissingKey and BadTopic (400).
+        Raises NoRoute (422), UnknownRoute (404), MissingKey and BadTopic (400), KeyMapperFailed (503).
         """
         chosen = self._rules.first(decoded.event) if route is None else self._rules.named(route)
         return chosen(decoded, request_key)
 
 
-def _compiled(route: Route, setting: str) -> _Plan:
-    return _to_one(route, setting) if len(route.to) == 1 else _to_each(route, setting)
+def _compiled(route: Route, setting: str, key: KeyMapper) -> _Plan:
+    one = len(route.to) == 1
+    return _to_one(route, setting, key) if one else _to_each(route, setting, key)
 
 
-def _encoder(route: Route, setting: str) -> Callable[[Decoded, bytes | None], Record]:
+def _encoder(route: Route, mapper: KeyMapper) -> Callable[[Decoded, bytes | None], Record]:
     """Key and record of one event. The key is made once, whatever the number of targets."""
-    mapper = compile_key(route.key, setting=f"{setting}.key")
     mode, empty_body, encode = route.content_mode, route.empty_body, kafka.encode
 
     def record(decoded: Decoded, request_key: bytes | None) -> Record:
@@ -64,9 +72,9 @@ def _encoder(route: Route, setting: str) -> Callable[[Decoded, bytes | None], Re
     return record
 
 
-def _to_one(route: Route, setting: str) -> _Plan:
+def _to_one(route: Route, setting: str, key: KeyMapper) -> _Plan:
     """The usual route, without a loop."""
-    record = _encoder(route, setting)
+    record = _encoder(route, key)
     name, broker = route.name, route.to[0].broker
     topic = compile_topic(route.to[0].topic, setting=f"{setting}.to[0].topic")
 
@@ -77,8 +85,8 @@ def _to_one(route: Route, setting: str) -> _Plan:
     return plan
 
 
-def _to_each(route: Route, setting: str) -> _Plan:
-    record = _encoder(route, setting)
+def _to_each(route: Route, setting: str, key: KeyMapper) -> _Plan:
+    record = _encoder(route, key)
     name = route.name
     targets = tuple(
         (target.broker, compile_topic(target.topic, setting=f"{setting}.to[{n}].topic"))

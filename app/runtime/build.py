@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
 from app.brokers.portable import PortableLog
+from app.config.key_mappers import load_key_mappers
 from app.config.model import Config, ServerTls
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
@@ -57,8 +58,9 @@ def build(config: Config, clock: Clock, roles: Collection[Role] = ROLES) -> Part
 def _events(config: Config, logs: Mapping[str, Log], counters: Counters) -> EventsServer:
     limits = limits_of(config)
     events = config.server.events
+    router = Router(config.routes, load_key_mappers(config.routes))
     return EventsServer(
-        Publisher(Router(config.routes), logs, counters, limits=limits),
+        Publisher(router, logs, counters, limits=limits),
         counters,
         host=events.host,
         port=events.port,

@@ -124,7 +124,8 @@ def _type(value: Schema) -> str:
     choices = [*value.get("anyOf", ()), *value.get("oneOf", ())]
     if choices:
         names = [_type(choice) for choice in choices if choice.get("type") != "null"]
-        return " or ".join(dict.fromkeys(names))
+        alternatives = " or ".join(names).split(" or ")  # a choice may be several
+        return " or ".join(dict.fromkeys(alternatives))
     return _plain_type(value)
 
 

@@ -60,7 +60,8 @@ def test_a_wrong_filter_is_refused(argument: dict[str, Any]) -> None:
         {"mapper": "partitionkey", "attribute": "subject"},
         {"mapper": "attribute", "attribute": "Subject"},
         {"mapper": "none", "missing": "reject"},
-        {"mapper": "other"},
+        {"mapper": "other", "attribute": "subject"},
+        {"mapper": "no name"},
     ],
 )
 def test_a_wrong_key_policy_is_refused(policy: dict[str, Any]) -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import SetupError
+from app.errors import KeyMapperFailed, SetupError
 from app.event.value import CloudEvent
-from app.model.route import KeyPolicy
+from app.model.route import BUILT_IN_MAPPERS, KeyPolicy
 from app.routing.keys import MAPPERS, MissingKey, compile_key, digest
 
 MakeEvent = Callable[..., CloudEvent]
@@ -161,5 +161,74 @@ def test_a_wrong_template_names_its_setting() -> None:
 
 def test_every_mapper_of_the_model_can_be_compiled() -> None:
     """A choice that is added to the model and forgotten in the table would fail at run time."""
-    choices = KeyPolicy.model_fields["mapper"].annotation.__args__  # type: ignore[union-attr]
-    assert set(MAPPERS) == set(choices)
+    assert set(MAPPERS) == set(BUILT_IN_MAPPERS)
+
+
+# --- an operator's own
+
+
+def own_key(event: CloudEvent, mapper: Any) -> bytes | None:
+    return compile_key(KeyPolicy(mapper="shop"), own={"shop": mapper})(event, b"k")
+
+
+@pytest.mark.parametrize(
+    ("returned", "key"), [("grün", "grün".encode()), (b"\xff", b"\xff"), ("", b""), (None, None)]
+)
+def test_a_mapper_of_ones_own_makes_the_key(
+    event: MakeEvent, returned: bytes | str | None, key: bytes | None
+) -> None:
+    """It sees attributes, data and the request's key, and needs nothing of ours."""
+    seen: list[object] = []
+
+    def shop(*given: object) -> bytes | str | None:
+        seen.extend(given)
+        return returned
+
+    sent = event(subject="s")
+    assert own_key(sent, shop) == key
+    assert seen == [sent.attributes, sent.data, b"k"]
+
+
+def raises(*_: object) -> bytes:
+    raise ZeroDivisionError("secret of the data")
+
+
+def writes(attributes: Any, *_: object) -> bytes:
+    attributes["subject"] = "x"
+    return b""
+
+
+@pytest.mark.parametrize(
+    ("mapper", "how"),
+    [
+        (raises, "raised ZeroDivisionError"),
+        (writes, "raised TypeError"),
+        (lambda: b"", "raised TypeError"),
+        (lambda *_: "\ud800", "raised UnicodeEncodeError"),
+        (lambda *_: 5, "returned a value of type int"),
+        (lambda *_: bytearray(), "returned a value of type bytearray"),
+    ],
+)
+def test_a_mapper_that_fails_is_the_operators_fault(
+    event: MakeEvent, mapper: Any, how: str
+) -> None:
+    """Neither a 400, as if the sender were wrong, nor an event without its key. K10: it cannot write."""
+    with pytest.raises(KeyMapperFailed) as failed:
+        own_key(event(), mapper)
+    assert str(failed.value) == f"The key mapper 'shop' of this gateway {how}"
+
+
+def test_a_mapper_of_ones_own_may_find_nothing(event: MakeEvent) -> None:
+    """None is an answer: the route says what then."""
+    strict = KeyPolicy(mapper="shop", missing="reject")
+    with pytest.raises(MissingKey) as refused:
+        compile_key(strict, own={"shop": lambda *_: None})(event(), None)
+    assert refused.value.faults[0].at == "mapper shop"
+
+
+def test_an_unknown_mapper_names_its_setting() -> None:
+    """A route must not come up with another key than it asks for."""
+    with pytest.raises(
+        SetupError, match=r"routes\[3\]\.key\.mapper: there is no key mapper 'shop'"
+    ):
+        compile_key(KeyPolicy(mapper="shop"), setting="routes[3].key")

@@ -1,0 +1,103 @@
+"""Which key an event would get, and why: what a person asks when two events share a lane, or do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from app.event.value import CloudEvent
+from app.model.route import KeyPolicy
+from app.routing.keys import NO_MAPPERS, MissingKey, PlainMapper, compile_key
+from app.routing.templates import placeholders
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """``key``     the record key; None for none.
+    ``why``     one clause: where it comes from, or why there is none.
+    ``refused`` the route wants a key, so this event would be answered 400.
+    """
+
+    mapper: str
+    key: bytes | None
+    why: str
+    refused: bool = False
+
+
+def explain(
+    policy: KeyPolicy,
+    event: CloudEvent,
+    request_key: bytes | None = None,
+    *,
+    own: Mapping[str, PlainMapper] = NO_MAPPERS,
+) -> Explained:
+    """Pure, as every mapper is. Raises what making the key raises, but for a missing one."""
+    try:
+        key, refused = compile_key(policy, own=own)(event, request_key), False
+    except MissingKey:
+        key, refused = None, True
+    reason = _REASONS.get(policy.mapper, _own)
+    return Explained(policy.mapper, key, reason(policy, event, key is not None), refused)
+
+
+_Reason = Callable[[KeyPolicy, CloudEvent, bool], str]
+"""From policy and event, and whether there is a key, to the clause."""
+
+
+def _from_request(_policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:
+    return "the request brought it" if found else "the request brought none"
+
+
+def _partitionkey(_policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:
+    return _of_attribute("partitionkey", found)
+
+
+def _attribute(policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:
+    return _of_attribute(policy.attribute or "", found)
+
+
+def _of_attribute(name: str, found: bool) -> str:
+    return f"it is the attribute {name}" if found else f"the event has no attribute {name}"
+
+
+def _template(policy: KeyPolicy, event: CloudEvent, found: bool) -> str:
+    if found:
+        return f"it is made of {policy.template}"
+    return f"{policy.template} needs {_absent(placeholders(policy.template or ''), event)}"
+
+
+def _pointer(policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:
+    if found:
+        return f"it is the value at {policy.pointer!r} in data"
+    return f"data has no text, number or boolean at {policy.pointer!r}"
+
+
+def _hash(policy: KeyPolicy, event: CloudEvent, found: bool) -> str:
+    names = policy.attributes or ()
+    absent = _absent(names, event)
+    if not found:
+        return f"the event has none of {absent}"
+    return f"it is the digest of {', '.join(names)}" + (f"; absent: {absent}" if absent else "")
+
+
+def _none(_policy: KeyPolicy, _event: CloudEvent, _found: bool) -> str:
+    return "the route asks for none"
+
+
+def _own(policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:
+    return f"the key mapper {policy.mapper!r} returned {'it' if found else 'none'}"
+
+
+def _absent(names: tuple[str, ...], event: CloudEvent) -> str:
+    return ", ".join(dict.fromkeys(name for name in names if name not in event.attributes))
+
+
+_REASONS: Mapping[str, _Reason] = {
+    "from_request": _from_request,
+    "partitionkey": _partitionkey,
+    "attribute": _attribute,
+    "template": _template,
+    "pointer": _pointer,
+    "hash": _hash,
+    "none": _none,
+}
