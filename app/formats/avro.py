@@ -15,7 +15,7 @@ from app.errors import Fault, InvalidEvent
 from app.event.media_types import MediaType, parse
 from app.event.validate import clip
 from app.event.value import CloudEvent, DataForm
-from app.formats.avro_schema import DEPTH, Unreadable, read_record, write_record
+from app.formats.avro_schema import Unreadable, read_record, write_record
 from app.formats.typed import ATTRIBUTES, Arriving, Data, leaving, native, too_many
 
 MEDIA_TYPE = "application/cloudevents+avro"
@@ -28,9 +28,9 @@ def read_event(document: bytes) -> CloudEvent:
     """The event in a CloudEvent record. Raises InvalidEvent with every fault, located by name."""
     try:
         record = read_record(document)
-    except Unreadable:
-        detail = f"The document is no such Avro record, or is nested more than {DEPTH} deep."
-        raise InvalidEvent([Fault("bad-avro", detail, rule="Avro 2.4")]) from None
+    except Unreadable as error:
+        fault = Fault("bad-avro", f"The Avro document {error}.", rule="Avro 2.4")
+        raise InvalidEvent([fault]) from None
     if len(record["attribute"]) > ATTRIBUTES:
         raise too_many(len(record["attribute"]))
     arriving = Arriving()

@@ -15,19 +15,34 @@ from app.formats.typed import FormatNotInstalled
 
 DEPTH = 64  # records within records
 
+READS = 65_536  # of the stream, one to three a value: bytes of data are one (rule 8)
+
 _NEVER = 2**31 - 1  # bytes: no document has so many, so reading them always fails
 
 
 class Unreadable(ValueError):
-    """These bytes are no such record."""
+    """The message completes "the document ..."."""
+
+    def __init__(
+        self, why: str = f"is no such record, or is nested more than {DEPTH} deep"
+    ) -> None:
+        super().__init__(why)
 
 
 class _Exact(BytesIO):
-    """A negative length would mean "all that is left" to a stream; on the wire it means nothing."""
+    """A negative length would mean "all that is left" to a stream; on the wire it means nothing.
+
+    ``left``: a value may be one byte, and hundreds in memory, so the number of reads is bounded.
+    """
+
+    left = READS
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or size < 0:
             raise Unreadable
+        self.left -= 1
+        if self.left < 0:
+            raise Unreadable("has too many values")
         return super().read(size)
 
 
@@ -37,6 +52,8 @@ def read_record(document: bytes) -> dict[str, Any]:
     stream = _Exact(document)
     try:
         record: dict[str, Any] = library.schemaless_reader(stream, schema, None)
+    except Unreadable:
+        raise
     except Exception:  # noqa: BLE001 - the library raises what it stumbles over, of many classes
         raise Unreadable from None
     if stream.tell() != len(document):

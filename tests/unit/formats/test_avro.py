@@ -192,6 +192,15 @@ def test_deep_nesting_is_refused(level: bytes) -> None:
     assert codes(head + b"\x08\x02" + level * 200_000) == {"bad-avro"}
 
 
+def test_many_values_are_refused_before_they_are_made() -> None:
+    """Rule 8: a megabyte of empty objects would be hundreds of megabytes here, and a second of work."""
+    raw = document(None)[:-1] + b"\x08\x80\x89\x7a" + b"\x00" * 1_000_001
+    with pytest.raises(InvalidEvent, match="too many values"):
+        avro.read_event(raw)
+    largest = document(b"x" * 1_000_000, **{f"n{n}": n for n in range(1020)})
+    assert len(avro.read_event(largest).data or b"") == 1_000_000
+
+
 @given(mutations)
 def test_mutated_bytes_raise_our_errors_only(changes: list[tuple[int, int, str]]) -> None:
     """Whatever arrives, the answer is an event or a fault."""
