@@ -47,7 +47,8 @@ ANSWERS: Mapping[str, Any] = {
     "431": _refusal("The header block is beyond its bound."),
     "500": _refusal("The broker will refuse this until somebody changes something."),
     "503": _refusal(
-        "Not, or not all, stored. `events` names the fate of each: repeat only the failed ones.",
+        "Not, or not all, stored. `events` names the fate of each: repeat only the failed ones. "
+        "Without it nothing of the request was published.",
         headers=_RETRY_AFTER,
     ),
 }
