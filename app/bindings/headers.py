@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote_to_bytes
 from app.errors import Fault, SenderError
 from app.event.memo import Memo
 from app.event.types import is_name
-from app.event.validate import clip, faults_of, shorten
+from app.event.validate import clip, is_plainly_valid, shorten
 
 _PRINTABLE = bytes(range(0x20, 0x7F))
 _PRINTABLE_AND_BREAK = _PRINTABLE + b"\n"
@@ -81,7 +81,7 @@ def plain_attributes(
         return None
     if content_type is not None:
         attributes["datacontenttype"] = content_type
-    return None if faults_of(attributes, str, printable=True) else attributes
+    return attributes if is_plainly_valid(attributes, printable=True) else None
 
 
 def percent_encode(texts: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from app.event.validate import faults_of
 from app.event.value import CloudEvent, DataForm
 from app.formats.json import _read_any, read_batch, read_event, write_batch, write_event
 from app.formats.json_compact import read_compact
-from event_strategies import events, header_pairs, json_values, texts
+from event_strategies import events, header_pairs, json_values, old_documents, texts
 
 BINARY, STRUCTURED, BATCH = ContentMode.BINARY, ContentMode.STRUCTURED, ContentMode.BATCH
 
@@ -89,6 +89,19 @@ def test_a_document_round_trips(event: CloudEvent) -> None:
 
     assert (back.attributes, back.types, back.data) == (event.attributes, event.types, event.data)
     assert write_event(back) == write_event(event)
+
+
+@given(old_documents())
+def test_a_document_of_an_older_version_round_trips(old: tuple[str, str]) -> None:
+    """V4: read as 1.0, written as it came, read again: the same event."""
+    version, document = old
+    event = read_event(document.encode())
+    written = write_event(event)
+
+    assert event.version == version
+    assert faults_of(event.attributes, str) == []
+    assert read_event(written) == event
+    assert write_event(read_event(written)) == written
 
 
 @given(st.lists(events(), max_size=4))
