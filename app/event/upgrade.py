@@ -7,13 +7,15 @@ event is forwarded as it came.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from app.errors import InvalidEvent
 from app.event.types import is_uri
+from app.event.validate import Locate, unsupported
 from app.event.value import ArrivedAttribute, AttributeType, CloudEvent
-from app.event.versions import EXTENSIONS, NEWEST, VERSIONS, Version
+from app.event.versions import ATTRIBUTES, EXTENSIONS, NEWEST, VERSIONS, Version, version_named
 
 _FOREIGN = re.compile("[^a-z0-9]")
 _STRING = AttributeType.STRING
@@ -24,12 +26,32 @@ View = tuple[dict[str, str], dict[str, AttributeType], dict[str, ArrivedAttribut
 
 
 class OwnAttribute(msgspec.Struct, frozen=True):
-    """An attribute in its own version: its name there, type, canonical text, and header text."""
+    """An attribute in its own version: its name there, type, canonical text, and header text; and its
+    name in 1.0, ``newest``.
+    """
 
+    newest: str
     name: str
     type: AttributeType
     text: str
     header: str
+
+
+def older_version(said: Callable[[str], str | None], locate: Locate) -> str | None:
+    """The name of the older version that an event says it is of. None when it says the newest, none at
+    all, or an unknown one in the way of today. InvalidEvent for an unknown one in the way of 0.1.
+
+    ``said``  the text of the version attribute of a name, None when it is not there.
+    """
+    for attribute in ATTRIBUTES:
+        text = said(attribute)
+        if not text:
+            continue
+        name = version_named(attribute, text)
+        if name is None and attribute not in VERSIONS[NEWEST].rules:
+            raise InvalidEvent([unsupported(attribute, text, locate)])
+        return None if name == NEWEST else name
+    return None
 
 
 def upgraded(
@@ -96,9 +118,9 @@ def own_attributes(event: CloudEvent) -> Iterator[OwnAttribute]:
         canonical = version.text if name == "specversion" else text
         arrival = event.arrived.get(name)
         if arrival is None:
-            yield OwnAttribute(name, event.types.get(name, _STRING), canonical, canonical)
+            yield OwnAttribute(name, name, event.types.get(name, _STRING), canonical, canonical)
         else:
-            yield OwnAttribute(arrival.name, arrival.type, canonical, arrival.text)
+            yield OwnAttribute(name, arrival.name, arrival.type, canonical, arrival.text)
 
 
 def as_newest(event: CloudEvent) -> CloudEvent:

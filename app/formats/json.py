@@ -19,7 +19,7 @@ from app.event.versions import NEWEST
 from app.formats.json_compact import read_compact
 from app.formats.json_data import read_data, write_data
 from app.formats.json_members import read_attributes, read_members, value_of
-from app.formats.json_older import older_version, read_older, write_older
+from app.formats.json_older import read_older, version_of, write_older
 
 MEDIA_TYPE = "application/cloudevents+json"  # J4
 BATCH_MEDIA_TYPE = "application/cloudevents-batch+json"  # J14
@@ -104,7 +104,7 @@ def _read_any(text: bytes) -> CloudEvent:
     members = read_members(text)
     named = {name: raw for name, raw in members.items() if name not in _DATA}
     attributes, types, faults = read_attributes(named)
-    older = older_version(members) if faults else None
+    older = version_of(members) if faults else None
     if older is not None:
         return read_older(older, members)
     content_type = attributes.get("datacontenttype")

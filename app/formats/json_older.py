@@ -7,10 +7,10 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from app.errors import Fault, InvalidEvent
-from app.event.upgrade import own_attributes, upgraded
-from app.event.validate import Locate, unsupported
+from app.event.upgrade import older_version, own_attributes, upgraded
+from app.event.validate import Locate
 from app.event.value import CloudEvent
-from app.event.versions import ATTRIBUTES, EXTENSIONS, NEWEST, VERSIONS, Version, version_named
+from app.event.versions import EXTENSIONS, VERSIONS, Version
 from app.formats.json_data import read_data, write_data
 from app.formats.json_members import mixed_attributes, pointer, read_members, value_of
 from app.formats.json_older_data import read_older_data, write_older_data
@@ -19,19 +19,9 @@ _BAG = EXTENSIONS.removesuffix("/")
 _TEXT = msgspec.json.Decoder(str | None)
 
 
-def older_version(members: dict[str, Raw]) -> str | None:
-    """The name of the older version that a document says it is of; None when it says the newest, none
-    at all, or one that is unknown and named as today. Raises InvalidEvent for one unknown in 0.1's way.
-    """
-    for attribute in ATTRIBUTES:
-        text = _text(members.get(attribute))
-        if not text:
-            continue
-        name = version_named(attribute, text)
-        if name is None and attribute not in VERSIONS[NEWEST].rules:
-            raise InvalidEvent([unsupported(attribute, text, pointer)])
-        return None if name == NEWEST else name
-    return None
+def version_of(members: dict[str, Raw]) -> str | None:
+    """The name of the older version that a document is of; None for all else (``older_version``)."""
+    return older_version(lambda attribute: _text(members.get(attribute)), pointer)
 
 
 def _text(raw: Raw | None) -> str | None:

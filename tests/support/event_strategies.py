@@ -86,34 +86,31 @@ payloads = st.one_of(
 
 header_names = st.sampled_from(
     [b"ce-id", b"ce-source", b"ce-type", b"ce-specversion", b"ce-time", b"ce-ext", b"ce-datacontenttype",
+     b"ce-cloudeventsversion", b"ce-eventid", b"ce-eventtype", b"ce-x-a", b"CE-X-a", b"ce-m-b", b"ce-schemaurl",
      b"ce-", b"ce-a-b", b"ce-data", b"host", b"content-type", b"x"]
 )  # fmt: skip
 header_values = st.one_of(
     st.binary(max_size=12),
     st.text(alphabet='%"\\a09EDfé \t', max_size=12).map(str.encode),
     st.sampled_from(
-        [b"1.0", b"/s", b"application/json", b"application/cloudevents+json", b"text/plain; charset=x",
+        [b"0.1", b'"0.2"', b"0.3", b"1.0-rc1", b'{"a":[1]}', b"5", b"true",
+         b"1.0", b"/s", b"application/json", b"application/cloudevents+json", b"text/plain; charset=x",
          b"application/cloudevents-batch+json; charset=utf-16", b"application/cloudevents+avro", b""]
     ),
 )  # fmt: skip
+_required = [
+    [],
+    *(
+        [(b"ce-specversion", v), (b"ce-id", b"1"), (b"ce-source", b"/"), (b"ce-type", b"t")]
+        for v in (b"1.0", b"0.3", b'"0.2"', b"0.1", b"1.0-rc1")
+    ),
+    [
+        (b"ce-cloudeventsversion", b"0.1"), (b"ce-eventid", b"1"), (b"ce-source", b"/"),
+        (b"ce-eventtype", b'"t"'),
+    ],
+]  # fmt: skip
 header_pairs = st.lists(st.tuples(header_names, header_values), max_size=8).flatmap(
-    lambda pairs: st.sampled_from(
-        [
-            pairs,
-            [
-                *pairs,
-                *(
-                    (b"ce-" + n, v)
-                    for n, v in (
-                        (b"specversion", b"1.0"),
-                        (b"id", b"1"),
-                        (b"source", b"/"),
-                        (b"type", b"t"),
-                    )
-                ),
-            ],
-        ]
-    )
+    lambda pairs: st.sampled_from([[*pairs, *required] for required in _required])
 )
 
 old_names = st.from_regex("[a-z][a-z0-9]{0,12}", fullmatch=True)
