@@ -1,4 +1,4 @@
-"""From an event's own version to its 1.0 view and back (spec.md 3.3), by the table of versions.
+"""From an event's own version to its 1.0 view (spec.md 3.3), by the table of versions.
 
 The 1.0 view is what filters and key mappers see; what it changed stands in ``arrived``, so that the
 event is forwarded as it came.
@@ -121,8 +121,3 @@ def own_attributes(event: CloudEvent) -> Iterator[OwnAttribute]:
             yield OwnAttribute(name, name, event.types.get(name, _STRING), canonical, canonical)
         else:
             yield OwnAttribute(name, arrival.name, arrival.type, canonical, arrival.text)
-
-
-def as_newest(event: CloudEvent) -> CloudEvent:
-    """The event as if it had come in 1.0."""
-    return CloudEvent(event.attributes, event.data, event.data_form, event.types)

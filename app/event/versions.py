@@ -35,6 +35,7 @@ class Version(msgspec.Struct, frozen=True):
     ``text``       the value of its version attribute; ``attribute`` is that attribute's name.
     ``is_name``    whether an extension may have this name.
     ``newest``     own core names to 1.0 names, where they differ; "" for what 1.0 has not.
+    ``own``        1.0 names of core attributes to its own.
     ``reserved``   1.0 names that no extension may take when it is read as 1.0.
     ``content_type``  its own name of datacontenttype.
     ``nested``     extensions stand in one ``extensions`` object, and under ``CE-X-`` in headers.
@@ -54,6 +55,7 @@ class Version(msgspec.Struct, frozen=True):
     required: Callable[[Mapping[str, str]], object]
     is_name: Callable[[str], object]
     newest: Mapping[str, str]
+    own: Mapping[str, str]
     reserved: frozenset[str]
     content_type: str
     nested: bool = False
@@ -104,6 +106,7 @@ def _version(
         required=itemgetter(*(name for name, rule in rules.items() if rule.required)),
         is_name=is_name,
         newest=newest,
+        own={newest.get(name, name): name for name in rules if newest.get(name, name)},
         reserved=frozenset(_NEWEST_RULES) | {"specversion", "data", *newest.values(), "schemaurl"},
         content_type=next((own for own, name in newest.items() if name == _TYPED), _TYPED),
         nested=nested,

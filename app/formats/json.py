@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from app.errors import Fault, InvalidEvent, SenderError
-from app.event.upgrade import as_newest
+from app.event.convert import as_newest
 from app.event.validate import clip
 from app.event.value import CloudEvent
 from app.event.versions import NEWEST
@@ -27,9 +27,6 @@ FAULTS_LISTED = 1000  # after so many, the rest of a batch is not looked at
 
 _BOM = b"\xef\xbb\xbf"
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
-
-
-_DATA = ("data", "data_base64")
 
 
 class _Versioned(msgspec.Struct):
@@ -102,13 +99,13 @@ def _event(text: bytes) -> CloudEvent:
 
 def _read_any(text: bytes) -> CloudEvent:
     members = read_members(text)
-    named = {name: raw for name, raw in members.items() if name not in _DATA}
-    attributes, types, faults = read_attributes(named)
+    raw = members.pop("data", None)
+    encoded = members.pop("data_base64", None)
+    attributes, types, faults = read_attributes(members)
     older = version_of(members) if faults else None
     if older is not None:
-        return read_older(older, members)
-    content_type = attributes.get("datacontenttype")
-    data, form, more = read_data(members.get("data"), members.get("data_base64"), content_type)
+        return read_older(older, members, raw, encoded)
+    data, form, more = read_data(raw, encoded, attributes.get("datacontenttype"))
     if faults or more:
         raise InvalidEvent([*faults, *more])
     return CloudEvent(attributes, data, form, types)

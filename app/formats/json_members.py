@@ -113,7 +113,7 @@ def mixed_attributes(members: dict[str, Raw], version: Version, locate: Locate) 
     types: dict[str, AttributeType] = {}
     faults: list[Fault] = []
     for name, raw in members.items():
-        value = _value(name, bytes(raw), version, locate(name))
+        value = _value(name, bytes(raw), version, locate)
         if isinstance(value, Fault):
             faults.append(value)
         elif isinstance(value, bytes):
@@ -127,7 +127,7 @@ def mixed_attributes(members: dict[str, Raw], version: Version, locate: Locate) 
 
 
 def _value(
-    name: str, raw: bytes, version: Version, at: str
+    name: str, raw: bytes, version: Version, locate: Locate
 ) -> str | bool | int | bytes | Fault | None:
     """An attribute's value: bytes are the compact text of a Map, in versions that have Maps."""
     try:
@@ -137,20 +137,20 @@ def _value(
     if value is None or isinstance(value, str):
         return value
     if name in version.rules:
-        return _wrong_type(name, raw, "a string", at)
+        return _wrong_type(name, raw, "a string", locate)
     if isinstance(value, bool) or (isinstance(value, int) and is_integer(raw.decode())):
         return value
     if version.maps and raw.startswith(b"{"):
         return bytes(msgspec.json.format(raw, indent=-1))
     if raw.removeprefix(b"-").isdigit():
         detail = f"{clip(name)} is {clip(raw.decode())}, which is no 32-bit integer."
-        return Fault("integer-out-of-range", detail, at, "core 1.3")
-    return _wrong_type(name, raw, _EXPECTED[version.maps], at)
+        return Fault("integer-out-of-range", detail, locate(name), "core 1.3")
+    return _wrong_type(name, raw, _EXPECTED[version.maps], locate)
 
 
-def _wrong_type(name: str, raw: bytes, expected: str, at: str) -> Fault:
+def _wrong_type(name: str, raw: bytes, expected: str, locate: Locate) -> Fault:
     detail = f"{clip(name)} is {clip(raw.decode())}; expected {expected}."
-    return Fault("wrong-type", detail, at, "J1")
+    return Fault("wrong-type", detail, locate(name), "J1")
 
 
 def _canonical(value: str | bool | int) -> tuple[str, AttributeType]:

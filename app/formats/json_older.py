@@ -31,14 +31,16 @@ def _text(raw: Raw | None) -> str | None:
         return None
 
 
-def read_older(name: str, members: dict[str, Raw]) -> CloudEvent:
-    """The event in the members of a document of the version ``name``. Raises InvalidEvent."""
+def read_older(
+    name: str, members: dict[str, Raw], raw: Raw | None, encoded: Raw | None
+) -> CloudEvent:
+    """The event in a document of the version ``name``: in ``data``, ``data_base64`` and its other
+    members. Raises InvalidEvent.
+    """
     version = VERSIONS[name]
-    attributes = dict(members)
-    raw = attributes.pop("data", None)
-    encoded = attributes.pop("data_base64", None) if version.two_forms else None
-    if version.nested:
-        attributes = _unnested(attributes)
+    attributes = _unnested(members) if version.nested else members
+    if encoded is not None and not version.two_forms:
+        attributes = attributes | {"data_base64": encoded}  # no member that it knows
     texts, types, faults = mixed_attributes(attributes, version, _locate(version))
     content_type = texts.get(version.content_type)
     if version.two_forms:
@@ -64,7 +66,8 @@ def _locate(version: Version) -> Locate:
 
 def _unnested(members: dict[str, Raw]) -> dict[str, Raw]:
     """0.1: the entries of ``extensions`` beside the other attributes, each as ``extensions/NAME``."""
-    bag = members.pop(_BAG, None)
+    bag = members.get(_BAG)
+    members = {name: raw for name, raw in members.items() if name != _BAG}
     if bag is None or bytes(bag) == b"null":
         return members
     try:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from app.bindings import kafka
+from app.bindings.convert import in_version
 from app.bindings.record import Decoded, Record
 from app.model.route import Route
 from app.routing.keys import MissingKey, compile_key
@@ -61,7 +62,10 @@ def _encoder(route: Route, setting: str) -> Callable[[Decoded, bytes | None], Re
     def record(decoded: Decoded, request_key: bytes | None) -> Record:
         return encode(decoded, mode, mapper(decoded.event, request_key), empty_body)
 
-    return record
+    version = route.specversion
+    if version == "as_received":
+        return record
+    return lambda decoded, request_key: record(in_version(decoded, version), request_key)
 
 
 def _to_one(route: Route, setting: str) -> _Plan:
