@@ -19,6 +19,7 @@ from app.event.upgrade import OwnAttribute, own_attributes, upgraded
 from app.event.validate import Locate, faults_of, merge, shorten
 from app.event.value import AttributeType, CloudEvent
 from app.event.versions import EXTENSIONS, VERSIONS, Version
+from app.formats.json_members import compact_map
 
 ENTRY = "x-"  # before the name of an extension in 0.1, in any case
 
@@ -128,8 +129,8 @@ def _values(
 def _entry(version: Version, text: str) -> msgspec.Raw:
     if version.quoted:
         try:
-            raw = bytes(_JSON_VALUE.decode(text))
-            return msgspec.Raw(msgspec.json.format(raw, indent=-1))
+            _JSON_VALUE.decode(text)
+            return msgspec.Raw(msgspec.json.format(text.encode(), indent=-1))
         except (msgspec.DecodeError, RecursionError):
             pass  # a sender that does not write JSON: it means the text
     return msgspec.Raw(msgspec.json.encode(text))
@@ -152,13 +153,8 @@ def _value(text: str, *, core: bool) -> tuple[str, AttributeType]:
 
 
 def _object(text: str) -> tuple[str, AttributeType]:
-    if not text.startswith("{"):
-        return text, _STRING
-    try:
-        _JSON_OBJECT.decode(text)
-        return msgspec.json.format(text, indent=-1), _MAP
-    except (msgspec.DecodeError, RecursionError):
-        return text, _STRING
+    compact = compact_map(text.encode()) if text.startswith("{") else None
+    return (text, _STRING) if compact is None else (compact.decode(), _MAP)
 
 
 def older_headers(event: CloudEvent) -> Iterator[tuple[str, str]]:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from app.errors import InvalidEvent
+from app.errors import Fault, InvalidEvent
 from app.event.types import is_uri
-from app.event.validate import Locate, unsupported
+from app.event.validate import Locate, shorten, unsupported
 from app.event.value import ArrivedAttribute, AttributeType, CloudEvent
 from app.event.versions import ATTRIBUTES, EXTENSIONS, NEWEST, VERSIONS, Version, version_named
+
+SUFFIXES = 32  # tries for one name, so that looking for it stays cheap (rule 8)
 
 _FOREIGN = re.compile("[^a-z0-9]")
 _STRING = AttributeType.STRING
@@ -95,9 +97,12 @@ def _newest_name(
     free = _FOREIGN.sub("", own.removeprefix(EXTENSIONS).lower()) or "x"
     if free == "subject" and kind is _STRING and text and free not in taken:
         return free  # what later became a core attribute
-    while free in version.reserved or free in taken:
+    for _ in range(SUFFIXES):
+        if free not in version.reserved and free not in taken:
+            return free
         free += "x"
-    return free
+    detail = f"More than {SUFFIXES} extensions have the name {shorten(free.rstrip('x'))} in 1.0."
+    raise InvalidEvent([Fault("colliding-extensions", detail, shorten(own), "V3")])
 
 
 def _relative(own: str) -> str:

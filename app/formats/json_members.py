@@ -140,12 +140,22 @@ def _value(
         return _wrong_type(name, raw, "a string", locate)
     if isinstance(value, bool) or (isinstance(value, int) and is_integer(raw.decode())):
         return value
-    if version.maps and raw.startswith(b"{"):
-        return bytes(msgspec.json.format(raw, indent=-1))
+    compact = compact_map(raw) if version.maps else None
+    if compact is not None:
+        return compact
     if raw.removeprefix(b"-").isdigit():
         detail = f"{clip(name)} is {clip(raw.decode())}, which is no 32-bit integer."
         return Fault("integer-out-of-range", detail, locate(name), "core 1.3")
     return _wrong_type(name, raw, _EXPECTED[version.maps], locate)
+
+
+def compact_map(raw: bytes) -> bytes | None:
+    """A Map as compact text, its numbers as they are; None for what is no JSON object."""
+    try:
+        _MEMBERS.decode(raw)
+        return bytes(msgspec.json.format(raw, indent=-1))
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def _wrong_type(name: str, raw: bytes, expected: str, locate: Locate) -> Fault:

@@ -141,6 +141,8 @@ def test_what_0_2_cannot_hold_goes_as_1_0() -> None:
             ("empty-attribute", "/eventID"), ("missing-attribute", "/source"),
             ("missing-attribute", "/eventType"),
         ]),
+        (document(B, b'"m":{"a":"\\ud800"}'), [("bad-json", "")]),
+        (document(C, b'"m":{"\\ud800":1}'), [("bad-json", "")]),
         (document(B, b'"contenttype":"x"'), [("bad-media-type", "/contenttype")]),
         (document(B, b'"Ext":"x","1a":"x","a":[1]'), [
             ("wrong-type", "/a"), ("bad-attribute-name", "/Ext"), ("bad-attribute-name", "/1a"),
@@ -178,3 +180,12 @@ def test_a_batch_is_of_one_version() -> None:
         read_batch(b"[" + document(A) + b"," + document(B.replace(b"0.2", b"0.1")) + b"]")
 
     assert [fault.code for fault in refusal.value.faults] == ["mixed-specversions"]
+
+
+def test_extensions_that_all_become_one_name_are_bounded() -> None:
+    """Rule 8: looking for a free name must not grow with the square of what was sent."""
+    entries = b",".join(b'"a%b":1' % (b"-" * n) for n in range(1000))
+    with pytest.raises(InvalidEvent) as refusal:
+        read_event(document(A, b'"extensions":{%b}' % entries))
+
+    assert [fault.code for fault in refusal.value.faults] == ["colliding-extensions"]
