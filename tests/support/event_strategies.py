@@ -114,7 +114,7 @@ header_pairs = st.lists(st.tuples(header_names, header_values), max_size=8).flat
 )
 
 old_names = st.from_regex("[a-z][a-z0-9]{0,12}", fullmatch=True)
-maps = st.dictionaries(texts, json_values, max_size=2).map(
+maps = st.dictionaries(texts | old_names, json_values, max_size=2).map(
     lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 )
 _old_values = st.one_of(
@@ -138,7 +138,7 @@ _old_payloads = st.one_of(
 
 
 @st.composite
-def old_documents(draw: st.DrawFn, *, with_maps: bool = True) -> tuple[str, str]:
+def old_documents(draw: st.DrawFn) -> tuple[str, str]:
     """The name of a version before 1.0 and a compact document of it, as it would be written."""
     version = draw(st.sampled_from(list(_own_names)))
     attribute, id_, type_, time, schema, content_type = _own_names[version]
@@ -151,7 +151,7 @@ def old_documents(draw: st.DrawFn, *, with_maps: bool = True) -> tuple[str, str]
     }
     optional = {time: times.map(json.dumps), schema: st.sampled_from(schemas).map(json.dumps)}
     pairs |= draw(st.fixed_dictionaries({}, optional=optional))
-    values = _old_values | maps if with_maps and version != "1.0-rc1" else _old_values
+    values = _old_values | maps if version != "1.0-rc1" else _old_values
     extensions = draw(
         st.dictionaries(filled_texts if version == "0.1" else old_names, values, max_size=4)
     )
