@@ -37,6 +37,7 @@ Pairs = Sequence[tuple[bytes, bytes]]
 
 _BINARY = ContentMode.BINARY
 _BATCH = ContentMode.BATCH
+_SAYS_NEWEST = (b"ce-specversion", NEWEST.encode())
 _NAMES = attribute_names("ce-")
 _HEADERS = header_names("ce-")
 
@@ -75,22 +76,24 @@ def decode(
     data = body or None
     if attributes is not None:
         return [Decoded(CloudEvent(attributes, data), _BINARY)]
-    older = older_version(lambda attribute: _said(headers, attribute), _locate)
+    older = _older_version(headers)
     if older is not None:
         return [Decoded(_read_older(older, headers, wire, data, strict_percent), _BINARY)]
     return [Decoded(CloudEvent(_read_closely(headers, wire, strict_percent), data), _BINARY)]
 
 
-def _said(headers: Pairs, attribute: str) -> str | None:
-    """What a version attribute says; None when it is not there, or cannot be read."""
-    wanted = b"ce-" + attribute.lower().encode()
-    for header, value in headers:
-        if header.lower() == wanted:
-            try:
-                return percent_decode(value)
-            except UnicodeDecodeError:
-                return None
-    return None
+def _older_version(headers: Pairs) -> str | None:
+    if _SAYS_NEWEST in headers:
+        return None  # the usual answer, at little cost
+    named = {header.lower(): value for header, value in headers}
+
+    def said(attribute: str) -> str | None:
+        try:
+            return percent_decode(named.get(b"ce-" + attribute.lower().encode(), b""))
+        except UnicodeDecodeError:
+            return None
+
+    return older_version(said, _locate)
 
 
 def _read_older(

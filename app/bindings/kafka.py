@@ -33,6 +33,7 @@ _JSON_DATA = DataForm.JSON
 _JSON_DOCUMENT = f"{json.MEDIA_TYPE}; charset=UTF-8".encode()
 _CONTENT_TYPE = "content-type"
 _SPECVERSION = "specversion"
+_SAYS_NEWEST = (f"ce_{_SPECVERSION}", NEWEST.encode())
 _PREFIXES = {True: ("ce_",), False: ("ce-", "ce_")}  # by whether the version says specversion
 _HEADERS = Memo(
     lambda name: _CONTENT_TYPE if name == "datacontenttype" else f"ce_{name}"
@@ -139,7 +140,7 @@ def _read_liberally(record: Record) -> Decoded:
     wire = wire_type(content_type) if content_type is not None else None
     if wire is not None and wire.mode is not _BINARY:  # K4: it beats mirrored headers (K18)
         return _read_document(wire, record.body)
-    older = older_version(lambda attribute: _said(record.headers, attribute), _locate)
+    older = _older_version(record.headers)
     if older is not None:
         return Decoded(_read_older(older, record, wire), _BINARY)
     pairs = _attribute_headers(record.headers)
@@ -150,13 +151,19 @@ def _read_liberally(record: Record) -> Decoded:
     return Decoded(_read_binary(pairs, wire, record.body), _BINARY)
 
 
-def _said(headers: Sequence[Header], attribute: str) -> str | None:
-    """What a version attribute says under ``ce_`` or, in 0.1, ``CE-``; None when it does not."""
-    wanted = {f"{prefix}{attribute.lower()}" for prefix in _PREFIXES[attribute == _SPECVERSION]}
-    for name, value in headers:
-        if value is not None and name.lower() in wanted:
-            return _unquote(value.decode("utf-8", "replace"))
-    return None
+def _older_version(headers: Sequence[Header]) -> str | None:
+    if _SAYS_NEWEST in headers:
+        return None  # the usual answer, at little cost
+    named = {name.lower(): value for name, value in headers if value is not None}
+
+    def said(attribute: str) -> str | None:
+        for prefix in _PREFIXES[attribute == _SPECVERSION]:
+            value = named.get(prefix + attribute.lower())
+            if value is not None:
+                return _unquote(value.decode("utf-8", "replace"))
+        return None
+
+    return older_version(said, _locate)
 
 
 def _read_older(name: str, record: Record, wire: WireType | None) -> CloudEvent:

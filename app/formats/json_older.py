@@ -91,7 +91,8 @@ def write_older(event: CloudEvent) -> bytes | None:
         if older is None:
             return None
         data = older
-    members, entries = [], []
+    members: list[bytes] = []
+    entries: list[bytes] = []
     for own in own_attributes(event):
         name, nested = own.name.removeprefix(EXTENSIONS), own.name.startswith(EXTENSIONS)
         member = msgspec.json.encode(name) + b":" + value_of(own.text, own.type)
