@@ -12,11 +12,12 @@ from urllib.parse import quote, unquote_to_bytes
 from app.errors import Fault, SenderError
 from app.event.memo import Memo
 from app.event.types import is_name
-from app.event.validate import clip, faults_of, shorten
+from app.event.validate import clip, is_plainly_valid, shorten
 
 _PRINTABLE = bytes(range(0x20, 0x7F))
 _PRINTABLE_AND_BREAK = _PRINTABLE + b"\n"
 _PLAIN = bytes(set(_PRINTABLE) - set(b' "%'))  # what encodes and decodes to itself
+_JSON_PLAIN = bytes(set(_PRINTABLE) - set(b"%"))
 _PLAIN_AND_BREAK = _PLAIN + b"\n"
 # Matches an unclosed one too, to its end, so that no value is looked through twice.
 _QUOTED_STRING = re.compile(rb'"((?:[^"\\]|\\.|\\\Z)*+)("|\Z)', re.DOTALL)
@@ -81,7 +82,7 @@ def plain_attributes(
         return None
     if content_type is not None:
         attributes["datacontenttype"] = content_type
-    return None if faults_of(attributes, str, printable=True) else attributes
+    return attributes if is_plainly_valid(attributes, printable=True) else None
 
 
 def percent_encode(texts: Iterable[str]) -> list[str]:
@@ -106,6 +107,16 @@ def percent_decode(value: bytes) -> str:
     if b'"' in value:
         value = _QUOTED_STRING.sub(_unquoted, value)
     return (unquote_to_bytes(value) if b"%" in value else value).decode()
+
+
+def percent_decode_once(value: bytes) -> str:
+    """0.1 and 0.2: one round, and quotes are left to the JSON value that the text is."""
+    return unquote_to_bytes(value.strip(b" \t")).decode()
+
+
+def percent_encode_json(text: str) -> str:
+    """0.1 and 0.2: all outside ASCII, controls and ``%``; quotes and spaces within stay as they are."""
+    return quote(text, safe=_PLAIN if text != text.strip() else _JSON_PLAIN)
 
 
 def _unquoted(quoted: re.Match[bytes]) -> bytes:

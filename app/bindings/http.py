@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -13,13 +13,17 @@ from app.bindings.headers import (
     header_names,
     malformed,
     percent_decode,
+    percent_decode_once,
     percent_encode,
+    percent_encode_json,
     plain_attributes,
     plain_texts,
 )
 from app.bindings.modes import WireType, document_text, wire_type
+from app.bindings.older import older_headers, read_older
 from app.bindings.record import ContentMode, Decoded
 from app.errors import Fault, InvalidEvent
+from app.event.upgrade import older_version
 from app.event.validate import clip, faults_of, merge, shorten
 from app.event.value import CloudEvent, DataForm
 from app.event.versions import NEWEST, VERSIONS
@@ -33,6 +37,7 @@ Pairs = Sequence[tuple[bytes, bytes]]
 
 _BINARY = ContentMode.BINARY
 _BATCH = ContentMode.BATCH
+_SAYS_NEWEST = (b"ce-specversion", NEWEST.encode())
 _NAMES = attribute_names("ce-")
 _HEADERS = header_names("ce-")
 
@@ -67,10 +72,52 @@ def decode(
     if wire is not None and wire.mode is not _BINARY:  # H4: the content type alone decides
         return _read_documents(wire, body, max_batch)  # H12: ce- headers beside it are ignored
     attributes = plain_attributes(names, plain_texts(values), wire.text if wire else None)
-    if attributes is None:
-        attributes = _read_closely(headers, wire, strict_percent)
     # H9: the body as it is; a request without body is an event without data
-    return [Decoded(CloudEvent(attributes, body or None), _BINARY)]
+    data = body or None
+    if attributes is not None:
+        return [Decoded(CloudEvent(attributes, data), _BINARY)]
+    older = _older_version(headers)
+    if older is not None:
+        return [Decoded(_read_older(older, headers, wire, data, strict_percent), _BINARY)]
+    return [Decoded(CloudEvent(_read_closely(headers, wire, strict_percent), data), _BINARY)]
+
+
+def _older_version(headers: Pairs) -> str | None:
+    if _SAYS_NEWEST in headers:
+        return None  # the usual answer, at little cost
+    named = {header.lower(): value for header, value in headers}
+
+    def said(attribute: str) -> str | None:
+        try:
+            return percent_decode(named.get(b"ce-" + attribute.lower().encode(), b""))
+        except UnicodeDecodeError:
+            return None
+
+    return older_version(said, _locate)
+
+
+def _read_older(
+    name: str, headers: Pairs, wire: WireType | None, data: bytes | None, strict: bool
+) -> CloudEvent:
+    """V6: a header of 0.1 and 0.2 holds a JSON value, one of 0.3 what one of 1.0 does."""
+    decode_value = percent_decode_once if VERSIONS[name].quoted else percent_decode
+    pairs: list[tuple[str, str]] = []
+    faults: list[Fault] = []
+    for header, value in headers:
+        if header[:3].lower() != b"ce-":
+            continue
+        text = _header_text(header, value, decode_value, strict)
+        if isinstance(text, Fault):
+            faults.append(text)
+        else:
+            pairs.append((header[3:].decode("latin-1"), text))
+    if faults:
+        raise InvalidEvent(faults)
+    return read_older(name, pairs, wire.text if wire else None, data, _locate_older)
+
+
+def _locate_older(name: str) -> str:
+    return f"header ce-{clip(name.lower())[1:-1]}"
 
 
 def _only(first: bytes | None, second: bytes) -> bytes:
@@ -120,11 +167,17 @@ def _read_header(
     if not _NAMES[header]:
         detail = "names no attribute: lower-case letters a-z and digits only, and not data"
         return _header_fault(header, "bad-attribute-name", detail, "core 1.2")
+    return _header_text(header, value, percent_decode, strict)
+
+
+def _header_text(
+    header: bytes, value: bytes, decode_value: Callable[[bytes], str], strict: bool
+) -> str | Fault:
     wrong = malformed(value) if strict else None
     if wrong is not None:
         return _header_fault(header, "bad-percent", f"holds {wrong}", "HTTP 3.1.3.2")
     try:
-        return percent_decode(value)
+        return decode_value(value)
     except UnicodeDecodeError:
         return _header_fault(header, "bad-utf8", "is not UTF-8 after decoding", "HTTP 3.1.3.2")
 
@@ -174,10 +227,27 @@ def encode(decoded: Decoded, mode: ContentMode) -> HttpMessage:
 
 
 def _write_binary(event: CloudEvent) -> HttpMessage:
+    if event.version != NEWEST:
+        return _write_older(event)
     attributes = {**event.attributes}
     attributes.pop("datacontenttype", None)  # H8
     texts = percent_encode(attributes.values())
     headers = [(_HEADERS[name], text) for name, text in zip(attributes, texts, strict=True)]  # H10
+    content_type = content_type_of(event)
+    if content_type is not None:
+        headers.append(("Content-Type", content_type))
+    return HttpMessage(tuple(headers), event.data or b"")
+
+
+def _write_older(event: CloudEvent) -> HttpMessage:
+    """The headers of the event's own version."""
+    version = VERSIONS[event.version]
+    prefix = "CE-" if version.nested else "ce-"
+    names, texts = zip(*older_headers(event), strict=True)
+    coded = (
+        [percent_encode_json(text) for text in texts] if version.quoted else percent_encode(texts)
+    )
+    headers = [(prefix + name, text) for name, text in zip(names, coded, strict=True)]
     content_type = content_type_of(event)
     if content_type is not None:
         headers.append(("Content-Type", content_type))

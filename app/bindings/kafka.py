@@ -14,12 +14,15 @@ from app.bindings.headers import (
     printable_texts,
 )
 from app.bindings.modes import WireType, document_text, unsupported_format, wire_type
+from app.bindings.older import older_headers, read_older
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.errors import Fault, InvalidEvent
 from app.event.media_types import declares_json
 from app.event.memo import Memo
+from app.event.upgrade import older_version
 from app.event.validate import clip, faults_of, merge, shorten
 from app.event.value import CloudEvent, DataForm
+from app.event.versions import NEWEST, VERSIONS
 from app.formats import json
 
 __all__ = ["NotACloudEvent", "decode", "encode"]
@@ -29,6 +32,9 @@ _STRUCTURED = ContentMode.STRUCTURED
 _JSON_DATA = DataForm.JSON
 _JSON_DOCUMENT = f"{json.MEDIA_TYPE}; charset=UTF-8".encode()
 _CONTENT_TYPE = "content-type"
+_SPECVERSION = "specversion"
+_SAYS_NEWEST = (f"ce_{_SPECVERSION}", NEWEST.encode())
+_PREFIXES = {True: ("ce_",), False: ("ce-", "ce_")}  # by whether the version says specversion
 _HEADERS = Memo(
     lambda name: _CONTENT_TYPE if name == "datacontenttype" else f"ce_{name}"
 )  # K12, K15
@@ -63,12 +69,27 @@ def encode(
 
 
 def _write_binary(event: CloudEvent, key: bytes | None, no_data: bytes | None) -> Record:
+    if event.version != NEWEST:
+        return _write_older(event, key, no_data)
     attributes = event.attributes
     texts = "\0".join(attributes.values())  # NUL is in no attribute, and one encoding is cheaper
     names = [_HEADERS[name] for name in attributes]
     headers: list[Header] = list(zip(names, texts.encode().split(b"\0"), strict=True))  # K14
     if event.data_form is _JSON_DATA and "datacontenttype" not in attributes:
         headers.append((_CONTENT_TYPE, b"application/json"))  # J13, I4
+    data = event.data
+    return Record(key, tuple(headers), no_data if data is None else data)
+
+
+def _write_older(event: CloudEvent, key: bytes | None, no_data: bytes | None) -> Record:
+    """The headers of the event's own version; 0.1, which knew no Kafka, has those of its HTTP."""
+    prefix = "CE-" if VERSIONS[event.version].nested else "ce_"
+    headers: list[Header] = [(prefix + name, text.encode()) for name, text in older_headers(event)]
+    content_type = event.datacontenttype
+    if content_type is None and event.data_form is _JSON_DATA:
+        content_type = "application/json"  # J13, I4
+    if content_type is not None:
+        headers.append((_CONTENT_TYPE, content_type.encode()))
     data = event.data
     return Record(key, tuple(headers), no_data if data is None else data)
 
@@ -119,12 +140,47 @@ def _read_liberally(record: Record) -> Decoded:
     wire = wire_type(content_type) if content_type is not None else None
     if wire is not None and wire.mode is not _BINARY:  # K4: it beats mirrored headers (K18)
         return _read_document(wire, record.body)
+    older = _older_version(record.headers)
+    if older is not None:
+        return Decoded(_read_older(older, record, wire), _BINARY)
     pairs = _attribute_headers(record.headers)
     if not any(name == "ce_specversion" for name, _ in pairs) and _is_event(wire, record.body):
         return Decoded(json.read_event(record.body or b""), _STRUCTURED, record.body)
     if not pairs:
         raise NotACloudEvent("Not a CloudEvent: no ce_ headers, and no content type of the family")
     return Decoded(_read_binary(pairs, wire, record.body), _BINARY)
+
+
+def _older_version(headers: Sequence[Header]) -> str | None:
+    if _SAYS_NEWEST in headers:
+        return None  # the usual answer, at little cost
+    named = {name.lower(): value for name, value in headers if value is not None}
+
+    def said(attribute: str) -> str | None:
+        for prefix in _PREFIXES[attribute == _SPECVERSION]:
+            value = named.get(prefix + attribute.lower())
+            if value is not None:
+                return _unquote(value.decode("utf-8", "replace"))
+        return None
+
+    return older_version(said, _locate)
+
+
+def _read_older(name: str, record: Record, wire: WireType | None) -> CloudEvent:
+    version = VERSIONS[name]
+    prefixes = _PREFIXES[version.attribute == _SPECVERSION]
+    headers = [
+        (header, value)
+        for header, value in record.headers
+        if value is not None and header[:3].lower() in prefixes
+    ]
+    if not version.nested:  # 0.1 tells extensions by the case that they are in
+        headers = _attribute_headers(headers)
+    texts, faults = _texts(headers)
+    if faults:
+        raise InvalidEvent(faults)
+    pairs = texts if version.quoted else _unquoted(texts)
+    return read_older(name, pairs, wire.text if wire else None, record.body, _locate)
 
 
 def _content_type(headers: Sequence[Header]) -> bytes | None:

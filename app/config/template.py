@@ -50,6 +50,7 @@ routes:
   #     - prefix: {type: com.example.order.}
   #   to: {broker: main, topic: orders}     # or a list; "orders.{type}" is a template
   #   content_mode: binary                  # binary | structured | as_received
+  #   specversion: "1.0"                    # one version for all; else the one it came in
   #   key: {mapper: partitionkey, missing: reject}
   - name: everything
     to: {broker: log, topic: events}

@@ -6,35 +6,45 @@ from collections.abc import Callable, Mapping
 
 from app.errors import Fault
 from app.event.types import forbidden_character, is_name
-from app.event.versions import NEWEST, VERSIONS, Rule
+from app.event.versions import NEWEST, SUPPORTED, VERSIONS, Rule, Version
 
 CLIPPED = 64  # characters of an offending value that a fault repeats
 
 Locate = Callable[[str], str]
 """Attribute name to where it stood: ``header ce-time``, ``/time``."""
 
+_REQUIRED = VERSIONS[NEWEST].required
+_ACCEPTS = VERSIONS[NEWEST].accepts
+
 
 def faults_of(
-    attributes: Mapping[str, str], locate: Locate, *, printable: bool = False
+    attributes: Mapping[str, str],
+    locate: Locate,
+    *,
+    printable: bool = False,
+    version: Version = VERSIONS[NEWEST],
 ) -> list[Fault]:
-    """Everything wrong with ``attributes`` (1.0 names to canonical strings); empty when valid.
+    """Everything wrong with ``attributes`` (own names to canonical strings); empty when valid.
 
     ``printable``  the caller has seen that all values are printable ASCII.
+    ``version``    whose rules they must keep.
     An unsupported ``specversion`` hides other faults: whose rules would they break?
     """
-    return [] if _is_plainly_valid(attributes, printable) else _diagnose(attributes, locate)
+    if version.text == NEWEST and is_plainly_valid(attributes, printable=printable):
+        return []
+    return _diagnose(attributes, locate, version)
 
 
-def _is_plainly_valid(attributes: Mapping[str, str], printable: bool) -> bool:
-    """The hot path. False only means that a closer look is needed: at any text beyond ASCII, say."""
+def is_plainly_valid(attributes: Mapping[str, str], *, printable: bool = False) -> bool:
+    """The hot path: whether they are of the newest version and valid. False only means that a closer
+    look is needed: at an older version, or at any text beyond ASCII.
+    """
     try:
-        version = VERSIONS[attributes["specversion"]]
-        version.required(attributes)
+        _REQUIRED(attributes)
     except KeyError:
         return False
-    accepts = version.accepts
     for name, value in attributes.items():
-        accept = accepts.get(name)
+        accept = _ACCEPTS.get(name)
         if not (is_name(name) if accept is None else accept(value)):
             return False
     return printable or _is_printable("".join(attributes.values()))
@@ -44,30 +54,28 @@ def _is_printable(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _diagnose(attributes: Mapping[str, str], locate: Locate) -> list[Fault]:
-    version = VERSIONS.get(attributes.get("specversion") or NEWEST)
-    if version is None:
-        return [_unsupported(attributes["specversion"], locate("specversion"))]
-    rules = version.rules
+def _diagnose(attributes: Mapping[str, str], locate: Locate, version: Version) -> list[Fault]:
+    if attributes.get(version.attribute) not in (None, "", version.text):
+        return [unsupported(version.attribute, attributes[version.attribute], locate)]
     found: list[Fault] = []
-    for name, rule in rules.items():
+    for name, rule in version.rules.items():
         text = attributes.get(name)
         if text is None:
             if rule.required:
                 found.append(_missing(name, locate(name)))
         elif not text or not rule.accepts(text):
             found.append(_refused(name, text, rule, locate(name)))
-    found += _names_and_characters(attributes, rules, locate)
+    found += _names_and_characters(attributes, version, locate)
     return found
 
 
 def _names_and_characters(
-    attributes: Mapping[str, str], rules: Mapping[str, Rule], locate: Locate
+    attributes: Mapping[str, str], version: Version, locate: Locate
 ) -> list[Fault]:
     found = [
-        _bad_name(name, locate(name))
+        _bad_name(name, locate(name), version)
         for name in attributes
-        if name not in rules and not is_name(name)
+        if name not in version.rules and not version.is_name(name)
     ]
     for name, value in attributes.items():
         index = forbidden_character(value)
@@ -103,16 +111,20 @@ def _refused(name: str, text: str, rule: Rule, at: str) -> Fault:
     return Fault(rule.code, f"{name}: {clip(text)} is no {rule.expected}.", at, rule.clause)
 
 
-def _unsupported(specversion: str, at: str) -> Fault:
-    supported = ", ".join(VERSIONS)
-    detail = f"specversion {clip(specversion)} is not supported; supported: {supported}."
-    return Fault("unsupported-specversion", detail, at, "core 1.1")
+def unsupported(attribute: str, text: str, locate: Locate) -> Fault:
+    """A version that is none of ours."""
+    detail = f"{attribute} {clip(text)} is not supported; supported: {SUPPORTED}."
+    return Fault("unsupported-specversion", detail, locate(attribute), "core 1.1")
 
 
-def _bad_name(name: str, at: str) -> Fault:
-    detail = (
-        f"{clip(name)} is no attribute name: lower-case letters a-z and digits only, and not data."
-    )
+def _bad_name(name: str, at: str, version: Version) -> Fault:
+    if version.nested:
+        detail = f"{clip(name)} is no attribute of {version.text}, which keeps extensions apart."
+    else:
+        detail = (
+            f"{clip(name)} is no attribute name: lower-case letters a-z and digits only, and not "
+            "data."
+        )
     return Fault("bad-attribute-name", detail, at, "core 1.2")
 
 

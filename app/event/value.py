@@ -14,11 +14,15 @@ import msgspec
 
 
 class AttributeType(enum.Enum):
-    """The types of core 1.3 that a wire form can tell apart; everything else is text."""
+    """The types of core 1.3 that a wire form can tell apart; everything else is text.
+
+    ``MAP`` is of versions before 1.0 and stands in ``arrived`` only: compact JSON text.
+    """
 
     STRING = "String"
     INTEGER = "Integer"
     BOOLEAN = "Boolean"
+    MAP = "Map"
 
 
 class DataForm(enum.Enum):
@@ -35,7 +39,11 @@ class DataForm(enum.Enum):
 
 
 class ArrivedAttribute(msgspec.Struct, frozen=True):
-    """How one attribute arrived, where that differs from its 1.0 name and canonical text."""
+    """How one attribute arrived, where that differs from its 1.0 name, type and canonical text.
+
+    ``name``  as its version spells it; an entry of 0.1's ``extensions`` is ``extensions/NAME``.
+    ``text``  as a header of its version carries it: in 0.1 and 0.2 that is JSON, strings in quotes.
+    """
 
     name: str
     type: AttributeType
@@ -55,7 +63,8 @@ class CloudEvent(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycl
                     JSON ``null`` (``b"null"`` with form JSON).
     ``data_form``   what is known of those bytes.
     ``types``       types other than String, by 1.0 name, where the wire form told them.
-    ``version``     the specversion it arrived with; forwarding returns it in that version.
+    ``version``     the version it arrived with, a name in ``versions.VERSIONS``; forwarding returns
+                    the event in that version. The 1.0 view itself always says ``specversion`` 1.0.
     ``arrived``     attributes whose arrived name, type or text differ from the 1.0 view.
     """
 

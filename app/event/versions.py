@@ -1,14 +1,17 @@
-"""The attributes of each version of CloudEvents, as one table: a further version is a further row."""
+"""The versions of CloudEvents, as one table: a further version is a further row (spec.md 3)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 
 import msgspec
 
 from app.event.media_types import parse as parse_media_type
-from app.event.types import is_timestamp, is_uri, is_uri_reference
+from app.event.types import is_name, is_timestamp, is_uri, is_uri_reference
+
+EXTENSIONS = "extensions/"  # before the name of an extension where the version keeps them apart
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -27,45 +30,176 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One ``specversion``: its core attributes by name, in the order that faults are listed.
+    """One version: its core attributes by its own names, in the order that faults are listed.
+
+    ``text``       the value of its version attribute; ``attribute`` is that attribute's name.
+    ``is_name``    whether an extension may have this name.
+    ``newest``     own core names to 1.0 names, where they differ; "" for what 1.0 has not.
+    ``own``        1.0 names of core attributes to its own.
+    ``reserved``   1.0 names that no extension may take when it is read as 1.0.
+    ``content_type``  its own name of datacontenttype.
+    ``nested``     extensions stand in one ``extensions`` object, and under ``CE-X-`` in headers.
+    ``quoted``     a header carries an attribute's JSON value: strings are in double quotes.
+    ``maps``       attributes may be Maps.
+    ``two_forms``  binary data has a member of its own, ``data_base64``.
+    ``encoding``   the attribute that says so where ``data`` is base64, in a document only.
 
     ``accepts`` and ``required`` are columns of the same table, for the hot path; ``required`` picks
     the required attributes and raises KeyError when one is missing.
     """
 
+    text: str
+    attribute: str
     rules: Mapping[str, Rule]
     accepts: Mapping[str, Callable[[str], object]]
     required: Callable[[Mapping[str, str]], object]
+    is_name: Callable[[str], object]
+    newest: Mapping[str, str]
+    own: Mapping[str, str]
+    reserved: frozenset[str]
+    content_type: str
+    nested: bool = False
+    quoted: bool = False
+    maps: bool = False
+    two_forms: bool = False
+    encoding: str = ""
 
 
-def _version(rules: Mapping[str, Rule]) -> Version:
+_TEXT = ("bad-value", "non-empty string", "core 1.1")
+_REQUIRED_TEXT = Rule(True, len, *_TEXT)
+_SUBJECT = Rule(False, len, *_TEXT)
+_SOURCE = Rule(True, is_uri_reference, "bad-uri-reference", "URI reference (RFC 3986)", "core 1.1")
+_MEDIA_TYPE = Rule(False, parse_media_type, "bad-media-type", "media type (RFC 2046)", "core 1.1")
+_SCHEMA = Rule(False, is_uri, "bad-uri", "absolute URI (RFC 3986)", "core 1.1")
+_SCHEMA_URL = Rule(False, is_uri_reference, "bad-uri-reference", "URI reference (RFC 3986)", "V2")
+_TIME = Rule(False, is_timestamp, "bad-timestamp", "RFC 3339 date and time", "core 1.3")
+_ENCODING = Rule(
+    False,
+    lambda text: text.lower() == "base64",
+    "unsupported-encoding",
+    "encoding known to us: base64",
+    "V2",
+)
+_TYPED = "datacontenttype"
+_BEGINS_WITH_LETTER = re.compile("[a-z][a-z0-9]*")
+
+
+def _version(
+    text: str,
+    rules: Mapping[str, Rule],
+    newest: Mapping[str, str],
+    *,
+    attribute: str = "specversion",
+    is_name: Callable[[str], object],
+    nested: bool = False,
+    quoted: bool = False,
+    maps: bool = False,
+    two_forms: bool = False,
+    encoding: str = "",
+) -> Version:
+    rules = {attribute: Rule(True, text.__eq__, *_TEXT)} | dict(rules)
     return Version(
+        text,
+        attribute,
         rules,
         accepts={name: rule.accepts for name, rule in rules.items()},
         required=itemgetter(*(name for name, rule in rules.items() if rule.required)),
+        is_name=is_name,
+        newest=newest,
+        own={newest.get(name, name): name for name in rules if newest.get(name, name)},
+        reserved=frozenset(_NEWEST_RULES) | {"specversion", "data", *newest.values(), "schemaurl"},
+        content_type=next((own for own, name in newest.items() if name == _TYPED), _TYPED),
+        nested=nested,
+        quoted=quoted,
+        maps=maps,
+        two_forms=two_forms,
+        encoding=encoding,
     )
 
 
-_ANY_TEXT = ("bad-value", "non-empty string", "core 1.1")
+def _is_old_name(name: str) -> bool:
+    return name != "data" and _BEGINS_WITH_LETTER.fullmatch(name) is not None
+
+
+def _is_entry(name: str) -> bool:
+    return name.startswith(EXTENSIONS)
+
+
+_NEWEST_RULES: Mapping[str, Rule] = {
+    "id": _REQUIRED_TEXT,
+    "source": _SOURCE,
+    "type": _REQUIRED_TEXT,
+    "datacontenttype": _MEDIA_TYPE,
+    "dataschema": _SCHEMA,
+    "subject": _SUBJECT,
+    "time": _TIME,
+}
+_RULES_0_3: Mapping[str, Rule] = {
+    "id": _REQUIRED_TEXT,
+    "source": _SOURCE,
+    "type": _REQUIRED_TEXT,
+    "datacontenttype": _MEDIA_TYPE,
+    "datacontentencoding": _ENCODING,
+    "schemaurl": _SCHEMA_URL,
+    "subject": _SUBJECT,
+    "time": _TIME,
+}
+_RULES_0_2: Mapping[str, Rule] = {
+    "id": _REQUIRED_TEXT,
+    "source": _SOURCE,
+    "type": _REQUIRED_TEXT,
+    "contenttype": _MEDIA_TYPE,
+    "schemaurl": _SCHEMA_URL,
+    "time": _TIME,
+}
+_RULES_0_1: Mapping[str, Rule] = {
+    "eventID": _REQUIRED_TEXT,
+    "source": _SOURCE,
+    "eventType": _REQUIRED_TEXT,
+    "eventTypeVersion": _SUBJECT,
+    "contentType": _MEDIA_TYPE,
+    "schemaURL": _SCHEMA_URL,
+    "eventTime": _TIME,
+}
+_NEWEST_0_3 = {"schemaurl": "dataschema", "datacontentencoding": ""}
+_NEWEST_0_2 = {"contenttype": "datacontenttype", "schemaurl": "dataschema"}
+_NEWEST_0_1 = {
+    "cloudEventsVersion": "specversion", "eventID": "id", "eventType": "type",
+    "eventTypeVersion": "eventtypeversion", "contentType": "datacontenttype",
+    "schemaURL": "dataschema", "eventTime": "time",
+}  # fmt: skip
+
+
+def _shape_d(text: str) -> Version:
+    return _version(text, _NEWEST_RULES, {}, is_name=is_name, two_forms=True)
+
+
+def _shape_b(text: str) -> Version:
+    return _version(text, _RULES_0_2, _NEWEST_0_2, is_name=_is_old_name, quoted=True, maps=True)
+
 
 VERSIONS: Mapping[str, Version] = {
-    "1.0": _version(
-        {
-            "specversion": Rule(True, len, *_ANY_TEXT),
-            "id": Rule(True, len, *_ANY_TEXT),
-            "source": Rule(
-                True, is_uri_reference, "bad-uri-reference", "URI reference (RFC 3986)", "core 1.1"
-            ),
-            "type": Rule(True, len, *_ANY_TEXT),
-            "datacontenttype": Rule(
-                False, parse_media_type, "bad-media-type", "media type (RFC 2046)", "core 1.1"
-            ),
-            "dataschema": Rule(False, is_uri, "bad-uri", "absolute URI (RFC 3986)", "core 1.1"),
-            "subject": Rule(False, len, *_ANY_TEXT),
-            "time": Rule(
-                False, is_timestamp, "bad-timestamp", "RFC 3339 date and time", "core 1.3"
-            ),
-        }
+    "0.1": _version(
+        "0.1", _RULES_0_1, _NEWEST_0_1,
+        attribute="cloudEventsVersion", is_name=_is_entry, nested=True, quoted=True, maps=True,
     ),
-}
+    "0.1-wip": _shape_b("0.1"),  # it names its version as 0.2 does
+    "0.2": _shape_b("0.2"),
+    "0.3": _version(
+        "0.3", _RULES_0_3, _NEWEST_0_3,
+        is_name=_is_old_name, maps=True, encoding="datacontentencoding",
+    ),
+    "1.0-rc1": _shape_d("1.0-rc1"),
+    "1.0": _shape_d("1.0"),
+}  # fmt: skip
 NEWEST = "1.0"
+SUPPORTED = ", ".join(dict.fromkeys(version.text for version in VERSIONS.values()))
+
+_NAMED = {(version.attribute, version.text): name for name, version in VERSIONS.items()}
+ATTRIBUTES = tuple(dict.fromkeys(version.attribute for version in VERSIONS.values()))[::-1]
+"""The names of the version attribute, the one of today first."""
+
+
+def version_named(attribute: str, text: str) -> str | None:
+    """The name in ``VERSIONS`` of the version that says ``text`` in ``attribute``; None when unknown."""
+    return _NAMED.get((attribute, text))

@@ -12,11 +12,14 @@ import msgspec
 from msgspec.structs import replace
 
 from app.errors import Fault, InvalidEvent, SenderError
+from app.event.convert import as_newest
 from app.event.validate import clip
 from app.event.value import CloudEvent
+from app.event.versions import NEWEST
 from app.formats.json_compact import read_compact
 from app.formats.json_data import read_data, write_data
 from app.formats.json_members import read_attributes, read_members, value_of
+from app.formats.json_older import read_older, version_of, write_older
 
 MEDIA_TYPE = "application/cloudevents+json"  # J4
 BATCH_MEDIA_TYPE = "application/cloudevents-batch+json"  # J14
@@ -28,6 +31,7 @@ _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 
 class _Versioned(msgspec.Struct):
     specversion: str | None = None
+    cloudEventsVersion: str | None = None  # noqa: N815 - as it was called in 0.1
 
 
 _VERSIONED = msgspec.json.Decoder(_Versioned)
@@ -68,7 +72,11 @@ def read_batch(document: bytes, limit: int | None = None) -> list[tuple[CloudEve
 
 
 def write_event(event: CloudEvent) -> bytes:
-    """The event as a document of its version. Raw JSON data is embedded as it is (J6)."""
+    """The event as a document of its version. Raw JSON data is embedded as it is (J6). What its
+    version cannot hold, binary data in 0.2 under a text type say, goes as 1.0: whole, not maimed.
+    """
+    if event.version != NEWEST:
+        return write_older(event) or write_event(as_newest(event))
     types = event.types
     members = [
         b'"%b":%b' % (name.encode(), value_of(text, types.get(name)))
@@ -94,9 +102,12 @@ def _read_any(text: bytes) -> CloudEvent:
     raw = members.pop("data", None)
     encoded = members.pop("data_base64", None)
     attributes, types, faults = read_attributes(members)
-    data, form, data_faults = read_data(raw, encoded, attributes.get("datacontenttype"))
-    if faults or data_faults:
-        raise InvalidEvent([*faults, *data_faults])
+    older = version_of(members) if faults else None
+    if older is not None:
+        return read_older(older, members, raw, encoded)
+    data, form, more = read_data(raw, encoded, attributes.get("datacontenttype"))
+    if faults or more:
+        raise InvalidEvent([*faults, *more])
     return CloudEvent(attributes, data, form, types)
 
 
@@ -140,8 +151,8 @@ def _mixed_versions(elements: Sequence[bytes]) -> list[Fault]:
     return [
         Fault(
             "mixed-specversions",
-            f"specversion {clip(version)} differs from the batch's first, {clip(first or '')}.",
-            f"/{index}/specversion",
+            f"{' '.join(version)} differs from the batch's first, {' '.join(first or ())}.",
+            f"/{index}/{version[0]}",
             "I6",
             index,
         )
@@ -150,8 +161,13 @@ def _mixed_versions(elements: Sequence[bytes]) -> list[Fault]:
     ]
 
 
-def _specversion(element: bytes) -> str | None:
+def _specversion(element: bytes) -> tuple[str, str] | None:
+    """The name of the version attribute and its value, clipped: 0.1 is two versions."""
     try:
-        return _VERSIONED.decode(element).specversion
+        versioned = _VERSIONED.decode(element)
     except msgspec.ValidationError:
         return None
+    if versioned.specversion is not None:
+        return "specversion", clip(versioned.specversion)
+    older = versioned.cloudEventsVersion
+    return None if older is None else ("cloudEventsVersion", clip(older))

@@ -12,7 +12,7 @@ import re
 import msgspec
 
 from app.event.media_types import declares_json
-from app.event.validate import faults_of
+from app.event.validate import is_plainly_valid
 from app.event.value import CloudEvent, DataForm
 from app.formats.json_members import MEMBERS
 
@@ -57,4 +57,4 @@ def _attributes(head: bytes) -> dict[str, str] | None:
     count = len(attributes)
     if head.count(b'"') != _QUOTES * count or count >= MEMBERS:
         return None
-    return None if faults_of(attributes, str, printable=True) else attributes
+    return attributes if is_plainly_valid(attributes, printable=True) else None

@@ -71,12 +71,19 @@ def write_data(event: CloudEvent) -> bytes | None:
     """The member that carries the payload; None when there is no payload."""
     if event.data is None:
         return None
-    if event.data_form is DataForm.JSON or _is_json_document(event.data, event.datacontenttype):
+    if is_json_data(event):
         return b'"data":' + event.data
     text = _text_of(event.data, event.data_form, event.datacontenttype)
     if text is not None:
         return b'"data":' + msgspec.json.encode(text)
     return b'"data_base64":"' + b2a_base64(event.data, newline=False) + b'"'  # J5
+
+
+def is_json_data(event: CloudEvent) -> bool:
+    """Whether the payload can be the raw value of ``data``."""
+    if event.data is None:
+        return False
+    return event.data_form is DataForm.JSON or _is_json_document(event.data, event.datacontenttype)
 
 
 def _is_json_document(data: bytes, datacontenttype: str | None) -> bool:

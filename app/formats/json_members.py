@@ -11,9 +11,9 @@ from msgspec import Raw
 
 from app.errors import Fault, InvalidEvent
 from app.event.types import is_integer
-from app.event.validate import clip, faults_of, merge, shorten
+from app.event.validate import Locate, clip, faults_of, merge, shorten
 from app.event.value import NO_TYPES, AttributeType
-from app.event.versions import NEWEST, VERSIONS
+from app.event.versions import NEWEST, VERSIONS, Version
 
 MEMBERS = 1024  # of one event; HTTP's headers are bounded too (rule 8)
 
@@ -21,6 +21,10 @@ _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _TEXTS = msgspec.json.Decoder(list[str])
 _SCALAR = msgspec.json.Decoder(str | bool | int | None)
 _WHITE_SPACE = b" \t\r\n"
+_EXPECTED = {
+    False: "a string, a boolean or an integer without fraction or exponent",
+    True: "a string, a boolean, an integer without fraction or exponent, or an object",
+}
 _UNESCAPED = bytes(set(range(0x20, 0x7F)) - set(b"\\"))
 
 Attributes = tuple[dict[str, str], Mapping[str, AttributeType], list[Fault]]
@@ -97,47 +101,66 @@ def read_attributes(members: dict[str, Raw]) -> Attributes:
     try:
         texts = _TEXTS.decode(b"[" + values + b"]")
     except msgspec.ValidationError:  # something is no string, and may rightly be none
-        return _mixed_attributes(members)
+        return mixed_attributes(members, VERSIONS[NEWEST], pointer)
     attributes = dict(zip(members, texts, strict=False))
     printable = not values.translate(None, _UNESCAPED)
     return attributes, NO_TYPES, faults_of(attributes, pointer, printable=printable)
 
 
-def _mixed_attributes(members: dict[str, Raw]) -> Attributes:
+def mixed_attributes(members: dict[str, Raw], version: Version, locate: Locate) -> Attributes:
+    """Attributes of a version by their own names, of whatever types that version has."""
     attributes: dict[str, str] = {}
     types: dict[str, AttributeType] = {}
     faults: list[Fault] = []
     for name, raw in members.items():
-        value = _scalar(name, bytes(raw))
+        value = _value(name, bytes(raw), version, locate)
         if isinstance(value, Fault):
             faults.append(value)
+        elif isinstance(value, bytes):
+            attributes[name], types[name] = value.decode(), AttributeType.MAP
         elif value is not None:  # J2: null is unset
             attributes[name], kind = _canonical(value)
             if kind is not AttributeType.STRING:
                 types[name] = kind
-    return attributes, types, merge(faults, faults_of(attributes, pointer))
+    found = faults_of(attributes, locate, version=version)
+    return attributes, types, merge(faults, found)
 
 
-def _scalar(name: str, raw: bytes) -> str | bool | int | Fault | None:
+def _value(
+    name: str, raw: bytes, version: Version, locate: Locate
+) -> str | bool | int | bytes | Fault | None:
+    """An attribute's value: bytes are the compact text of a Map, in versions that have Maps."""
     try:
         value: str | bool | int | bytes | None = _SCALAR.decode(raw)
     except msgspec.ValidationError:  # of another type, or of thousands of digits
         value = raw
     if value is None or isinstance(value, str):
         return value
-    if name in VERSIONS[NEWEST].rules:
-        return _wrong_type(name, raw, "a string")
+    if name in version.rules:
+        return _wrong_type(name, raw, "a string", locate)
     if isinstance(value, bool) or (isinstance(value, int) and is_integer(raw.decode())):
         return value
+    compact = compact_map(raw) if version.maps else None
+    if compact is not None:
+        return compact
     if raw.removeprefix(b"-").isdigit():
         detail = f"{clip(name)} is {clip(raw.decode())}, which is no 32-bit integer."
-        return Fault("integer-out-of-range", detail, pointer(name), "core 1.3")
-    return _wrong_type(name, raw, "a string, a boolean or an integer without fraction or exponent")
+        return Fault("integer-out-of-range", detail, locate(name), "core 1.3")
+    return _wrong_type(name, raw, _EXPECTED[version.maps], locate)
 
 
-def _wrong_type(name: str, raw: bytes, expected: str) -> Fault:
+def compact_map(raw: bytes) -> bytes | None:
+    """A Map as compact text, its numbers as they are; None for what is no JSON object."""
+    try:
+        _MEMBERS.decode(raw)
+        return bytes(msgspec.json.format(raw, indent=-1))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _wrong_type(name: str, raw: bytes, expected: str, locate: Locate) -> Fault:
     detail = f"{clip(name)} is {clip(raw.decode())}; expected {expected}."
-    return Fault("wrong-type", detail, pointer(name), "J1")
+    return Fault("wrong-type", detail, locate(name), "J1")
 
 
 def _canonical(value: str | bool | int) -> tuple[str, AttributeType]:

@@ -138,6 +138,9 @@ class Route(Strict):
     content_mode: Literal["binary", "structured", "as_received"] = Field(
         "binary", description="how the event is written to the log"
     )
+    specversion: Literal["as_received", "0.1", "0.2", "0.3", "1.0"] = Field(
+        "as_received", description="the version of CloudEvents that the event is written in"
+    )
     key: KeyPolicy = Field(KeyPolicy(), description="how the record key is made")
     empty_body: Literal["null", "empty"] = Field(
         "null", description="what an event without data becomes: no value (K13) or an empty value"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from app.bindings import kafka
+from app.bindings.convert import in_version
 from app.bindings.record import Decoded, Record
 from app.model.route import Route
 from app.routing.keys import NO_MAPPERS, KeyMapper, MissingKey, PlainMapper, compile_key
@@ -69,7 +70,10 @@ def _encoder(route: Route, mapper: KeyMapper) -> Callable[[Decoded, bytes | None
     def record(decoded: Decoded, request_key: bytes | None) -> Record:
         return encode(decoded, mode, mapper(decoded.event, request_key), empty_body)
 
-    return record
+    version = route.specversion
+    if version == "as_received":
+        return record
+    return lambda decoded, request_key: record(in_version(decoded, version), request_key)
 
 
 def _to_one(route: Route, setting: str, key: KeyMapper) -> _Plan:

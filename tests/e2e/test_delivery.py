@@ -10,11 +10,14 @@ from collections import defaultdict
 
 import pytest
 
+from app.bindings import http
 from app.bindings.record import Record
 from app.brokers.embedded import ConsumerSettings, open_log
 from app.brokers.embedded.consumer import EmbeddedConsumer
 from app.model.receipt import Receipt
+from app.model.route import Route
 from app.model.subscription import Subscription
+from app.routing.plan import Router
 from app.runtime.clock import SystemClock
 from app.sinks.webhook import WebhookSink
 from app.store import open_store
@@ -384,3 +387,32 @@ async def test_a_second_worker_takes_its_share_without_a_break(house, target):
     await house.settled()
     assert ledger.each_once(1_500)
     assert ledger.in_order()
+
+
+OLDER = {
+    "0.1": {"ce-cloudeventsversion": '"0.1"', "ce-eventid": '"1"', "ce-source": '"/s"',
+            "ce-eventtype": '"t"', "ce-x-myext": "5", "ce-x-other": '"5"'},
+    "0.2": {"ce-specversion": '"0.2"', "ce-id": '"1"', "ce-source": '"/s"', "ce-type": '"t"',
+            "ce-city": '"M%C3%BCnchen"', "ce-m-a": "5", "ce-m-b": '"5"'},
+    "0.3": {"ce-specversion": "0.3", "ce-id": "1", "ce-source": "/s", "ce-type": "t",
+            "ce-schemaurl": "/relative"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", OLDER)
+async def test_an_event_of_an_older_version_arrives_as_it_was_sent(house, target, version):
+    """V4: from a request over a route and the log to a webhook, quotes, Maps and all."""
+    fields = OLDER[version] | {"content-type": "text/plain"}
+    pairs = [(name.encode(), text.encode()) for name, text in fields.items()]
+    route = Route.model_validate({"name": "all", "to": {"broker": "log", "topic": TOPIC}})
+    (decoded,) = http.decode(pairs, b"x")
+    (publication,) = Router([route]).plan(decoded, b"k")
+
+    await house.work()
+    assert isinstance((await house.log.submit(TOPIC, [publication.record]))[0], Receipt)
+    await house.settled()
+
+    (request,) = target.received
+    sent = {name: text.decode() for name, text in request.headers if name.startswith("ce-")}
+    assert sent == OLDER[version]
+    assert (request.header("content-type"), request.body) == ("text/plain", b"x")

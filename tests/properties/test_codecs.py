@@ -11,11 +11,13 @@ from app.bindings import http, kafka
 from app.bindings.headers import percent_decode, percent_encode
 from app.bindings.record import ContentMode, Decoded, Record
 from app.errors import SenderError
+from app.event.convert import as_version
 from app.event.validate import faults_of
-from app.event.value import CloudEvent, DataForm
+from app.event.value import AttributeType, CloudEvent, DataForm
+from app.event.versions import VERSIONS
 from app.formats.json import _read_any, read_batch, read_event, write_batch, write_event
 from app.formats.json_compact import read_compact
-from event_strategies import events, header_pairs, json_values, texts
+from event_strategies import events, header_pairs, json_values, old_documents, texts
 
 BINARY, STRUCTURED, BATCH = ContentMode.BINARY, ContentMode.STRUCTURED, ContentMode.BATCH
 
@@ -89,6 +91,71 @@ def test_a_document_round_trips(event: CloudEvent) -> None:
 
     assert (back.attributes, back.types, back.data) == (event.attributes, event.types, event.data)
     assert write_event(back) == write_event(event)
+
+
+@given(old_documents())
+def test_a_document_of_an_older_version_round_trips(old: tuple[str, str]) -> None:
+    """V4: read as 1.0, written as it came, read again: the same event."""
+    version, document = old
+    event = read_event(document.encode())
+    written = write_event(event)
+
+    assert event.version == version
+    assert faults_of(event.attributes, str) == []
+    assert read_event(written) == event
+    assert write_event(read_event(written)) == written
+
+
+def texts_fit_headers(event: CloudEvent) -> bool:
+    """0.1: a header says nothing of the case of a name. 0.3: the entries of a Map are all text."""
+    has_map = any(each.type is AttributeType.MAP for each in event.arrived.values())
+    return event.version != "0.1" and not (event.version == "0.3" and has_map)
+
+
+@given(old_documents())
+def test_headers_of_an_older_version_round_trip(old: tuple[str, str]) -> None:
+    """V6: over HTTP and in a record, and what left is what arrived."""
+    event = read_event(old[1].encode())
+    message = http.encode(Decoded(event, BINARY), BINARY)
+    (first,) = http.decode(wire(message), message.body)
+    record = kafka.encode(first, "binary", None)
+    last = kafka.decode(record)
+
+    assert first.event.version == old[0]
+    assert first.event.data == (event.data or None)
+    if texts_fit_headers(event):
+        assert first.event.attributes == as_binary(event).attributes
+    assert last.event == first.event
+    assert http.encode(last, BINARY) == http.encode(first, BINARY)
+
+
+@given(events(), st.sampled_from(list(VERSIONS)))
+def test_an_event_goes_to_any_version_and_round_trips_there(event: CloudEvent, name: str) -> None:
+    """V7: decode(encode(e)) == e in each version; data is never maimed, id and source never touched."""
+    older = as_version(event, name)
+    again = read_event(write_event(older))
+
+    assert faults_of(older.attributes, str) == []
+    assert (again.id, again.source, again.data) == (event.id, event.source, event.data)
+    assert again.version in {name, "1.0"}
+    assert again.attributes == older.attributes
+    if again.version == name:
+        assert (again.types, again.arrived) == (older.types, older.arrived)
+
+
+@given(events(), st.sampled_from(list(VERSIONS)))
+def test_an_event_in_headers_of_any_version_round_trips(event: CloudEvent, name: str) -> None:
+    """V6: in records and over HTTP."""
+    older = as_version(event, name)
+    record = kafka.encode(Decoded(older, BINARY), "binary", None)
+    message = http.encode(Decoded(older, BINARY), BINARY)
+    (requested,) = http.decode(wire(message), message.body)
+    recorded = kafka.decode(record).event
+
+    for back in (requested.event, recorded):
+        assert back.attributes == as_binary(older).attributes
+        assert back.version == name
+    assert recorded.data is event.data
 
 
 @given(st.lists(events(), max_size=4))

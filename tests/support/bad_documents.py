@@ -124,6 +124,7 @@ def data() -> Iterator[BadRequest]:
 
 def batches() -> Iterator[BadRequest]:
     good, old = dict(GOOD), GOOD | {"specversion": "0.3"}
+    unknown = GOOD | {"specversion": "0.4-wip"}
     yield batch(
         "with an element without id",
         [good, {k: v for k, v in GOOD.items() if k != "id"}],
@@ -144,20 +145,19 @@ def batches() -> Iterator[BadRequest]:
         (1, "empty-attribute"),
         (1, "bad-attribute-name"),
     )
+    yield batch("of mixed versions", [good, old], (1, "mixed-specversions"))
+    yield batch("of mixed versions, the old one first", [old, good], (1, "mixed-specversions"))
     yield batch(
-        "of mixed versions", [good, old], (1, "unsupported-specversion"), (1, "mixed-specversions")
-    )
-    yield batch(
-        "of mixed versions, the old one first",
-        [old, good],
-        (0, "unsupported-specversion"),
-        (1, "mixed-specversions"),
-    )
-    yield batch(
-        "of an old version",
-        [old, old],
+        "of an unknown version",
+        [unknown, unknown],
         (0, "unsupported-specversion"),
         (1, "unsupported-specversion"),
+    )
+    yield batch(
+        "of mixed versions, one unknown",
+        [good, unknown],
+        (1, "unsupported-specversion"),
+        (1, "mixed-specversions"),
     )
     for value in (None, 1, "x", True, [], [good]):
         yield batch(f"with an element {json.dumps(value)[:8]}", [good, value], (1, "not-an-object"))

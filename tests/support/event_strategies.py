@@ -86,32 +86,86 @@ payloads = st.one_of(
 
 header_names = st.sampled_from(
     [b"ce-id", b"ce-source", b"ce-type", b"ce-specversion", b"ce-time", b"ce-ext", b"ce-datacontenttype",
+     b"ce-cloudeventsversion", b"ce-eventid", b"ce-eventtype", b"ce-x-a", b"CE-X-a", b"ce-m-b", b"ce-schemaurl",
      b"ce-", b"ce-a-b", b"ce-data", b"host", b"content-type", b"x"]
 )  # fmt: skip
 header_values = st.one_of(
     st.binary(max_size=12),
     st.text(alphabet='%"\\a09EDfé \t', max_size=12).map(str.encode),
     st.sampled_from(
-        [b"1.0", b"/s", b"application/json", b"application/cloudevents+json", b"text/plain; charset=x",
+        [b"0.1", b'"0.2"', b"0.3", b"1.0-rc1", b'{"a":[1]}', b"5", b"true",
+         b"1.0", b"/s", b"application/json", b"application/cloudevents+json", b"text/plain; charset=x",
          b"application/cloudevents-batch+json; charset=utf-16", b"application/cloudevents+avro", b""]
     ),
 )  # fmt: skip
+_required = [
+    [],
+    *(
+        [(b"ce-specversion", v), (b"ce-id", b"1"), (b"ce-source", b"/"), (b"ce-type", b"t")]
+        for v in (b"1.0", b"0.3", b'"0.2"', b"0.1", b"1.0-rc1")
+    ),
+    [
+        (b"ce-cloudeventsversion", b"0.1"), (b"ce-eventid", b"1"), (b"ce-source", b"/"),
+        (b"ce-eventtype", b'"t"'),
+    ],
+]  # fmt: skip
 header_pairs = st.lists(st.tuples(header_names, header_values), max_size=8).flatmap(
-    lambda pairs: st.sampled_from(
-        [
-            pairs,
-            [
-                *pairs,
-                *(
-                    (b"ce-" + n, v)
-                    for n, v in (
-                        (b"specversion", b"1.0"),
-                        (b"id", b"1"),
-                        (b"source", b"/"),
-                        (b"type", b"t"),
-                    )
-                ),
-            ],
-        ]
-    )
+    lambda pairs: st.sampled_from([[*pairs, *required] for required in _required])
 )
+
+old_names = st.from_regex("[a-z][a-z0-9]{0,12}", fullmatch=True)
+maps = st.dictionaries(texts | old_names, json_values, max_size=2).map(
+    lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+)
+_old_values = st.one_of(
+    texts.map(lambda text: json.dumps(text, ensure_ascii=False)),
+    st.integers(-(2**31), 2**31 - 1).map(str),
+    st.sampled_from(["true", "false"]),
+)
+_own_names = {
+    "0.1": ("cloudEventsVersion", "eventID", "eventType", "eventTime", "schemaURL", "contentType"),
+    "0.1-wip": ("specversion", "id", "type", "time", "schemaurl", "contenttype"),
+    "0.2": ("specversion", "id", "type", "time", "schemaurl", "contenttype"),
+    "0.3": ("specversion", "id", "type", "time", "schemaurl", "datacontenttype"),
+    "1.0-rc1": ("specversion", "id", "type", "time", "dataschema", "datacontenttype"),
+}
+_old_payloads = st.one_of(
+    st.just((None, "")),
+    st.tuples(st.none() | st.sampled_from(json_types), json_values.map(json.dumps)),
+    st.tuples(st.sampled_from(["text/plain", "image/png"]), texts.map(json.dumps)),
+    st.tuples(st.just("image/png"), st.sampled_from(['"AAE="', '""', '"AAE"'])),
+)
+
+
+@st.composite
+def old_documents(draw: st.DrawFn) -> tuple[str, str]:
+    """The name of a version before 1.0 and a compact document of it, as it would be written."""
+    version = draw(st.sampled_from(list(_own_names)))
+    attribute, id_, type_, time, schema, content_type = _own_names[version]
+    schemas = ["urn:schema:1"] if version == "1.0-rc1" else ["urn:schema:1", "/relative"]
+    pairs = {
+        attribute: json.dumps(version.removesuffix("-wip")),
+        id_: json.dumps(draw(filled_texts), ensure_ascii=False),
+        "source": json.dumps(draw(sources)),
+        type_: json.dumps(draw(filled_texts), ensure_ascii=False),
+    }
+    optional = {time: times.map(json.dumps), schema: st.sampled_from(schemas).map(json.dumps)}
+    pairs |= draw(st.fixed_dictionaries({}, optional=optional))
+    values = _old_values | maps if version != "1.0-rc1" else _old_values
+    extensions = draw(
+        st.dictionaries(filled_texts if version == "0.1" else old_names, values, max_size=4)
+    )
+    kind, data = draw(_old_payloads)
+    if kind is not None:
+        pairs[content_type] = json.dumps(kind)
+    if version == "0.1":
+        entries = ",".join(
+            f"{json.dumps(n, ensure_ascii=False)}:{v}" for n, v in extensions.items()
+        )
+        pairs |= {"extensions": f"{{{entries}}}"} if entries else {}
+    else:
+        taken = {*pairs, "data", "subject", "datacontentencoding", "datacontenttype", content_type}
+        pairs |= {n: v for n, v in extensions.items() if n not in taken}
+    if data:
+        pairs["data"] = data
+    return version, "{" + ",".join(f'"{name}":{value}' for name, value in pairs.items()) + "}"

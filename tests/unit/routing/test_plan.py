@@ -13,6 +13,7 @@ from app.bindings import kafka
 from app.bindings.record import ContentMode, Decoded
 from app.errors import SetupError
 from app.event.value import CloudEvent
+from app.formats.json import read_event
 from app.model.route import Route
 from app.routing.plan import BadTopic, MissingKey, NoRoute, Router, UnknownRoute
 
@@ -144,3 +145,54 @@ def test_routing_is_total(filters: list[list[dict[str, Any]]], kind: str) -> Non
         assert all(each.filters for each in routes)
     else:
         assert len(published) == 1
+
+
+OLD = b'{"specversion":"0.2","id":"1","source":"/s","type":"order.old","contenttype":"text/plain","data":"x"}'
+
+
+def structured(document: bytes) -> Decoded:
+    return Decoded(
+        read_event(document), ContentMode.STRUCTURED, document, "application/cloudevents+json"
+    )
+
+
+def test_an_event_goes_on_in_the_version_it_came_in() -> None:
+    """Versions are the sender's affair, until a route says otherwise; the document is untouched."""
+    for mode, body in (("structured", OLD), ("as_received", OLD), ("binary", b"x")):
+        (published,) = Router([route("all", content_mode=mode)]).plan(structured(OLD), None)
+
+        assert published.record.body == body
+        assert kafka.decode(published.record).event.version == "0.2"
+
+
+@pytest.mark.parametrize("version", ["0.1", "0.2", "0.3", "1.0"])
+@pytest.mark.parametrize("mode", ["binary", "structured", "as_received"])
+def test_a_route_writes_every_event_in_its_version(mode: str, version: str) -> None:
+    """specversion on a route: consumers of its topic see one version, whatever senders speak."""
+    router = Router([route("all", content_mode=mode, specversion=version)])
+    newest = b'{"specversion":"1.0","id":"1","source":"/s","type":"t","datacontenttype":"text/plain","data":"x"}'
+    for document in (OLD, newest):
+        (published,) = router.plan(structured(document), None)
+        event = kafka.decode(published.record).event
+
+        assert event.version == version
+        assert event.attributes["datacontenttype"] == "text/plain"
+        assert event.data == b"x"
+
+
+def test_filters_templates_and_keys_see_the_names_of_1_0() -> None:
+    """A rule is written once, for senders of every version."""
+    document = (
+        b'{"cloudEventsVersion":"0.1","eventID":"1","source":"/s","eventType":"order.old",'
+        b'"extensions":{"PartitionKey":"k1"}}'
+    )
+    chosen = route(
+        "orders",
+        filters=[{"prefix": {"type": "order."}}],
+        to={"broker": "log", "topic": "of.{type}"},
+        key={"mapper": "partitionkey"},
+    )
+    (published,) = Router([chosen]).plan(structured(document), None)
+
+    assert (published.topic, published.record.key) == ("of.order.old", b"k1")
+    assert ("CE-X-PartitionKey", b'"k1"') in published.record.headers

@@ -1,0 +1,197 @@
+"""Attributes of versions before 1.0 in headers, for every binding (spec.md 3.2, 3.3).
+
+0.1 has ``CE-EventID`` and ``CE-X-Name``, 0.2 and 0.3 ``ce-name`` with an entry of a Map as
+``ce-name-key``. In 0.1 and 0.2 a value is JSON, strings in quotes. A binding strips its prefix, decodes
+its header values, and asks here; writing goes the other way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from app.bindings.headers import collapse
+from app.errors import Fault, InvalidEvent
+from app.event.types import is_integer
+from app.event.upgrade import OwnAttribute, own_attributes, upgraded
+from app.event.validate import Locate, faults_of, merge, shorten
+from app.event.value import AttributeType, CloudEvent
+from app.event.versions import EXTENSIONS, VERSIONS, Version
+from app.formats.json_members import compact_map
+
+ENTRY = "x-"  # before the name of an extension in 0.1, in any case
+
+_STRING, _MAP = AttributeType.STRING, AttributeType.MAP
+_JSON_TEXT = msgspec.json.Decoder(str)
+_JSON_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_JSON_VALUE = msgspec.json.Decoder(msgspec.Raw)
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_KEY = re.compile("[a-z0-9]+")
+
+
+def read_older(
+    name: str,
+    pairs: Sequence[tuple[str, str]],
+    content_type: str | None,
+    data: bytes | None,
+    locate: Locate,
+) -> CloudEvent:
+    """The event of the version ``name``. Raises InvalidEvent with every fault.
+
+    ``pairs``         header names without prefix, and their decoded texts.
+    ``content_type``  the header of that name; where it is there it wins.
+    ``locate``        header name without prefix to where it stood.
+    """
+    version = VERSIONS[name]
+    at = _locate(version, locate)
+    headers, faults = collapse([(_own_name(version, key), text) for key, text in pairs], at)
+    if version.encoding in headers:
+        faults.append(_unexpected(version.encoding, at(version.encoding)))
+        del headers[version.encoding]
+    faults += [_both(name, at(name)) for name in _clashes(version, headers)]
+    texts, kinds = _values(version, headers)
+    if content_type is not None:
+        texts[version.content_type] = content_type
+    headers.pop(version.content_type, None)  # its text is no header of the attributes'
+    faults = merge(faults, faults_of(texts, at, version=version))
+    if faults:
+        raise InvalidEvent(faults)
+    attributes, types, arrived = upgraded(name, texts, kinds, headers)
+    return CloudEvent(attributes, data, types=types, version=name, arrived=arrived)
+
+
+def _locate(version: Version, locate: Locate) -> Locate:
+    def at(own: str) -> str:
+        if own == version.content_type:
+            return "header content-type"
+        return locate(own.replace(EXTENSIONS, ENTRY, 1) if version.nested else own)
+
+    return at
+
+
+def _own_name(version: Version, key: str) -> str:
+    """0.1 in any case: an extension under ``X-`` as it is spelled, a core attribute as 0.1 spells it."""
+    if not version.nested:
+        return key
+    lower = key.lower()
+    if lower.startswith(ENTRY):
+        return EXTENSIONS + key[len(ENTRY) :]
+    return next((own for own in version.rules if own.lower() == lower), key)
+
+
+def _unexpected(name: str, at: str) -> Fault:
+    detail = f"{name} is for documents only: in binary mode the body is the data itself."
+    return Fault(f"unexpected-{name}", detail, at, "V6")
+
+
+def _clashes(version: Version, headers: Mapping[str, str]) -> list[str]:
+    """Attributes given both whole and entry by entry."""
+    if not version.maps or version.nested:
+        return []
+    maps = {own.partition("-")[0] for own in headers if "-" in own}
+    return [own for own in headers if own in maps]
+
+
+def _both(name: str, at: str) -> Fault:
+    detail = f"{shorten(name)} is given both whole and by its entries."
+    return Fault("repeated-attribute", detail, at, "core 1.1")
+
+
+def _values(
+    version: Version, headers: dict[str, str]
+) -> tuple[dict[str, str], dict[str, AttributeType]]:
+    """Canonical texts and types by own name. Entries of one Map are taken out of ``headers`` and
+    joined.
+    """
+    texts: dict[str, str] = {}
+    kinds: dict[str, AttributeType] = {}
+    joined: dict[str, dict[str, msgspec.Raw]] = {}
+    for own, text in list(headers.items()):
+        name, dash, key = own.partition("-")
+        if dash and version.maps and not version.nested and _KEY.fullmatch(key):
+            del headers[own]
+            joined.setdefault(name, {})[key] = _entry(version, text)
+            texts[name], kinds[name] = "", _MAP  # keeps its place among the others
+            continue
+        texts[own], kind = (
+            _value(text, core=own in version.rules) if version.quoted else (text, _STRING)
+        )
+        if kind is not _STRING:
+            kinds[own] = kind
+    for name, entries in joined.items():
+        headers.pop(name, None)
+        texts[name], kinds[name] = msgspec.json.encode(entries).decode(), _MAP
+    return texts, kinds
+
+
+def _entry(version: Version, text: str) -> msgspec.Raw:
+    if version.quoted:
+        try:
+            _JSON_VALUE.decode(text)
+            return msgspec.Raw(msgspec.json.format(text.encode(), indent=-1))
+        except (msgspec.DecodeError, RecursionError):
+            pass  # a sender that does not write JSON: it means the text
+    return msgspec.Raw(msgspec.json.encode(text))
+
+
+def _value(text: str, *, core: bool) -> tuple[str, AttributeType]:
+    """The JSON value in a header; what is none is the text itself, from senders without quotes."""
+    if text.startswith('"'):
+        try:
+            return _JSON_TEXT.decode(text), _STRING
+        except msgspec.DecodeError:
+            return text, _STRING
+    if core:
+        return text, _STRING
+    if text in ("true", "false"):
+        return text, AttributeType.BOOLEAN
+    if is_integer(text):
+        return text, AttributeType.INTEGER
+    return _object(text)
+
+
+def _object(text: str) -> tuple[str, AttributeType]:
+    compact = compact_map(text.encode()) if text.startswith("{") else None
+    return (text, _STRING) if compact is None else (compact.decode(), _MAP)
+
+
+def older_headers(event: CloudEvent) -> Iterator[tuple[str, str]]:
+    """Header names without prefix, and texts, as the event's own version has them; the content type,
+    which has a header of its own, is not among them.
+    """
+    version = VERSIONS[event.version]
+    attributes = [own for own in own_attributes(event) if own.name != version.content_type]
+    spelled = not version.nested or _can_be_headers(attributes)
+    for own in attributes:
+        if own.type is _MAP and not version.nested:
+            yield from _entries(version, own)
+        else:
+            yield _header_name(version, own, spelled=spelled), own.header
+
+
+def _can_be_headers(attributes: Sequence[OwnAttribute]) -> bool:
+    """Whether names of 0.1's extensions, which may be any text, are tokens, each once in any case."""
+    entries = [own.name.lower() for own in attributes if own.name.startswith(EXTENSIONS)]
+    tokens = all(_TOKEN.fullmatch(name.removeprefix(EXTENSIONS)) for name in entries)
+    return tokens and len(set(entries)) == len(entries)
+
+
+def _header_name(version: Version, own: OwnAttribute, *, spelled: bool) -> str:
+    if not version.nested:
+        return own.name
+    if own.name.startswith(EXTENSIONS):
+        return f"X-{own.name.removeprefix(EXTENSIONS) if spelled else own.newest}"
+    return own.name[0].upper() + own.name[1:]
+
+
+def _entries(version: Version, own: OwnAttribute) -> Iterator[tuple[str, str]]:
+    entries = _JSON_OBJECT.decode(own.text)
+    if not entries or not all(_KEY.fullmatch(key) for key in entries):
+        yield own.name, own.header  # no names for headers: as its JSON text
+        return
+    for key, raw in entries.items():
+        text = bytes(raw).decode()
+        bare = not version.quoted and text.startswith('"')
+        yield f"{own.name}-{key}", _JSON_TEXT.decode(raw) if bare else text

@@ -1,0 +1,102 @@
+"""Documents of versions before 1.0, and of its release candidate, by the table of versions."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from app.errors import Fault, InvalidEvent
+from app.event.upgrade import older_version, own_attributes, upgraded
+from app.event.validate import Locate
+from app.event.value import CloudEvent
+from app.event.versions import EXTENSIONS, VERSIONS, Version
+from app.formats.json_data import read_data, write_data
+from app.formats.json_members import mixed_attributes, pointer, read_members, value_of
+from app.formats.json_older_data import read_older_data, write_older_data
+
+_BAG = EXTENSIONS.removesuffix("/")
+_TEXT = msgspec.json.Decoder(str | None)
+
+
+def version_of(members: dict[str, Raw]) -> str | None:
+    """The name of the older version that a document is of; None for all else (``older_version``)."""
+    return older_version(lambda attribute: _text(members.get(attribute)), pointer)
+
+
+def _text(raw: Raw | None) -> str | None:
+    try:
+        return None if raw is None else _TEXT.decode(raw)
+    except msgspec.ValidationError:
+        return None
+
+
+def read_older(
+    name: str, members: dict[str, Raw], raw: Raw | None, encoded: Raw | None
+) -> CloudEvent:
+    """The event in a document of the version ``name``: in ``data``, ``data_base64`` and its other
+    members. Raises InvalidEvent.
+    """
+    version = VERSIONS[name]
+    attributes = _unnested(members) if version.nested else members
+    if encoded is not None and not version.two_forms:
+        attributes = attributes | {"data_base64": encoded}  # no member that it knows
+    texts, types, faults = mixed_attributes(attributes, version, _locate(version))
+    content_type = texts.get(version.content_type)
+    if version.two_forms:
+        data, form, data_faults = read_data(raw, encoded, content_type)
+    else:
+        coded = bool(version.encoding) and version.encoding in texts
+        data, form, data_faults = read_older_data(raw, content_type, coded=coded)
+    if faults or data_faults:
+        raise InvalidEvent([*faults, *data_faults])
+    view, kinds, arrived = upgraded(name, texts, types, {})
+    return CloudEvent(view, data, form, kinds, name, arrived)
+
+
+def _locate(version: Version) -> Locate:
+    if not version.nested:
+        return pointer
+    return lambda name: (
+        f"/{_BAG}{pointer(name.removeprefix(EXTENSIONS))}"
+        if name.startswith(EXTENSIONS)
+        else pointer(name)
+    )
+
+
+def _unnested(members: dict[str, Raw]) -> dict[str, Raw]:
+    """0.1: the entries of ``extensions`` beside the other attributes, each as ``extensions/NAME``."""
+    bag = members.get(_BAG)
+    members = {name: raw for name, raw in members.items() if name != _BAG}
+    if bag is None or bytes(bag) == b"null":
+        return members
+    try:
+        entries = read_members(bytes(bag))
+    except InvalidEvent as invalid:
+        faults = [replace(fault, at=f"/{_BAG}{fault.at}") for fault in invalid.faults]
+        raise InvalidEvent(faults) from None
+    if not entries:
+        fault = Fault("empty-attribute", "extensions has no entry: leave it out.", f"/{_BAG}", "V2")
+        raise InvalidEvent([fault])
+    return members | {f"{EXTENSIONS}{name}": raw for name, raw in entries.items()}
+
+
+def write_older(event: CloudEvent) -> bytes | None:
+    """The event as a document of its version; None when that version has no way to hold its data."""
+    version = VERSIONS[event.version]
+    if version.two_forms:
+        data = write_data(event) or b""
+    else:
+        older = write_older_data(event, version.encoding)
+        if older is None:
+            return None
+        data = older
+    members: list[bytes] = []
+    entries: list[bytes] = []
+    for own in own_attributes(event):
+        name, nested = own.name.removeprefix(EXTENSIONS), own.name.startswith(EXTENSIONS)
+        member = msgspec.json.encode(name) + b":" + value_of(own.text, own.type)
+        (entries if nested else members).append(member)
+    if entries:
+        members.append(b'"%b":{%b}' % (_BAG.encode(), b",".join(entries)))
+    return b"{" + b",".join([*members, data] if data else members) + b"}"
