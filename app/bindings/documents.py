@@ -1,4 +1,4 @@
-"""Structured mode, which all brokers have in common: a document, and its media type."""
+"""Structured mode, which all bindings have in common: a document, and its media type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from app.bindings.record import ContentMode, Decoded
 from app.errors import Fault, InvalidEvent
 from app.formats import json
 
-JSON_DOCUMENT = f"{json.MEDIA_TYPE}; charset=UTF-8"
+JSON_DOCUMENT = f"{json.MEDIA_TYPE}; charset=UTF-8"  # H11, K16, R10
 
 _STRUCTURED = ContentMode.STRUCTURED
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from app.bindings.documents import JSON_DOCUMENT, write_document
 from app.bindings.headers import (
     NotACloudEvent,
     attribute_names,
@@ -30,7 +31,6 @@ from app.event.versions import NEWEST, VERSIONS
 from app.formats import json
 
 MAX_BATCH = 10_000  # events in one batch (H5); more are answered 413
-JSON_DOCUMENT = f"{json.MEDIA_TYPE}; charset=UTF-8"  # H11
 JSON_BATCH = f"{json.BATCH_MEDIA_TYPE}; charset=UTF-8"  # H13
 
 Pairs = Sequence[tuple[bytes, bytes]]
@@ -218,12 +218,10 @@ def encode(decoded: Decoded, mode: ContentMode) -> HttpMessage:
     """
     if mode is _BINARY:
         return _write_binary(decoded.event)
-    document = decoded.document
-    if document is None:
-        document = json.write_event(decoded.event)
+    document, media_type = write_document(decoded)
     if mode is _BATCH:
         return HttpMessage((("Content-Type", JSON_BATCH),), json.write_batch([document]))
-    return HttpMessage((("Content-Type", decoded.media_type or JSON_DOCUMENT),), document)
+    return HttpMessage((("Content-Type", media_type),), document)  # H11
 
 
 def _write_binary(event: CloudEvent) -> HttpMessage:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from app.bindings.documents import read_unnamed_document, write_document
 from app.bindings.headers import (
     NotACloudEvent,
     collapse,
@@ -16,8 +17,8 @@ from app.bindings.headers import (
 from app.bindings.modes import WireType, document_text, unsupported_format, wire_type
 from app.bindings.older import older_headers, read_older
 from app.bindings.record import ContentMode, Decoded, Header, Record
+from app.bindings.sniff import holds_event
 from app.errors import Fault, InvalidEvent
-from app.event.media_types import declares_json
 from app.event.memo import Memo
 from app.event.upgrade import older_version
 from app.event.validate import clip, faults_of, merge, shorten
@@ -30,7 +31,6 @@ __all__ = ["NotACloudEvent", "decode", "encode"]
 _BINARY = ContentMode.BINARY
 _STRUCTURED = ContentMode.STRUCTURED
 _JSON_DATA = DataForm.JSON
-_JSON_DOCUMENT = f"{json.MEDIA_TYPE}; charset=UTF-8".encode()
 _CONTENT_TYPE = "content-type"
 _SPECVERSION = "specversion"
 _SAYS_NEWEST = (f"ce_{_SPECVERSION}", NEWEST.encode())
@@ -38,18 +38,6 @@ _PREFIXES = {True: ("ce_",), False: ("ce-", "ce_")}  # by whether the version sa
 _HEADERS = Memo(
     lambda name: _CONTENT_TYPE if name == "datacontenttype" else f"ce_{name}"
 )  # K12, K15
-
-
-class _Required(msgspec.Struct):
-    """What a JSON object must hold to be taken for an event where no content type says so."""
-
-    specversion: str
-    id: str
-    source: str
-    type: str
-
-
-_SNIFF = msgspec.json.Decoder(_Required)
 
 
 def encode(
@@ -95,12 +83,8 @@ def _write_older(event: CloudEvent, key: bytes | None, no_data: bytes | None) ->
 
 
 def _write_structured(decoded: Decoded, key: bytes | None) -> Record:
-    if decoded.document is None:
-        document, media_type = json.write_event(decoded.event), _JSON_DOCUMENT
-    else:
-        document = decoded.document
-        media_type = decoded.media_type.encode() if decoded.media_type else _JSON_DOCUMENT
-    return Record(key, ((_CONTENT_TYPE, media_type),), document)  # K16: always written
+    document, media_type = write_document(decoded)
+    return Record(key, ((_CONTENT_TYPE, media_type.encode()),), document)  # K16: always written
 
 
 def decode(record: Record) -> Decoded:
@@ -144,8 +128,9 @@ def _read_liberally(record: Record) -> Decoded:
     if older is not None:
         return Decoded(_read_older(older, record, wire), _BINARY)
     pairs = _attribute_headers(record.headers)
-    if not any(name == "ce_specversion" for name, _ in pairs) and _is_event(wire, record.body):
-        return Decoded(json.read_event(record.body or b""), _STRUCTURED, record.body)
+    named = any(name == "ce_specversion" for name, _ in pairs)
+    if not named and holds_event(wire.text if wire else None, record.body):
+        return read_unnamed_document(record.body or b"")
     if not pairs:
         raise NotACloudEvent("Not a CloudEvent: no ce_ headers, and no content type of the family")
     return Decoded(_read_binary(pairs, wire, record.body), _BINARY)
@@ -202,19 +187,6 @@ def _read_document(wire: WireType, body: bytes | None) -> Decoded:
         detail = "A structured event has a value, also without data."
         raise InvalidEvent([Fault("no-document", detail, rule="K17")])
     return Decoded(json.read_event(document_text(wire, body)), _STRUCTURED, body, wire.text)
-
-
-def _is_event(wire: WireType | None, body: bytes | None) -> bool:
-    """Whether a body of plain JSON type, or of none, holds the required attributes (K16 as broken by
-    producers that give the content type of the data instead).
-    """
-    if body is None or (wire is not None and not declares_json(wire.text)):
-        return False
-    try:
-        _SNIFF.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
 
 
 def _attribute_headers(headers: Sequence[Header]) -> list[tuple[str, bytes]]:

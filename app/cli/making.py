@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.bindings.http import JSON_DOCUMENT
+from app.bindings.documents import JSON_DOCUMENT
 from app.bindings.record import ContentMode, Decoded
 from app.errors import InvalidEvent, SkybridgeError
 from app.event.value import CloudEvent, DataForm
