@@ -22,7 +22,7 @@ PYTEST := $(PY) -m pytest -p time_per_folder
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: install
 install: $(SYNCED) ## everything Python needs, in .venv, from the lock file
@@ -48,8 +48,8 @@ serve: install ## the service on the embedded log (ARGS="--config FILE" for your
 	$(BIN)/skybridge serve $(ARGS)
 
 .PHONY: servers
-servers: install ## the servers that tests run against, into .servers
-	@$(PY) tests/support/servers.py
+servers: install ## the servers that tests run against, into .servers (ARGS=--start: run them, ARGS=--stop)
+	@$(PY) tests/support/servers.py $(if $(filter servers,$(MAKECMDGOALS)),$(ARGS))
 
 .PHONY: test
 test: install servers ## every short test, with the time per folder at the end
@@ -58,6 +58,10 @@ test: install servers ## every short test, with the time per folder at the end
 .PHONY: long
 long: install servers ## the full counts of the long tests
 	$(PYTEST) -m long $(ARGS)
+
+.PHONY: properties
+properties: install ## every property with 100,000 examples: hours (ARGS="-k headers")
+	$(PYTEST) tests/properties --hypothesis-profile=nightly --timeout=0 $(ARGS)
 
 .PHONY: check
 check: install ## lint, format, types, import contracts, spelling, one version everywhere
@@ -72,6 +76,14 @@ check: install ## lint, format, types, import contracts, spelling, one version e
 bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--write docs/figures.md")
 	$(PY) tests/bench/run.py $(ARGS)
 
+.PHONY: opinions
+opinions: install servers ## what the official SDKs of other languages make of the corpus, into docs/opinions.md
+	$(PY) tests/opinions/table.py --write docs/opinions.md
+
+.PHONY: contract
+contract: install servers ## the broker contract on every log, into docs/contract.md
+	$(PY) tests/support/contract_table.py $(ARGS)
+
 .PHONY: openapi
 openapi: install ## write openapi/openapi.json anew
 	$(BIN)/skybridge openapi --out openapi/openapi.json
@@ -80,3 +92,4 @@ openapi: install ## write openapi/openapi.json anew
 docs: install ## write the generated pages anew
 	$(PY) tests/support/configuration_page.py > docs/configuration.md.new
 	@mv docs/configuration.md.new docs/configuration.md
+	$(PY) tests/support/kafka_apis_page.py
