@@ -115,7 +115,9 @@ class BoundReached(BrokerUnavailable):
 class BrokerRefused(BrokerError):
     """The broker will refuse this again until a person changes something.
 
-    ``kind``: ``unknown-topic``, ``record-too-large``, ``not-authorised``, ``not-capable``, ``other``.
+    ``kind``: ``unknown-topic``, ``record-too-large``, ``not-authorised``, ``not-capable``,
+    ``unroutable`` (the exchange is there, and nothing behind it takes the record), ``unwritable`` (the
+    record cannot be a message of that broker), ``other``.
     """
 
     def __init__(self, message: str, *, kind: str = "other", broker: str = "") -> None:
@@ -136,6 +138,18 @@ class KeyMapperFailed(SkybridgeError):
 class StoreUnavailable(SkybridgeError):
     """The store did not answer or refused: a full disk, a lock, a time-out. Nothing is finished by
     it; the same write may be repeated, whatever became of the first."""
+
+
+class StoreFull(StoreUnavailable):
+    """A bound on rows is reached (rule 8): what would be stored waits where it is."""
+
+
+class VersionConflict(SkybridgeError):
+    """Somebody else changed it in between. ``found``: the version there is now, 0 for none."""
+
+    def __init__(self, message: str, found: int) -> None:
+        super().__init__(message)
+        self.found = found
 
 
 class StaleOwner(SkybridgeError):

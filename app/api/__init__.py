@@ -1,1 +1,1 @@
-"""Shell. The admin listener (FastAPI): health, status, metrics, topics, dead letters, OpenAPI."""
+"""Shell. The admin listener (FastAPI): subscriptions, topics, dead letters, health, metrics, OpenAPI."""

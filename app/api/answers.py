@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
+
+
+class FaultView(BaseModel):
+    """One thing wrong with an event that was sent."""
+
+    code: str
+    detail: str
+    at: str = Field("", description="where: a header, a JSON Pointer, a query parameter")
+    rule: str = Field("", description="the clause that it breaks")
+    index: int | None = Field(None, description="of an event in a batch")
 
 
 class Problem(BaseModel):
@@ -14,6 +24,7 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str = ""
+    faults: list[FaultView] = Field([], description="of an event that is not valid: all of them")
 
 
 class RoleReadiness(BaseModel):
@@ -43,13 +54,22 @@ class RouteView(BaseModel):
     key: str = Field(description="the key mapper")
 
 
+class ParkedOfSubscription(BaseModel):
+    """Events that wait in the store, of all processes; zeros where it cannot be asked."""
+
+    rows: int = 0
+    keys: int = 0
+    oldest_seconds: float | None = Field(None, description="since the oldest of them waits")
+
+
 class SubscriptionView(BaseModel):
     id: str
     sink: str
     broker: str
     group: str
     state: str = Field(
-        description="starting, running, paused, disabled, restarting, stopping or stopped"
+        description="starting, running, paused, disabled, restarting, stopping, stopped, broken (it is "
+        "kept and cannot run) or elsewhere (another process runs it)"
     )
     ready: bool
     cause: str = Field(description="why it does not run, or what hinders it")
@@ -65,6 +85,7 @@ class SubscriptionView(BaseModel):
     )
     restarts: int
     last_error: str
+    parked: ParkedOfSubscription
     dead_letters: dict[str, int] = Field(description="count by cause")
 
 
@@ -85,11 +106,11 @@ class Status(BaseModel):
 
 class PartitionView(BaseModel):
     number: int
-    leader: int | None
+    leader: int | None = Field(description="null while an election is under way")
     replicas: list[int]
-    isr: list[int]
-    earliest: str
-    latest: str
+    isr: list[int] = Field(description="replicas that are in sync")
+    earliest: str | None = Field(description="first position held; null where nobody tells")
+    latest: str | None = Field(description="position of the next record")
 
 
 class TopicView(BaseModel):
@@ -98,8 +119,66 @@ class TopicView(BaseModel):
     partitions: list[PartitionView]
 
 
+class PartitionOffsets(BaseModel):
+    number: int
+    earliest: str | None
+    latest: str | None
+    at_time: str | None = Field(
+        None, description="of the first record stored at the time asked for, or later"
+    )
+
+
+class GroupOffset(BaseModel):
+    group: str
+    subscription: str | None = Field(description="whose group it is, where it is one of ours")
+    partition: int
+    committed: str | None = Field(description="null where the group has no position, or tells none")
+    lag: int | None = Field(description="records after it; null where nobody can say")
+
+
+class OffsetsView(BaseModel):
+    broker: str
+    topic: str
+    time_ms: int | None = Field(description="the time asked for, milliseconds since the epoch")
+    partitions: list[PartitionOffsets]
+    groups: list[GroupOffset]
+
+
+class ReceiptView(BaseModel):
+    """Where a record is now."""
+
+    broker: str
+    topic: str
+    partition: int
+    position: str
+
+
+class RecordHeader(BaseModel):
+    """``value`` null: the header has none. Not UTF-8: ``value_base64`` stands in its place."""
+
+    name: str
+    value: str | None = None
+    value_base64: str | None = None
+
+
+class RecordView(BaseModel):
+    """A record as it is on the wire: headers in their order, with repeats and nulls. Not UTF-8:
+    ``body_base64`` stands in the place of ``body``, of which null is no value at all."""
+
+    headers: list[RecordHeader]
+    body: str | None = None
+    body_base64: str | None = None
+    content_type: str | None = Field(
+        None, description="the broker's own property, where it has one"
+    )
+    message_id: str | None = Field(None, description="the broker's own property, where it has one")
+    time_ms: int | None = Field(None, description="the producer's time, where the broker keeps one")
+
+
 class MessageView(BaseModel):
-    """A record of a log. ``event`` is the CloudEvent in the JSON format; where the record is none,
+    """A record of a log. ``event`` is the CloudEvent in the JSON format, whatever format it lies there
+    in; ``mode`` and ``content_type`` say which. A document in a format that is not read here shows
+    ``attributes``, those of mirrored headers, and ``body_base64``. Where the record is no CloudEvent,
     ``fault`` says why and ``headers`` and ``body_base64`` show it as it is."""
 
     topic: str
@@ -108,18 +187,20 @@ class MessageView(BaseModel):
     time_ms: int
     key: str | None = Field(description="as text; see key_base64 where it is not UTF-8")
     key_base64: str | None = None
+    mode: Literal["binary", "structured", "batch"] | None = None
+    content_type: str | None = Field(None, description="of the document; null in binary mode")
     event: dict[str, Any] | None = None
+    attributes: dict[str, str] | None = None
+    foreign: list[tuple[str, str | None]] = Field([], description="headers beside the event")
     fault: str = ""
     headers: list[tuple[str, str | None]] = []
     body_base64: str | None = None
+    record: RecordView | None = Field(None, description="where it was asked for: raw=true")
 
 
-class DeadLetterView(BaseModel):
-    subscription: str
-    broker: str
-    cause: str
-    detail: str
-    attempts: int
-    status: int | None
-    at_ms: int
-    message: MessageView
+class PageView(BaseModel):
+    """What was read, and where to go on: ``next`` is what ``from`` takes."""
+
+    messages: list[MessageView]
+    next: str
+    complete: bool = Field(description="no bound was met: this is all up to the end as it was")

@@ -1,11 +1,9 @@
-"""The admin application: one router a resource, one guard in front of all.
-
-Reads only: what an operator may change comes with the resources of its own issue.
-"""
+"""The admin application: one router a resource, one guard in front of all."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 from typing import Any, cast
 
 from fastapi import APIRouter, FastAPI, Response
@@ -15,11 +13,23 @@ from app import __version__
 from app.api import (
     access,
     answers,
+    attempts,
     dead_letters,
     docs_page,
+    draft_subscriptions,
+    event_stream,
     events_openapi,
+    explain,
     metrics,
+    openapi_document,
+    parked,
     problems,
+    produce,
+    pull,
+    records,
+    replays,
+    subscription_verbs,
+    subscriptions,
     topics,
     views,
 )
@@ -48,8 +58,19 @@ def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
     )
     problems.install(app)
     app.include_router(_operators(running))
-    app.include_router(topics.router(running, stopped))
+    app.include_router(records.router(running, stopped))
+    app.include_router(produce.router(running))
+    app.include_router(topics.router(running))
+    app.include_router(pull.router(running, stopped))
+    app.include_router(event_stream.router(running, stopped))
+    app.include_router(subscription_verbs.router(running))
+    app.include_router(replays.router(running))
+    app.include_router(subscriptions.router(running))
+    app.include_router(draft_subscriptions.router(running))
     app.include_router(dead_letters.router(running))
+    app.include_router(parked.router(running))
+    app.include_router(attempts.router(running))
+    app.include_router(explain.router(running))
     app.include_router(_self_description(app))
     return app
 
@@ -61,7 +82,7 @@ def skeleton() -> FastAPI:
 
 def document(app: FastAPI) -> dict[str, Any]:
     """OpenAPI 3.1 of both listeners."""
-    return events_openapi.with_events(app.openapi())
+    return events_openapi.with_events(openapi_document.complete(copy.deepcopy(app.openapi())))
 
 
 def _operators(running: Running) -> APIRouter:

@@ -7,18 +7,64 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from typing import Literal
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import NamedTuple
 
-from app.errors import PositionOutOfRange
+from app.api.places import Place, text_of
+from app.brokers.portable import size_of
+from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange
 from app.interfaces import Log
 from app.model.message import Message, Partition
 from app.model.metadata import PartitionMetadata
 
 LOOK_EVERY = 0.25  # seconds between two looks at a topic that rests
-HEARTBEAT_EVERY = 60  # looks; a comment then keeps proxies from closing the stream
+HEARTBEAT_EVERY = 15.0  # seconds; a comment then keeps proxies from closing the stream
 
-From = Literal["earliest", "latest"]
+
+class Bounds(NamedTuple):
+    """Of one page: messages, bytes of their records, seconds. The first message is always in it."""
+
+    messages: int
+    bytes: int
+    seconds: float
+
+
+class Page:
+    """What was read, and the places that come next."""
+
+    def __init__(self, bounds: Bounds, places: dict[int, Place]) -> None:
+        self.messages: list[Message] = []
+        self.next = dict(places)
+        self.complete = False
+        self._bounds = bounds
+        self._bytes = 0
+
+    def take(self, message: Message) -> bool:
+        """False: it is full, and the message is the next one."""
+        number = message.partition.number
+        size = size_of(message.record)
+        if self.messages and (
+            len(self.messages) == self._bounds.messages or self._bytes + size > self._bounds.bytes
+        ):
+            self.next[number] = Place(message.position)
+            return False
+        self.messages.append(message)
+        self._bytes += size
+        self.next[number] = Place(message.position, after=True)
+        return True
+
+
+class Gap(NamedTuple):
+    """What was to be read is gone by now: retention was faster. It goes on at ``earliest``."""
+
+    partition: int
+    place: Place
+    earliest: str
+
+
+Item = Message | Gap | None
 
 
 async def partitions_of(log: Log, topic: str) -> tuple[PartitionMetadata, ...] | None:
@@ -28,54 +74,133 @@ async def partitions_of(log: Log, topic: str) -> tuple[PartitionMetadata, ...] |
 
 
 async def peek(
-    log: Log, topic: str, *, partition: int | None, start: str | None, limit: int
-) -> list[Message]:
-    """At most ``limit`` messages a call, partition after partition, from ``start`` (earliest)."""
-    found: list[Message] = []
-    for each in await partitions_of(log, topic) or ():
-        if partition not in (None, each.number) or each.earliest == each.latest:
-            continue
-        messages = log.read(Partition(topic, each.number), start or each.earliest, each.latest)
+    log: Log,
+    topic: str,
+    ends: Sequence[PartitionMetadata],
+    places: dict[int, Place],
+    bounds: Bounds,
+) -> Page:
+    """From ``places`` to ``ends``, partition after partition. Raises BrokerUnavailable where nothing at
+    all came in time."""
+    page = Page(bounds, places)
+    try:
+        async with asyncio.timeout(bounds.seconds):
+            page.complete = await _fill(page, log, topic, ends)
+    except TimeoutError:
+        if not page.messages:
+            raise BrokerUnavailable(
+                f"nothing of {topic} came within {bounds.seconds:g} s", broker=log.name
+            ) from None
+    return page
+
+
+async def _fill(page: Page, log: Log, topic: str, ends: Sequence[PartitionMetadata]) -> bool:
+    for each in ends:
+        place = page.next[each.number]
+        async with aclosing(read(log, topic, each, place)) as messages:
+            async for message in messages:
+                if not page.take(message):
+                    return False
+        page.next[each.number] = Place(each.latest)
+    return True
+
+
+async def read(
+    log: Log, topic: str, end: PartitionMetadata, place: Place
+) -> AsyncGenerator[Message, None]:
+    """One partition from ``place`` to its end as it was."""
+    if place.position == end.latest:
+        return
+    partition = Partition(topic, end.number)
+    async with aclosing(log.read(partition, place.position, end.latest)) as messages:
         async for message in messages:
-            if len(found) == limit:
-                return found
-            found.append(message)
-    return found
-
-
-async def follow(
-    log: Log, topic: str, begin: From, stopped: asyncio.Event
-) -> AsyncIterator[Message | None]:
-    """Every message from ``begin`` on, until ``stopped``; None now and then while nothing comes.
-
-    What is there already is given in any case: ``stopped`` from the start means "to the end and no
-    further". A partition that appears later is read from its earliest (rule 10).
-    """
-    positions: dict[int, str] = {}
-    if begin == "latest":
-        positions = {each.number: each.latest for each in await partitions_of(log, topic) or ()}
-    rest = 0
-    while True:
-        rest += 1
-        async for message in _news(log, topic, positions):
-            rest = 0
-            yield message
-        if stopped.is_set():
-            return
-        if rest % HEARTBEAT_EVERY == 1:
-            yield None
-        if rest:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), LOOK_EVERY)
-
-
-async def _news(log: Log, topic: str, positions: dict[int, str]) -> AsyncIterator[Message]:
-    """From ``positions`` to the ends as they are now; ``positions`` moves along."""
-    for each in await partitions_of(log, topic) or ():
-        start = positions.get(each.number, each.earliest)
-        if start == each.latest:
-            continue
-        with contextlib.suppress(PositionOutOfRange):  # retention was faster: go on behind it
-            async for message in log.read(Partition(topic, each.number), start, each.latest):
+            if not (place.after and message.position == place.position):
                 yield message
-        positions[each.number] = each.latest
+
+
+class Tail:
+    """Every message from ``places`` on, until ``stopped``.
+
+    ``places`` moves along: whoever lost the stream goes on with what ``at`` said last. A partition
+    that appears later is read from its earliest (rule 10), unless one alone is followed (``only``).
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        topic: str,
+        places: dict[int, Place],
+        stopped: asyncio.Event,
+        only: int | None = None,
+    ) -> None:
+        self.topic = topic
+        self.places = places
+        self._log = log
+        self._stopped = stopped
+        self._only = only
+
+    @property
+    def at(self) -> str:
+        return text_of(self.places)
+
+    def items(self) -> AsyncGenerator[Item, None]:
+        """As ``follow``."""
+        return follow((self,), self._stopped)
+
+    async def news(self) -> AsyncGenerator[Message | Gap, None]:
+        """From where we are to the ends as they are now."""
+        ends = await partitions_of(self._log, self.topic)
+        if not ends:
+            raise BrokerRefused(
+                f"topic {self.topic} is gone", kind="unknown-topic", broker=self._log.name
+            )
+        for end in ends:
+            if self._only in (None, end.number) and end.latest:  # else nobody can say now
+                async with aclosing(self._behind_gaps(end)) as items:
+                    async for item in items:
+                        yield item
+
+    async def _behind_gaps(self, end: PartitionMetadata) -> AsyncGenerator[Message | Gap, None]:
+        """What is left behind a gap comes at once: there may be no next look."""
+        for _ in range(2):
+            item: Message | Gap | None = None
+            async for item in self._partition(end):
+                yield item
+            if not isinstance(item, Gap):
+                return
+
+    async def _partition(self, end: PartitionMetadata) -> AsyncGenerator[Message | Gap, None]:
+        place = self.places.setdefault(end.number, Place(end.earliest))
+        try:
+            async with aclosing(read(self._log, self.topic, end, place)) as messages:
+                async for message in messages:
+                    self.places[end.number] = Place(message.position, after=True)
+                    yield message
+        except PositionOutOfRange as error:
+            earliest = error.earliest or end.earliest
+            gap = Gap(end.number, self.places[end.number], earliest)
+            self.places[end.number] = Place(earliest)
+            yield gap
+        else:
+            self.places[end.number] = Place(end.latest)
+
+
+async def follow(tails: Sequence[Tail], stopped: asyncio.Event) -> AsyncGenerator[Item, None]:
+    """All that comes, topic after topic; None now and then while nothing does. What is there already is
+    given in any case: with ``stopped`` from the start it goes to the end and no further. Raises
+    BrokerError when the broker goes away, or a topic."""
+    spoke = time.monotonic()
+    while True:
+        last_look = stopped.is_set()
+        for tail in tails:
+            async with aclosing(tail.news()) as news:
+                async for item in news:
+                    spoke = time.monotonic()
+                    yield item
+        if last_look:
+            return
+        if time.monotonic() - spoke >= HEARTBEAT_EVERY:
+            spoke = time.monotonic()
+            yield None
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopped.wait(), LOOK_EVERY)

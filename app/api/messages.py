@@ -1,4 +1,6 @@
-"""A message of a log as JSON: the event in its own JSON format, byte for byte where it is one."""
+"""A message of a log as JSON: the event in the JSON format, whatever format it lies there in; and a
+document that nobody here reads as what it is: its content type, its bytes.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +8,97 @@ import base64
 
 import msgspec
 
-from app.bindings import kafka
+from app.bindings.record import Decoded, Record
+from app.bindings.table import BINDINGS
 from app.errors import SenderError
 from app.formats import json
 from app.model.message import Message
 
 
-def to_json(message: Message) -> bytes:
-    """See ``answers.MessageView``."""
+def to_json(message: Message, kind: str, *, raw: bool = False) -> bytes:
+    """See ``answers.MessageView``. ``kind``: of the broker that it lies in. ``raw``: with the record as
+    it is on the wire."""
     record = message.record
     view: dict[str, object] = {
         "topic": message.partition.topic,
         "partition": message.partition.number,
         "position": message.position,
         "time_ms": message.time_ms,
-        **_key(record.key),
+        **key_json(record.key),
     }
     try:
-        view["event"] = msgspec.Raw(json.write_event(kafka.decode(record).event))
+        decoded = BINDINGS[kind].decode(record)
+        view |= _opaque(decoded) if decoded.opaque else _event(decoded)
     except SenderError as fault:
         view["fault"] = str(fault)
-        view["headers"] = [[name, _text(value)] for name, value in record.headers]
+        view["headers"] = [[_name(name), _text(value)] for name, value in record.headers]
         view["body_base64"] = None if record.body is None else _base64(record.body)
+    if raw:
+        view["record"] = record_json(record)
     return msgspec.json.encode(view)
 
 
-def _key(key: bytes | None) -> dict[str, object]:
+def one_line(document: bytes) -> bytes:
+    """The same JSON without line ends, which server-sent events and lists of lines end at: data goes out
+    as it was written, and JSON has bare line ends between its tokens only."""
+    return document.replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+def record_json(record: Record) -> dict[str, object]:
+    """As it is on the wire. Headers in their order, with repeats and nulls; what is not UTF-8 in base64."""
+    return {
+        "headers": [
+            {"name": _name(name), **_bytes("value", value)} for name, value in record.headers
+        ],
+        **_bytes("body", record.body),
+        "content_type": _of_broker(record.content_type),
+        "message_id": _of_broker(record.message_id),
+        "time_ms": record.time_ms,
+    }
+
+
+def _bytes(name: str, value: bytes | None) -> dict[str, str | None]:
+    """One member, named for how it is written."""
+    try:
+        return {name: None if value is None else value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": _base64(value or b"")}
+
+
+def _event(decoded: Decoded) -> dict[str, object]:
+    return {
+        "mode": decoded.mode.value,
+        "content_type": _of_broker(decoded.media_type),
+        "event": msgspec.Raw(json.write_event(decoded.event)),
+        "foreign": _pairs(decoded),
+    }
+
+
+def _opaque(decoded: Decoded) -> dict[str, object]:
+    return {
+        "mode": decoded.mode.value,
+        "content_type": _of_broker(decoded.media_type),
+        "attributes": decoded.event.attributes,
+        "body_base64": _base64(decoded.document or b""),
+        "foreign": _pairs(decoded),
+    }
+
+
+def _name(name: str) -> str:
+    """Bytes that are not UTF-8, which Kafka has in names too, are shown as replacement characters."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _of_broker(text: str | None) -> str | None:
+    return None if text is None else _name(text)
+
+
+def _pairs(decoded: Decoded) -> list[list[str | None]]:
+    return [[_name(name), _text(value)] for name, value in decoded.foreign]
+
+
+def key_json(key: bytes | None) -> dict[str, object]:
+    """Text where it is text, in base64 otherwise."""
     if key is None:
         return {"key": None}
     try:

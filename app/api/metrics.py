@@ -15,8 +15,10 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from app import __version__
-from app.api.running import RoleState, SubscriptionState
+from app.api.answers import ParkedOfSubscription
+from app.api.running import RoleState
 from app.model.metadata import GroupLag, Health
+from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
 
 L = TypeVar("L", bound=tuple[str, ...])
@@ -30,7 +32,18 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "events_unpublished": (("route", "broker", "code"), "Events a broker did not store."),
     "deliveries": (("subscription", "outcome"), "Deliveries concluded."),
     "attempts": (("subscription", "outcome"), "Attempts to deliver."),
+    "parked": (("subscription",), "Events whose key could not be delivered for long."),
     "dead_letters": (("subscription", "cause"), "Messages moved to the dead letters."),
+    "replies": (("subscription", "outcome"), "Events that webhooks answered with."),
+    "attempts_dropped": (("subscription",), "Attempts that the store was too slow to keep."),
+    "attempts_trimmed": ((), "Attempts that the store let go of, by age or by number."),
+    "operator_events": (("kind", "outcome"), "Operator events published, or dropped."),
+    "kafka_connections": (("outcome",), "Connections to the Kafka listener."),
+    "kafka_logins": (("outcome",), "Logins to the Kafka listener."),
+    "kafka_requests": (("api",), "Requests of clients of Kafka, by API."),
+    "kafka_records": (("direction",), "Records that clients of Kafka produced and fetched."),
+    "kafka_refused_batches": (("error",), "Batches not stored, by Kafka's name of the error."),
+    "kafka_refused_frames": ((), "Requests that could not be read; their connections were closed."),
 }
 
 
@@ -40,9 +53,10 @@ class Snapshot(NamedTuple):
     counters: Counters
     roles: Mapping[str, RoleState]
     brokers: Mapping[str, Health]
-    subscriptions: Sequence[SubscriptionState]
+    subscriptions: Sequence[SubscriptionStatus]
     lag: Sequence[GroupLag]
     dead_letters: Mapping[tuple[str, str], int]
+    parked: Mapping[str, ParkedOfSubscription]
 
 
 class _Snapshots(Collector):
@@ -115,6 +129,23 @@ def _gauges(now: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "dead_letters_stored", "Dead letters in the store.", ("subscription", "cause"),
         now.dead_letters,
+    )  # fmt: skip
+    yield from _parked(now)
+
+
+def _parked(now: Snapshot) -> Iterator[Metric]:
+    """Of the store, so of all processes."""
+    yield _gauge(
+        "parked_rows", "Events that wait in the store.", ("subscription",),
+        {(name,): each.rows for name, each in now.parked.items()},
+    )  # fmt: skip
+    yield _gauge(
+        "parked_keys", "Keys whose events wait in the store.", ("subscription",),
+        {(name,): each.keys for name, each in now.parked.items()},
+    )  # fmt: skip
+    yield _gauge(
+        "parked_oldest_seconds", "Since the oldest of them waits there.", ("subscription",),
+        {(name,): each.oldest_seconds or 0 for name, each in now.parked.items()},
     )  # fmt: skip
 
 

@@ -7,9 +7,15 @@ from typing import Protocol
 
 import msgspec
 
-from app.interfaces import Clock, Log, Store
+from app.api.registry import Entry, Registry
+from app.interfaces import Attempt, Clock, Log, Notify, Store
 from app.model.metadata import GroupLag
 from app.model.route import Route
+from app.model.subscription import Subscription
+from app.model.subscription_status import SubscriptionStatus
+from app.routing.keys import PlainMapper
+from app.routing.plan import Manner
+from app.store.nudges import Nudges
 from app.telemetry import Counters
 
 
@@ -20,41 +26,6 @@ class RoleState(msgspec.Struct, frozen=True):
     causes: tuple[str, ...] = ()
 
 
-class SubscriptionState(msgspec.Struct, frozen=True, kw_only=True):
-    """One subscription as its dispatcher sees it.
-
-    ``state``       starting, running, paused, disabled, restarting, stopping or stopped; ``cause``
-                    says why it does not run, or what hinders it.
-    ``held``        messages taken and not finished: ``in_flight`` on the wire, ``waiting`` for their
-                    next attempt.
-    ``window``      distance from the commit position to the newest message taken (rule 4).
-    ``paused_for``  seconds until the endpoint is tried again.
-    ``oldest``      seconds since the oldest message held came into the log.
-    """
-
-    id: str
-    sink: str
-    broker: str
-    group: str
-    state: str
-    cause: str = ""
-    partitions: tuple[str, ...] = ()
-    held: int = 0
-    in_flight: int = 0
-    waiting: int = 0
-    window: int = 0
-    paused_for: float | None = None
-    oldest: float | None = None
-    restarts: int = 0
-    last_error: str = ""
-
-    @property
-    def ready(self) -> bool:
-        """A target at fault is no reason to take this process out of service: only a subscription
-        that has not begun, or has given up, is (rule 10)."""
-        return self.state in {"running", "paused", "disabled"}
-
-
 class Running(Protocol):
     """A service between its start and its stop."""
 
@@ -62,15 +33,34 @@ class Running(Protocol):
     roles: Sequence[str]
     routes: Sequence[Route]
     logs: Mapping[str, Log]
+    kinds: Mapping[str, str]  # of the brokers, by name
+    manners: Mapping[str, Manner]  # how events are written to some of them
+    mappers: Mapping[str, PlainMapper]  # an operator's own key mappers, by name
     store: Store | None
+    registry: Registry
+    largest_document: int  # bytes of a subscription's document
+    nudges: Nudges  # shared with the workers of this process
+    notify: Notify
     counters: Counters
     clock: Clock
     started_at: float
 
+    def groups(self, broker: str, topic: str) -> Mapping[str, str]:
+        """The groups of our subscriptions to a topic, each with its subscription's id."""
+
     async def readiness(self) -> Mapping[str, RoleState]:
         """By role. A role that is not run is not listed."""
 
-    def subscriptions(self) -> Sequence[SubscriptionState]: ...
+    def subscriptions(self) -> Sequence[SubscriptionStatus]: ...
+
+    def attempts(self, subscription: str | None, limit: int) -> Sequence[Attempt]:
+        """What this process remembers of one subscription, or all; the newest first."""
+
+    def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
+        """One for each, whether it runs here or not: ``broken`` where it cannot run, ``elsewhere`` where another process runs it."""
+
+    async def declared(self) -> Sequence[Subscription]:
+        """Every subscription there is, whether this process runs it or not."""
 
     async def lag(self) -> Sequence[GroupLag]:
         """Of every subscription's group; empty where a broker cannot be asked now."""

@@ -1,139 +1,171 @@
-"""``/v1/topics``: the Metadata and Offset answers of the Kafka protocol guide, peek and tail."""
+"""``/v1/topics``: the Metadata and Offset answers of the Kafka protocol guide."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Path, Query
 
-from app.api import answers, follow, messages, views
+from app.api import answers, places, views
 from app.api.problems import Refused
 from app.api.running import Running
-from app.errors import BrokerError, PositionOutOfRange
+from app.errors import BrokerError
 from app.interfaces import Log
+from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata
 
 Broker = Annotated[str, Path(description="its name in the configuration")]
-Topic = Annotated[str, Path()]
-LIMIT = 100  # messages of one peek
-LIMIT_MAX = 1000
+Topic = Annotated[str, Path(description="as the broker has it; slashes may stand in it")]
+OnePartition = Annotated[int | None, Query(ge=0, description="all by default")]
 
 
-def router(running: Running, stopped: asyncio.Event) -> APIRouter:
+def router(running: Running) -> APIRouter:
+    """Is to come after ``records``: a topic's name may have slashes, and whatever follows belongs to
+    it unless another route takes it."""
     routes = APIRouter(prefix="/v1/topics", tags=["topics"])
+    _add_offsets(routes, running)
     _add_metadata(routes, running)
-    _add_peek(routes, running)
-    _add_tail(routes, running, stopped)
     return routes
 
 
 def _add_metadata(routes: APIRouter, running: Running) -> None:
-    @routes.get("", operation_id="topics")
-    async def topics() -> list[answers.TopicView]:
-        """Every topic of every broker that can be asked now."""
-        found: list[answers.TopicView] = []
-        for name, log in running.logs.items():
-            if (await log.health()).healthy:
-                metadata = await log.metadata()
-                found += [views.topic(name, each) for each in metadata.topics]
-        return found
+    @routes.get("", operation_id="topics", responses=Refused.responses(404))
+    async def topics(
+        broker: Annotated[str | None, Query(description="all by default")] = None,
+    ) -> list[answers.TopicView]:
+        """Every topic of every broker that can be asked now, or of one (Metadata)."""
+        names = list(running.kinds) if broker is None else [broker]
+        logs = [log_of(running, name) for name in names]
+        found = await asyncio.gather(*map(_all, logs))
+        if broker is not None and isinstance(found[0], BrokerError):
+            raise found[0]
+        return [
+            views.topic(name, each)
+            for name, metadata in zip(names, found, strict=True)
+            if isinstance(metadata, LogMetadata)
+            for each in metadata.topics
+        ]
 
-    @routes.get("/{broker}/{topic}", operation_id="topic", responses=Refused.responses(404, 503))
+    @routes.get(
+        "/{broker}/{topic:path}", operation_id="topic", responses=Refused.responses(403, 404, 503)
+    )
     async def topic(broker: Broker, topic: Topic) -> answers.TopicView:
-        """One topic's partitions: leader, replicas, earliest and latest position."""
-        metadata = await _log(running, broker).metadata([topic])
-        for each in metadata.topics:
+        """One topic's partitions (Metadata): leader, replicas, in-sync replicas, and both ends."""
+        for each in (await log_of(running, broker).metadata([topic])).topics:
             if each.name == topic and each.partitions:
                 return views.topic(broker, each)
         raise unknown_topic(broker, topic)
 
 
-def _add_peek(routes: APIRouter, running: Running) -> None:
+def _add_offsets(routes: APIRouter, running: Running) -> None:
     @routes.get(
-        "/{broker}/{topic}/peek",
-        operation_id="peek",
-        response_model=list[answers.MessageView],
-        responses=Refused.responses(404, 416, 503),
+        "/{broker}/{topic:path}/offsets",
+        operation_id="offsets",
+        responses=Refused.responses(400, 403, 404, 501, 503),
     )
-    async def peek(
+    async def offsets(
         broker: Broker,
         topic: Topic,
-        partition: Annotated[int | None, Query(description="all by default")] = None,
-        start: Annotated[str | None, Query(alias="from", description="a position")] = None,
-        limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
-    ) -> Response:
-        """Messages as they lie in the log. No group is touched."""
-        log = await _known(running, broker, topic)
-        try:
-            found = await follow.peek(log, topic, partition=partition, start=start, limit=limit)
-        except PositionOutOfRange as error:
-            raise Refused(416, "position-out-of-range", str(error)) from error
-        body = b"[" + b",".join(map(messages.to_json, found)) + b"]"
-        return Response(body, media_type="application/json")
+        time: Annotated[
+            str | None,
+            Query(
+                description="RFC 3339, or milliseconds since the epoch", examples=["1767225600000"]
+            ),
+        ] = None,
+        group: Annotated[
+            list[str] | None, Query(description="those of our subscriptions by default")
+        ] = None,
+        partition: OnePartition = None,
+    ) -> answers.OffsetsView:
+        """Earliest, latest and by-time positions of each partition, and where groups are (Offset)."""
+        log = log_of(running, broker)
+        time_ms = None if time is None else _time(time)
+        ours = running.groups(broker, topic)
+        metadata = await log.metadata([topic], list(group or ours))
+        ends = _ends(metadata, broker, topic, partition)
+        at = {} if time_ms is None else await places.by_time(log, topic, ends, time_ms)
+        return answers.OffsetsView(
+            broker=broker,
+            topic=topic,
+            time_ms=time_ms,
+            partitions=[_partition(each, at.get(each.number)) for each in ends],
+            groups=[
+                _group(each, ours.get(each.group))
+                for each in metadata.groups
+                if each.topic == topic and partition in (None, each.partition)
+            ],
+        )
 
 
-def _add_tail(routes: APIRouter, running: Running, stopped: asyncio.Event) -> None:
-    @routes.get(
-        "/{broker}/{topic}/tail",
-        operation_id="tail",
-        response_class=StreamingResponse,
-        responses={
-            200: {"content": {"text/event-stream": {}}, "description": "One message an event."},
-            **Refused.responses(404, 503),
-        },
+async def _all(log: Log) -> LogMetadata | BrokerError:
+    try:
+        return await log.metadata()
+    except BrokerError as error:
+        return error
+
+
+def _partition(end: PartitionMetadata, at: places.Place | None) -> answers.PartitionOffsets:
+    return answers.PartitionOffsets(
+        number=end.number,
+        earliest=end.earliest or None,
+        latest=end.latest or None,
+        at_time=None if at is None else at.position,
     )
-    async def tail(
-        broker: Broker,
-        topic: Topic,
-        begin: Annotated[follow.From, Query(alias="from")] = "latest",
-        on: Annotated[bool, Query(alias="follow", description="false: end at the end")] = True,
-    ) -> StreamingResponse:
-        """Messages as they come, as server-sent events: `id` is partition and position, `data` as in
-        peek. No group is touched."""
-        log = await _known(running, broker, topic)
-        stream = _events(log, topic, begin, stopped if on else _already())
-        return StreamingResponse(stream, media_type="text/event-stream")
+
+
+def _group(lag: GroupLag, subscription: str | None) -> answers.GroupOffset:
+    return answers.GroupOffset(
+        group=lag.group,
+        subscription=subscription,
+        partition=lag.partition,
+        committed=lag.committed,
+        lag=lag.lag,
+    )
+
+
+def _time(text: str) -> int:
+    time_ms = int(text) if text.isdecimal() and text.isascii() else places.time_of(text)
+    if time_ms is None:
+        raise Refused(
+            400,
+            "bad-time",
+            f"{text!r} is no time: write 2026-01-01T00:00:00Z, with its zone, or milliseconds",
+        )
+    return time_ms
+
+
+def _ends(
+    metadata: LogMetadata, broker: str, topic: str, partition: int | None
+) -> Sequence[PartitionMetadata]:
+    """Of the partitions asked for."""
+    known = next((each.partitions for each in metadata.topics if each.name == topic), ())
+    if not known:
+        raise unknown_topic(broker, topic)
+    ends = [each for each in known if partition in (None, each.number)]
+    if not ends and partition is not None:
+        raise places.unknown_partition(topic, partition)
+    return ends
 
 
 def unknown_topic(broker: str, topic: str) -> Refused:
-    return Refused(404, "unknown-topic", f"broker {broker} has no topic {topic}")
+    return Refused(
+        404,
+        "unknown-topic",
+        f"broker {broker} has no topic {topic}: /v1/topics lists them, and nothing here makes one",
+    )
 
 
-def _already() -> asyncio.Event:
-    event = asyncio.Event()
-    event.set()
-    return event
+async def ends_of(
+    log: Log, broker: str, topic: str, partition: int | None = None
+) -> Sequence[PartitionMetadata]:
+    """The partitions that are to be read. Raises Refused for what is not there."""
+    return _ends(await log.metadata([topic]), broker, topic, partition)
 
 
-async def _known(running: Running, broker: str, topic: str) -> Log:
-    """The log that holds the topic."""
-    log = _log(running, broker)
-    try:
-        known = await follow.partitions_of(log, topic)
-    except BrokerError as error:
-        raise Refused(503, error.code, str(error)) from error
-    if not known:
-        raise unknown_topic(broker, topic)
-    return log
-
-
-def _log(running: Running, broker: str) -> Log:
-    try:
-        return running.logs[broker]
-    except KeyError:
-        known = ", ".join(running.logs)
-        raise Refused(404, "unknown-broker", f"no broker {broker}; there are: {known}") from None
-
-
-async def _events(
-    log: Log, topic: str, begin: follow.From, stopped: asyncio.Event
-) -> AsyncIterator[bytes]:
-    yield b": following\n\n"  # tells the client at once that it is heard
-    async for message in follow.follow(log, topic, begin, stopped):
-        if message is None:
-            yield b": nothing new\n\n"
-            continue
-        place = f"{message.partition.number}:{message.position}"
-        yield b"id: %s\ndata: %s\n\n" % (place.encode(), messages.to_json(message))
+def log_of(running: Running, broker: str) -> Log:
+    """Those of the configuration; what else ``logs`` may hold is no broker by itself."""
+    if broker not in running.kinds:
+        known = ", ".join(running.kinds)
+        raise Refused(404, "unknown-broker", f"no broker {broker}; there are: {known}")
+    return running.logs[broker]

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from app import __version__
 from app.api import answers
 from app.api.metrics import Snapshot
-from app.api.running import Running, SubscriptionState
+from app.api.registry import Entry
+from app.api.running import Running
+from app.api.subscription_answers import Standing
 from app.errors import StoreUnavailable
-from app.interfaces import DeadLetter
+from app.interfaces import LetterChoice
 from app.model.metadata import GroupLag, Health, TopicMetadata
 from app.model.route import Route
+from app.model.subscription_status import SubscriptionStatus
 
 
 async def readiness(running: Running) -> answers.Readiness:
@@ -23,7 +26,7 @@ async def readiness(running: Running) -> answers.Readiness:
 
 
 async def status(running: Running) -> answers.Status:
-    dead = await _dead_letters(running)
+    dead, parked = await _dead_letters(running), await _parked(running)
     lag = await running.lag()
     return answers.Status(
         version=__version__,
@@ -34,7 +37,7 @@ async def status(running: Running) -> answers.Status:
         routes=[route(each) for each in running.routes],
         brokers={name: _health(health) for name, health in (await _brokers(running)).items()},
         store=_health(await _store(running)),
-        subscriptions=[_subscription(each, lag, dead) for each in running.subscriptions()],
+        subscriptions=[_subscription(each, lag, dead, parked) for each in running.subscriptions()],
         counters={
             name: {",".join(labels): count for labels, count in series.items()}
             for name, series in running.counters.values().items()
@@ -50,13 +53,14 @@ async def snapshot(running: Running) -> Snapshot:
         subscriptions=running.subscriptions(),
         lag=await running.lag(),
         dead_letters=await _dead_letters(running),
+        parked=await _parked(running),
     )
 
 
 def route(each: Route) -> answers.RouteView:
     return answers.RouteView(
         name=each.name,
-        to=[answers.TargetView(broker=target.broker, topic=target.topic) for target in each.to],
+        to=[answers.TargetView(broker=target.broker, topic=target.place) for target in each.to],
         content_mode=each.content_mode,
         key=each.key.mapper,
     )
@@ -72,31 +76,19 @@ def topic(broker: str, each: TopicMetadata) -> answers.TopicView:
                 leader=partition.leader,
                 replicas=list(partition.replicas),
                 isr=list(partition.isr),
-                earliest=partition.earliest,
-                latest=partition.latest,
+                earliest=partition.earliest or None,
+                latest=partition.latest or None,
             )
             for partition in each.partitions
         ],
     )
 
 
-def dead_letter(letter: DeadLetter) -> dict[str, object]:
-    """All but the message, which ``messages.to_json`` writes."""
-    return {
-        "subscription": letter.subscription,
-        "broker": letter.broker,
-        "cause": letter.cause,
-        "detail": letter.detail,
-        "attempts": letter.attempts,
-        "status": letter.status,
-        "at_ms": letter.at_ms,
-    }
-
-
 def _subscription(
-    state: SubscriptionState,
+    state: SubscriptionStatus,
     lag: Sequence[GroupLag],
     dead: Mapping[tuple[str, str], int],
+    parked: Mapping[str, answers.ParkedOfSubscription],
 ) -> answers.SubscriptionView:
     return answers.SubscriptionView(
         id=state.id,
@@ -106,7 +98,7 @@ def _subscription(
         state=state.state,
         ready=state.ready,
         cause=state.cause,
-        partitions=list(state.partitions),
+        partitions=list(map(str, state.partitions)),
         lag=_lag_of(state.group, lag),
         held=state.held,
         in_flight=state.in_flight,
@@ -116,8 +108,29 @@ def _subscription(
         oldest=state.oldest,
         restarts=state.restarts,
         last_error=state.last_error,
+        parked=parked.get(state.id, answers.ParkedOfSubscription()),
         dead_letters={cause: count for (owner, cause), count in dead.items() if owner == state.id},
     )
+
+
+async def standings(running: Running, entries: Sequence[Entry]) -> list[Standing]:
+    """How each of these fares."""
+    dead, parked = await _dead_letters(running), await _parked(running)
+    lag = await running.lag() if entries else ()
+    return [
+        Standing(
+            id=each.id,
+            origin=each.origin,
+            place=each.place,
+            etag=each.etag,
+            created_ms=each.created_ms,
+            updated_ms=each.updated_ms,
+            faults=list(each.faults),
+            warnings=list(each.warnings),
+            health=_subscription(state, lag, dead, parked),
+        )
+        for each, state in zip(entries, running.states(entries), strict=True)
+    ]
 
 
 def _lag_of(group: str, lag: Sequence[GroupLag]) -> int | None:
@@ -146,6 +159,25 @@ async def _dead_letters(running: Running) -> Mapping[tuple[str, str], int]:
     if running.store is None:
         return {}
     try:
-        return await running.store.count_dead_letters()
+        return await running.store.letters.count(LetterChoice())
     except StoreUnavailable:
         return {}
+
+
+async def _parked(running: Running) -> Mapping[str, answers.ParkedOfSubscription]:
+    """As ``_dead_letters``."""
+    if running.store is None:
+        return {}
+    try:
+        found = await running.store.parked.count()
+    except StoreUnavailable:
+        return {}
+    now = running.clock.now()
+    return {
+        name: answers.ParkedOfSubscription(
+            rows=each.rows,
+            keys=each.lanes,
+            oldest_seconds=max(0.0, round(now - each.oldest_ms / 1000, 3)),
+        )
+        for name, each in found.items()
+    }

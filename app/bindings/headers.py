@@ -6,23 +6,38 @@ Only HTTP percent-codes header values; brokers carry plain UTF-8 (trap 1 of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from urllib.parse import quote, unquote_to_bytes
 
 from app.errors import Fault, SenderError
 from app.event.memo import Memo
 from app.event.types import is_name
-from app.event.validate import clip, is_plainly_valid, shorten
+from app.event.validate import clip, shorten
 
 _PRINTABLE = bytes(range(0x20, 0x7F))
-_PRINTABLE_AND_BREAK = _PRINTABLE + b"\n"
 _PLAIN = bytes(set(_PRINTABLE) - set(b' "%'))  # what encodes and decodes to itself
 _JSON_PLAIN = bytes(set(_PRINTABLE) - set(b"%"))
-_PLAIN_AND_BREAK = _PLAIN + b"\n"
+PRINTABLE = _PRINTABLE + b"\n"
+"""What values as they are consist of, with a line break between any two."""
+PLAIN = _PLAIN + b"\n"
+"""Likewise of values that may be in percent code and quotes, but are not."""
 # Matches an unclosed one too, to its end, so that no value is looked through twice.
 _QUOTED_STRING = re.compile(rb'"((?:[^"\\]|\\.|\\\Z)*+)("|\Z)', re.DOTALL)
 _QUOTED_PAIR = re.compile(rb"\\(.)", re.DOTALL)
 _MALFORMED = re.compile(b"%(?![0-9A-Fa-f]{2})")
+_SEPARATOR = b", "  # what an intermediary puts between the values that it joins (RFC 9110 5.3)
+
+
+def _field_name(name: bytes) -> bytes:
+    """0.1 spells the names of extensions (``CE-X-MyExt``): that is all the case there is to keep."""
+    lower = name.lower()
+    return b"ce-" + name[3:] if lower.startswith(b"ce-x-") else lower
+
+
+FIELD_NAMES = Memo(_field_name)
+"""A header name of HTTP to what the binding wants: in lower case, but for what follows ``ce-`` in a name
+that 0.1 may have spelled. One object a name, so that its hash is computed once for all who ask.
+"""
 
 
 class NotACloudEvent(SenderError):
@@ -30,6 +45,11 @@ class NotACloudEvent(SenderError):
 
     def __init__(self, title: str, faults: Iterable[Fault] = ()) -> None:
         super().__init__(title, code="not-a-cloudevent", faults=tuple(faults))
+
+
+def not_utf8(at: str, rule: str) -> Fault:
+    """What has no text cannot be an attribute (core 1.3)."""
+    return Fault("bad-utf8", f"{at} is not UTF-8.", at, rule)
 
 
 def attribute_names(prefix: str) -> Memo[bytes, str]:
@@ -48,41 +68,6 @@ def attribute_names(prefix: str) -> Memo[bytes, str]:
 def header_names(prefix: str) -> Memo[str, str]:
     """Attribute names to header names."""
     return Memo(lambda name: prefix + name)
-
-
-def printable_texts(values: Sequence[bytes]) -> list[str] | None:
-    """Header values as text, when all are printable ASCII; None when one is not."""
-    return _split(b"\n".join(values), len(values), _PRINTABLE_AND_BREAK)
-
-
-def plain_texts(values: Sequence[bytes]) -> list[str] | None:
-    """Header values as text, when all are visible ASCII without ``%`` and ``"``, which decodes to
-    itself; None when one is not.
-    """
-    return _split(b"\n".join(values), len(values), _PLAIN_AND_BREAK)
-
-
-def _split(lines: bytes, count: int, allowed: bytes) -> list[str] | None:
-    if lines.translate(None, allowed):
-        return None
-    texts = lines.decode().split("\n")  # one decoding is cheaper than many
-    return texts if len(texts) == count else None
-
-
-def plain_attributes(
-    names: Sequence[str], texts: Sequence[str] | None, content_type: str | None
-) -> dict[str, str] | None:
-    """The hot path of binary mode: valid attributes, each named once, from texts that need no
-    decoding. None when a closer look is due.
-    """
-    if texts is None:
-        return None
-    attributes = dict(zip(names, texts))  # noqa: B905 - equal lengths, and the keyword costs time
-    if len(attributes) < len(names):
-        return None
-    if content_type is not None:
-        attributes["datacontenttype"] = content_type
-    return attributes if is_plainly_valid(attributes, printable=True) else None
 
 
 def percent_encode(texts: Iterable[str]) -> list[str]:
@@ -117,6 +102,22 @@ def percent_decode_once(value: bytes) -> str:
 def percent_encode_json(text: str) -> str:
     """0.1 and 0.2: all outside ASCII, controls and ``%``; quotes and spaces within stay as they are."""
     return quote(text, safe=_PLAIN if text != text.strip() else _JSON_PLAIN)
+
+
+def times_joined(value: bytes) -> int:
+    """How often an intermediary has joined one value with itself; 1 for a value on its own."""
+    count = value.count(_SEPARATOR) + 1
+    return count if value == _SEPARATOR.join([value.partition(_SEPARATOR)[0]] * count) else 1
+
+
+def parted(value: bytes, times: int) -> list[bytes]:
+    """The ``times`` values that were joined to one: the same one where its parts are equal, else the
+    pieces as they are.
+    """
+    part = value[: (len(value) - (times - 1) * len(_SEPARATOR)) // times]
+    if value == _SEPARATOR.join([part] * times):
+        return [part]
+    return value.split(_SEPARATOR)
 
 
 def _unquoted(quoted: re.Match[bytes]) -> bytes:

@@ -2,44 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from typing import Literal
 
 import msgspec
 
-from app.bindings.documents import JSON_DOCUMENT, write_document
+from app.bindings import documents
+from app.bindings.documents import (
+    content_type_of,
+    is_readable,
+    no_document,
+    read_batch,
+    read_document,
+    unread,
+)
+from app.bindings.forwarding import TAKEN_NAMES, forwarded
 from app.bindings.headers import (
-    NotACloudEvent,
+    PLAIN,
     attribute_names,
-    collapse,
     header_names,
-    malformed,
-    percent_decode,
-    percent_decode_once,
     percent_encode,
     percent_encode_json,
-    plain_attributes,
-    plain_texts,
 )
-from app.bindings.modes import WireType, document_text, wire_type
-from app.bindings.older import older_headers, read_older
-from app.bindings.record import ContentMode, Decoded
-from app.errors import Fault, InvalidEvent
-from app.event.upgrade import older_version
-from app.event.validate import clip, faults_of, merge, shorten
-from app.event.value import CloudEvent, DataForm
+from app.bindings.http_closely import (
+    Pairs,
+    demand_media_type,
+    demand_one_type,
+    mirrored,
+    read_closely,
+    wire_of,
+)
+from app.bindings.layout import Layout, Spelled, layout_of, plain_attributes
+from app.bindings.modes import WireType
+from app.bindings.older import older_headers
+from app.bindings.record import ContentMode, Decoded, Header
+from app.bindings.transcode import Writing, as_document, in_version, is_binary
+from app.event.memo import Memo
+from app.event.value import CloudEvent
 from app.event.versions import NEWEST, VERSIONS
-from app.formats import json
 
 MAX_BATCH = 10_000  # events in one batch (H5); more are answered 413
-JSON_BATCH = f"{json.BATCH_MEDIA_TYPE}; charset=UTF-8"  # H13
 
-Pairs = Sequence[tuple[bytes, bytes]]
+UnknownFormats = Literal["forward", "refuse"]
 
 _BINARY = ContentMode.BINARY
 _BATCH = ContentMode.BATCH
-_SAYS_NEWEST = (b"ce-specversion", NEWEST.encode())
 _NAMES = attribute_names("ce-")
-_HEADERS = header_names("ce-")
+_header_name = header_names("ce-").__getitem__
 
 
 class HttpMessage(msgspec.Struct, frozen=True):
@@ -50,194 +60,121 @@ class HttpMessage(msgspec.Struct, frozen=True):
 
 
 def decode(
-    headers: Pairs, body: bytes, *, strict_percent: bool = False, max_batch: int = MAX_BATCH
+    headers: Pairs,
+    body: bytes,
+    *,
+    strict_percent: bool = False,
+    max_batch: int = MAX_BATCH,
+    forward: frozenset[bytes] = frozenset(),
+    unknown_formats: UnknownFormats = "forward",
 ) -> list[Decoded]:
-    """The events of one request: one, or those of a batch, which may be none.
+    """The events of one request: one, or those of a batch, which may be none. A batch in a format that
+    nobody here reads cannot be split: it is one opaque document (4.7).
 
-    ``headers``         names in lower case.
+    ``headers``         names as ``headers.FIELD_NAMES`` has them.
     ``strict_percent``  refuse a malformed ``%`` or quote in a header instead of keeping it.
+    ``forward``         names of further headers, in lower case, that stand beside each event (I3).
+    ``unknown_formats`` whether a document in another format than ours goes on, or is refused (H6).
 
     Raises InvalidEvent with every fault, NotACloudEvent, and SenderError (413, 415).
     """
-    names: list[str] = []
-    values: list[bytes] = []
-    content_type: bytes | None = None
-    for name, value in headers:
-        if name[:3] == b"ce-":
-            names.append(_NAMES[name])
-            values.append(value)
-        elif name == b"content-type":
-            content_type = _only(content_type, value.strip(b" \t"))
-    wire = wire_type(content_type) if content_type is not None else None
+    names, values = zip(*headers) if headers else ((), ())  # noqa: B905 - pairs all of them
+    layout = _layouts(forward)[names]
+    wire = None
+    if layout.typed is not None:
+        if layout.repeated:
+            demand_one_type(headers)
+        wire = wire_of[values[layout.typed]]
+    foreign: tuple[Header, ...] = ()
+    if layout.foreign:
+        foreign = tuple([(name, values[place]) for name, place in layout.foreign])
     if wire is not None and wire.mode is not _BINARY:  # H4: the content type alone decides
-        return _read_documents(wire, body, max_batch)  # H12: ce- headers beside it are ignored
-    attributes = plain_attributes(names, plain_texts(values), wire.text if wire else None)
+        read = _read_documents(headers, wire, body, max_batch, unknown_formats)
+        return (
+            [msgspec.structs.replace(each, foreign=foreign) for each in read] if foreign else read
+        )
+    attributes = plain_attributes(layout, values, wire.text if wire else None, PLAIN)
     # H9: the body as it is; a request without body is an event without data
     data = body or None
     if attributes is not None:
-        return [Decoded(CloudEvent(attributes, data), _BINARY)]
-    older = _older_version(headers)
-    if older is not None:
-        return [Decoded(_read_older(older, headers, wire, data, strict_percent), _BINARY)]
-    return [Decoded(CloudEvent(_read_closely(headers, wire, strict_percent), data), _BINARY)]
+        event = CloudEvent(attributes, data)
+    else:
+        event = read_closely(headers, wire, data, strict=strict_percent)
+    return [Decoded(event, _BINARY, None, None, foreign)]
 
 
-def _older_version(headers: Pairs) -> str | None:
-    if _SAYS_NEWEST in headers:
-        return None  # the usual answer, at little cost
-    named = {header.lower(): value for header, value in headers}
-
-    def said(attribute: str) -> str | None:
-        try:
-            return percent_decode(named.get(b"ce-" + attribute.lower().encode(), b""))
-        except UnicodeDecodeError:
-            return None
-
-    return older_version(said, _locate)
-
-
-def _read_older(
-    name: str, headers: Pairs, wire: WireType | None, data: bytes | None, strict: bool
-) -> CloudEvent:
-    """V6: a header of 0.1 and 0.2 holds a JSON value, one of 0.3 what one of 1.0 does."""
-    decode_value = percent_decode_once if VERSIONS[name].quoted else percent_decode
-    pairs: list[tuple[str, str]] = []
-    faults: list[Fault] = []
-    for header, value in headers:
-        if header[:3].lower() != b"ce-":
-            continue
-        text = _header_text(header, value, decode_value, strict)
-        if isinstance(text, Fault):
-            faults.append(text)
-        else:
-            pairs.append((header[3:].decode("latin-1"), text))
-    if faults:
-        raise InvalidEvent(faults)
-    return read_older(name, pairs, wire.text if wire else None, data, _locate_older)
-
-
-def _locate_older(name: str) -> str:
-    return f"header ce-{clip(name.lower())[1:-1]}"
-
-
-def _only(first: bytes | None, second: bytes) -> bytes:
-    if first is None or first == second:
-        return second
-    detail = "content-type is given twice, with different values."
-    raise InvalidEvent([Fault("repeated-attribute", detail, "header content-type", "H8")])
-
-
-def _read_documents(wire: WireType, body: bytes, max_batch: int) -> list[Decoded]:
-    text = document_text(wire, body)
-    if wire.mode is not _BATCH:
-        return [Decoded(json.read_event(text), wire.mode, body, wire.text)]
-    return [
-        Decoded(event, _BATCH, slice_, JSON_DOCUMENT)
-        for event, slice_ in json.read_batch(text, max_batch)
-    ]
-
-
-def _read_closely(headers: Pairs, wire: WireType | None, strict: bool) -> dict[str, str]:
-    """Anything out of the ordinary: percent code, quotes, repeats, bad names, faults."""
-    read: list[tuple[str, str]] = []
-    faults: list[Fault] = []
-    for header, value in headers:
-        if header[:3] != b"ce-":
-            continue
-        text = _read_header(header, value, wire, strict)
-        if isinstance(text, Fault):
-            faults.append(text)
-        elif text is not None:
-            read.append((_NAMES[header], text))
-    attributes, repeats = collapse(read, _locate)
-    if wire is not None:
-        attributes["datacontenttype"] = wire.text  # H8: never percent-coded
-    faults = merge(faults + repeats, faults_of(attributes, _locate))
-    if faults:
-        raise _refusal(faults)
-    return attributes
-
-
-def _read_header(
-    header: bytes, value: bytes, wire: WireType | None, strict: bool
-) -> str | Fault | None:
-    """The text of one ce- header, what is wrong with it, or None for one that is ignored."""
-    if header == b"ce-datacontenttype":
-        return _second_content_type(value, wire)
-    if not _NAMES[header]:
-        detail = "names no attribute: lower-case letters a-z and digits only, and not data"
-        return _header_fault(header, "bad-attribute-name", detail, "core 1.2")
-    return _header_text(header, value, percent_decode, strict)
-
-
-def _header_text(
-    header: bytes, value: bytes, decode_value: Callable[[bytes], str], strict: bool
-) -> str | Fault:
-    wrong = malformed(value) if strict else None
-    if wrong is not None:
-        return _header_fault(header, "bad-percent", f"holds {wrong}", "HTTP 3.1.3.2")
-    try:
-        return decode_value(value)
-    except UnicodeDecodeError:
-        return _header_fault(header, "bad-utf8", "is not UTF-8 after decoding", "HTTP 3.1.3.2")
-
-
-def _header_fault(header: bytes, code: str, detail: str, rule: str) -> Fault:
-    at = f"header {clip(header.decode('latin-1'))[1:-1]}"
-    return Fault(code, f"{at} {detail}.", at, rule)
-
-
-def _second_content_type(value: bytes, wire: WireType | None) -> Fault | None:
-    """H8: ``ce-datacontenttype`` must not be there. One that repeats Content-Type does no harm and is
-    ignored; any other would leave open which of them is true.
-    """
-    if wire is not None and value.strip(b" \t") == wire.text.encode("utf-8", "surrogateescape"):
-        return None
-    detail = "must not be sent: the content type of the data is the header Content-Type"
-    return _header_fault(b"ce-datacontenttype", "unexpected-datacontenttype", detail, "H8")
-
-
-def _refusal(faults: list[Fault]) -> InvalidEvent | NotACloudEvent:
-    """H7: without a single required attribute it is no CloudEvent at all, rather than a bad one."""
-    missing = sum(fault.code == "missing-attribute" for fault in faults)
-    if missing < sum(rule.required for rule in VERSIONS[NEWEST].rules.values()):
-        return InvalidEvent(faults)
-    return NotACloudEvent(
-        "Not a CloudEvent: no ce- headers, and the content type is none of the family", faults
+@lru_cache(maxsize=16)  # as many as there are configurations; a test has more
+def _layouts(forward: frozenset[bytes]) -> Memo[tuple[bytes, ...], Layout]:
+    """Of requests from which headers of these names go along."""
+    spelled = Spelled(
+        lambda header: _NAMES[header] if header.startswith(b"ce-") else None,
+        b"content-type",
+        lambda header: TAKEN_NAMES[header] if header in forward else None,
     )
+    return Memo(lambda headers: layout_of(headers, spelled))
 
 
-def _locate(name: str) -> str:
-    return "header content-type" if name == "datacontenttype" else f"header ce-{shorten(name)}"
+def _read_documents(
+    headers: Pairs, wire: WireType, body: bytes, max_batch: int, unknown_formats: UnknownFormats
+) -> list[Decoded]:
+    """H12: ``ce-`` headers beside a document are ignored, for the document has all of them."""
+    if is_readable(wire, body):
+        batch = wire.mode is _BATCH
+        if not body and not batch:  # a batch of Protobuf may be of no bytes
+            raise no_document("H12")
+        return read_batch(wire, body, max_batch) if batch else [read_document(wire, body)]
+    if unknown_formats == "refuse":
+        raise documents.unsupported_format(wire)
+    demand_media_type(wire)
+    return [unread(wire, body, mirrored(headers))]
 
 
-def encode(decoded: Decoded, mode: ContentMode) -> HttpMessage:
+def encode(
+    decoded: Decoded, writing: Writing, forward: Collection[str] = frozenset()
+) -> HttpMessage:
     """A webhook request. Structured: the document the event came with is reused untouched.
 
     A binary event without data is a request with headers only.
+
+    ``forward``  which foreign headers go along (``forwarding.forwarded``).
+
+    Raises SenderError where the event cannot be written so (415, 422).
     """
-    if mode is _BINARY:
-        return _write_binary(decoded.event)
-    document, media_type = write_document(decoded)
-    if mode is _BATCH:
-        return HttpMessage((("Content-Type", JSON_BATCH),), json.write_batch([document]))
-    return HttpMessage((("Content-Type", media_type),), document)  # H11
+    decoded = in_version(decoded, writing.version)
+    beside = tuple(forwarded(decoded.foreign, forward)) if decoded.foreign else ()
+    if is_binary(decoded, writing.mode):
+        event = decoded.event
+        return HttpMessage((*_binary_headers(event), *beside), event.data or b"")
+    document, media_type = as_document(decoded, writing)
+    mirrored_headers = _attribute_headers(decoded.event) if decoded.opaque else ()
+    return HttpMessage((*mirrored_headers, ("Content-Type", media_type), *beside), document)  # H11
 
 
-def _write_binary(event: CloudEvent) -> HttpMessage:
-    if event.version != NEWEST:
-        return _write_older(event)
-    attributes = {**event.attributes}
-    attributes.pop("datacontenttype", None)  # H8
-    texts = percent_encode(attributes.values())
-    headers = [(_HEADERS[name], text) for name, text in zip(attributes, texts, strict=True)]  # H10
+def encode_batch(batch: Sequence[Decoded], name: documents.FormatName = "json") -> HttpMessage:
+    """One request of several events (H13). To be sent only where it was asked for (H5).
+
+    Raises InvalidEvent for events of several versions (I6), SenderError for a format without batches.
+    """
+    document, media_type = documents.write_batch(batch, name)
+    return HttpMessage((("Content-Type", media_type),), document)
+
+
+def _binary_headers(event: CloudEvent) -> list[tuple[str, str]]:
+    headers = _attribute_headers(event) if event.version == NEWEST else _older_headers(event)
     content_type = content_type_of(event)
     if content_type is not None:
         headers.append(("Content-Type", content_type))
-    return HttpMessage(tuple(headers), event.data or b"")
+    return headers
 
 
-def _write_older(event: CloudEvent) -> HttpMessage:
+def _attribute_headers(event: CloudEvent) -> list[tuple[str, str]]:
+    attributes = {**event.attributes}
+    attributes.pop("datacontenttype", None)  # H8
+    texts = percent_encode(attributes.values())
+    return list(zip(map(_header_name, attributes), texts, strict=True))  # H10
+
+
+def _older_headers(event: CloudEvent) -> list[tuple[str, str]]:
     """The headers of the event's own version."""
     version = VERSIONS[event.version]
     prefix = "CE-" if version.nested else "ce-"
@@ -245,14 +182,4 @@ def _write_older(event: CloudEvent) -> HttpMessage:
     coded = (
         [percent_encode_json(text) for text in texts] if version.quoted else percent_encode(texts)
     )
-    headers = [(prefix + name, text) for name, text in zip(names, coded, strict=True)]
-    content_type = content_type_of(event)
-    if content_type is not None:
-        headers.append(("Content-Type", content_type))
-    return HttpMessage(tuple(headers), event.data or b"")
-
-
-def content_type_of(event: CloudEvent) -> str | None:
-    """``datacontenttype``, made explicit where the JSON format had implied it (J13, I4)."""
-    implied = "application/json" if event.data_form is DataForm.JSON else None
-    return event.attributes.get("datacontenttype", implied)
+    return [(prefix + name, text) for name, text in zip(names, coded, strict=True)]

@@ -17,7 +17,7 @@ from app.errors import Fault, InvalidEvent
 from app.event.types import is_integer
 from app.event.upgrade import OwnAttribute, own_attributes, upgraded
 from app.event.validate import Locate, faults_of, merge, shorten
-from app.event.value import AttributeType, CloudEvent
+from app.event.value import NO_TYPES, AttributeType, CloudEvent
 from app.event.versions import EXTENSIONS, VERSIONS, Version
 from app.formats.json_members import compact_map
 
@@ -37,21 +37,27 @@ def read_older(
     content_type: str | None,
     data: bytes | None,
     locate: Locate,
+    typed_at: str = "header content-type",
+    told: Mapping[str, AttributeType] = NO_TYPES,
 ) -> CloudEvent:
     """The event of the version ``name``. Raises InvalidEvent with every fault.
 
     ``pairs``         header names without prefix, and their decoded texts.
     ``content_type``  the header of that name; where it is there it wins.
     ``locate``        header name without prefix to where it stood.
+    ``typed_at``      where ``content_type`` stood.
+    ``told``          types that the wire told, by header name; in 0.1 and 0.2 the text tells them.
     """
     version = VERSIONS[name]
-    at = _locate(version, locate)
+    at = _locate(version, locate, typed_at)
     headers, faults = collapse([(_own_name(version, key), text) for key, text in pairs], at)
-    if version.encoding in headers:
+    if version.encoding and version.encoding in headers:
         faults.append(_unexpected(version.encoding, at(version.encoding)))
         del headers[version.encoding]
     faults += [_both(name, at(name)) for name in _clashes(version, headers)]
     texts, kinds = _values(version, headers)
+    faults += [_no_map(name, at(name)) for name in kinds if name in version.rules]
+    kinds |= {own: kind for own, kind in told.items() if own in texts and own not in version.rules}
     if content_type is not None:
         texts[version.content_type] = content_type
     headers.pop(version.content_type, None)  # its text is no header of the attributes'
@@ -62,10 +68,10 @@ def read_older(
     return CloudEvent(attributes, data, types=types, version=name, arrived=arrived)
 
 
-def _locate(version: Version, locate: Locate) -> Locate:
+def _locate(version: Version, locate: Locate, typed_at: str) -> Locate:
     def at(own: str) -> str:
         if own == version.content_type:
-            return "header content-type"
+            return typed_at
         return locate(own.replace(EXTENSIONS, ENTRY, 1) if version.nested else own)
 
     return at
@@ -97,6 +103,10 @@ def _clashes(version: Version, headers: Mapping[str, str]) -> list[str]:
 def _both(name: str, at: str) -> Fault:
     detail = f"{shorten(name)} is given both whole and by its entries."
     return Fault("repeated-attribute", detail, at, "core 1.1")
+
+
+def _no_map(name: str, at: str) -> Fault:
+    return Fault("wrong-type", f"{shorten(name)} is text, and no Map of entries.", at, "core 1.1")
 
 
 def _values(

@@ -15,11 +15,16 @@ KEY_ENCODING = "x-skybridge-key-encoding"
 
 
 class PulsarMessage(msgspec.Struct, frozen=True):
-    """What a producer takes and a consumer gives. ``payload`` is None for a null value."""
+    """What a producer takes and a consumer gives.
+
+    ``payload``        None for a null value.
+    ``event_time_ms``  the producer's own time, milliseconds since the epoch; None where it set none.
+    """
 
     properties: Mapping[str, str]
     partition_key: str | None
     payload: bytes | None
+    event_time_ms: int | None = None
 
 
 def to_message(record: Record) -> PulsarMessage:
@@ -32,12 +37,12 @@ def to_message(record: Record) -> PulsarMessage:
             properties.setdefault(name, value.decode("utf-8", "replace"))
     key = record.key
     if key is None:
-        return PulsarMessage(properties, None, record.body)
+        return PulsarMessage(properties, None, record.body, record.time_ms)
     try:
-        return PulsarMessage(properties, key.decode(), record.body)
+        return PulsarMessage(properties, key.decode(), record.body, record.time_ms)
     except UnicodeDecodeError:
         properties[KEY_ENCODING] = "base64"
-        return PulsarMessage(properties, b64encode(key).decode(), record.body)
+        return PulsarMessage(properties, b64encode(key).decode(), record.body, record.time_ms)
 
 
 def from_message(message: PulsarMessage) -> Record:
@@ -53,4 +58,4 @@ def from_message(message: PulsarMessage) -> Record:
     headers = tuple(
         (name, text.encode("utf-8", "surrogateescape")) for name, text in properties.items()
     )
-    return Record(raw, headers, message.payload)
+    return Record(raw, headers, message.payload, time_ms=message.event_time_ms)

@@ -7,9 +7,12 @@ from functools import cache
 
 import msgspec
 
+from app.bindings.amqp_table import KEY_HEADER
 from app.bindings.headers import header_names
-from app.bindings.spellings import Spelling, prefixed, spelling
-from app.event.types import is_name
+from app.bindings.layout import Layout, Spelled, layout_of
+from app.bindings.profile import Clauses, Profile, apart_from
+from app.bindings.spellings import Spelling, bare, nested, prefixed, spelling
+from app.event.memo import Memo
 
 HEADERS = header_names("ce-")  # R8
 
@@ -23,6 +26,8 @@ class Leniency(msgspec.Struct, frozen=True):
     ``any_case``         header names in any case, where the exact one is absent.
     ``cloud_events``     prefixes ``cloudEvents:`` and ``cloudEvents_``, as AMQP 1.0 producers write.
     ``unprefixed``       bare names, as Knative's broker writes, ``x-`` headers aside.
+    ``repeats``          a header that is repeated with the same value.
+    ``nulls``            a header with a null value, for one that is not there.
     ``sniff``            JSON documents that no content type declares as events.
     """
 
@@ -32,6 +37,8 @@ class Leniency(msgspec.Struct, frozen=True):
     any_case: bool = True
     cloud_events: bool = True
     unprefixed: bool = True
+    repeats: bool = True
+    nulls: bool = True
     sniff: bool = True
 
 
@@ -40,14 +47,15 @@ STRICT = Leniency(*[False] * len(Leniency.__struct_fields__))
 
 
 @cache
-def spellings(leniency: Leniency) -> tuple[Spelling, ...]:
+def _spellings(leniency: Leniency) -> tuple[Spelling, ...]:
     """In the order of 4.6: the binding's prefix, then the others that are let in."""
     fold = leniency.any_case
     found = [spelling(prefixed("ce-", any_case=fold), lambda name: (HEADERS[name],))]
     if leniency.cloud_events:
         found.append(spelling(_cloud_events(any_case=fold), _cloud_events_headers))
+    found.append(nested(("CE-",), any_case=fold))
     if leniency.unprefixed:
-        found.append(spelling(_bare, lambda name: (name,), claims=False))
+        found.append(bare(any_case=False))
     return tuple(found)
 
 
@@ -68,6 +76,37 @@ def _cloud_events_headers(name: str) -> Sequence[str]:
     return (f"cloudEvents:{name}", f"cloudEvents_{name}")
 
 
-def _bare(header: str) -> str | None:
-    """A name without prefix claims nothing: what cannot be an attribute (``x-death``) is foreign."""
-    return header if is_name(header) else None
+def _content_types(leniency: Leniency) -> tuple[Callable[[str], bool], ...]:
+    return (lambda name: name.lower() == "content-type",) if leniency.content_type else ()
+
+
+FOREIGN = apart_from(_spellings(LIBERAL), _content_types(LIBERAL), frozenset({KEY_HEADER}))
+
+
+def _attribute(header: str) -> str | None:
+    if header.startswith("ce-") and header != "ce-datacontenttype":
+        return header.removeprefix("ce-")
+    return "" if header[:1] in "cC" else None  # perhaps one of ours in another spelling
+
+
+_SPELLED = Spelled(_attribute, None, FOREIGN.read_name)
+LAYOUTS: Memo[tuple[str, ...], Layout] = Memo(lambda headers: layout_of(headers, _SPELLED))
+"""Of events as we write them: the content type is a property."""
+
+
+@cache
+def profile(leniency: Leniency) -> Profile:
+    return Profile(
+        place="header",
+        prefix="ce-",
+        spellings=_spellings(leniency),
+        content_types=_content_types(leniency),
+        typed_at="property content_type",
+        clauses=Clauses(content_type="R3", document="R5", values="R9", one_type="R6"),
+        apart=FOREIGN,
+        second_type=leniency.datacontenttype,
+        natives=leniency.natives,
+        repeats=leniency.repeats,
+        nulls=leniency.nulls,
+        sniff=leniency.sniff,
+    )

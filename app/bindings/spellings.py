@@ -11,12 +11,16 @@ from typing import TypeVar
 
 import msgspec
 
-from app.bindings.record import Header
 from app.event.memo import Memo
+from app.event.types import is_name
+from app.event.versions import VERSIONS, Version
 
 Value = TypeVar("Value")
 
 REQUIRED = frozenset({"specversion", "id", "source", "type"})
+
+_NESTED = next(version for version in VERSIONS.values() if version.nested)  # 0.1 alone
+_AS_NESTED = {own.lower(): own for own in _NESTED.rules}
 
 
 class Spelling(msgspec.Struct, frozen=True):
@@ -27,12 +31,14 @@ class Spelling(msgspec.Struct, frozen=True):
                    exact one is there.
     ``needs``      the attributes whose presence shows that a message is in this spelling.
     ``claims``     the prefix alone shows that a header is meant as an attribute.
+    ``nested``     the spelling of 0.1, which tells its extensions by the case they are in.
     """
 
     attribute: Mapping[str, str | None]
     exact: Callable[[str], Sequence[str]]
     needs: frozenset[str] = frozenset({"specversion"})
     claims: bool = True
+    nested: bool = False
 
 
 def spelling(
@@ -56,6 +62,58 @@ def prefixed(prefix: str, *, any_case: bool) -> Callable[[str], str | None]:
         return name[len(prefix) :] if name.startswith(prefix) else None
 
     return attribute
+
+
+def bare(*, any_case: bool) -> Spelling:
+    """Attribute names as they are. They claim nothing: what cannot be an attribute is foreign."""
+
+    def attribute(header: str) -> str | None:
+        name = header.lower() if any_case else header
+        return name if is_name(name) else None
+
+    return spelling(attribute, lambda name: (name,), claims=False)
+
+
+def nested(
+    prefixes: Sequence[str],
+    *,
+    any_case: bool,
+    others: Mapping[str, str] | None = None,
+    apart: str | None = None,
+) -> Spelling:
+    """That of 0.1: ``CE-EventID``, ``CE-X-Name``; shown by ``CE-CloudEventsVersion``.
+
+    ``others``  further names of core attributes in lower case, to their own names.
+    ``apart``   a header under the prefix, in lower case, that is no attribute.
+    """
+    known = {**_AS_NESTED, **(others or {})}
+
+    def attribute(header: str) -> str | None:
+        start = header.lower() if any_case else header
+        for prefix in prefixes:
+            if start.startswith(prefix.lower() if any_case else prefix) and start.lower() != apart:
+                name = header[len(prefix) :]
+                return known.get(name.lower(), name)
+        return None
+
+    names: Memo[str, str | None] = Memo(attribute)
+    return Spelling(
+        names,
+        lambda name: (nested_name(prefixes[0], name),),
+        frozenset({_NESTED.attribute}),
+        claims=False,
+        nested=True,
+    )
+
+
+def nested_name(prefix: str, name: str) -> str:
+    """The header of a core attribute or an ``x-`` entry of 0.1: a capital first."""
+    return f"{prefix}{name[:1].upper()}{name[1:]}"
+
+
+def prefix_of(version: Version, usual: str) -> str:
+    """What a binding that capitalises nothing writes before names: 0.1 has its own, of HTTP."""
+    return "CE-" if version.nested else usual
 
 
 def in_use(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spelling | None:
@@ -85,16 +143,11 @@ def select(
         for header, value in headers
         if value is not None and (name := chosen.attribute[header]) is not None
     ]
+    if chosen.nested:
+        return found
     exact = {name for header, name, _ in found if header in chosen.exact(name)}
     return [
         (header, name, value)
         for header, name, value in found
         if name not in exact or header in chosen.exact(name)
     ]
-
-
-def unclaimed(chosen: Spelling | None, headers: Sequence[Header]) -> tuple[Header, ...]:
-    """The headers that the spelling of a message does not claim; all of them where it has none."""
-    if chosen is None:
-        return tuple(headers)
-    return tuple((name, value) for name, value in headers if chosen.attribute[name] is None)

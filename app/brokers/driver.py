@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 from app.bindings.record import Record
 from app.errors import BrokerError
-from app.interfaces import Consumer, PublishResult
+from app.interfaces import Consumer, PublishResult, Wanted
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
@@ -82,8 +82,10 @@ class Driver(Protocol):
 
     def read(
         self, partition: Partition, start: str, until: str | None
-    ) -> AsyncIterator[Message]: ...
+    ) -> AsyncGenerator[Message, None]: ...
 
+    async def position_at(self, partition: Partition, time_ms: int) -> str: ...
+    async def position_back(self, partition: Partition, count: int) -> str: ...
     async def metadata(
         self, topics: Sequence[str] | None, groups: Sequence[str]
     ) -> LogMetadata: ...
@@ -92,3 +94,21 @@ class Driver(Protocol):
 
     def explain(self, error: Exception) -> BrokerError | None:
         """What an error of the client library means for a caller; None: it is a bug."""
+
+
+@runtime_checkable
+class LeavesOut(Protocol):
+    """A driver that looks into the records itself, and leaves out those that are not wanted."""
+
+    async def subscribe_to(
+        self, group: str, topics: Sequence[str], start: StartAt, client_id: str, wanted: Wanted
+    ) -> Consumer: ...
+
+
+@runtime_checkable
+class ChecksTargets(Protocol):
+    """A driver that knows more of its targets than whether they are among its topics."""
+
+    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Why nothing would keep what is published to a topic now, in words for an operator; without
+        those that are good (rule 10). Makes nothing. Raises what ``explain`` knows."""

@@ -7,13 +7,15 @@ the caller gets, the place where the driver puts its results, and the entry in t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
+from contextlib import aclosing
 from typing import TypeVar
 
 import msgspec
 
 from app.bindings.record import Record
-from app.brokers.driver import Driver, Submission
+from app.brokers.driver import ChecksTargets, Driver, LeavesOut, Submission
+from app.brokers.sharing import Shared
 from app.errors import (
     BoundReached,
     BrokerError,
@@ -22,7 +24,7 @@ from app.errors import (
     PublishUnknown,
     SkybridgeError,
 )
-from app.interfaces import Consumer, Log, PublishResult
+from app.interfaces import Consumer, Log, PublishResult, Wanted
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
 from app.model.receipt import Receipt
@@ -70,6 +72,7 @@ class PortableLog(Log):
         self._drained = asyncio.Event()
         self._records = 0
         self._bytes = 0
+        self._shared = Shared()
         self._stored = self._failed = self._timed_out = self._refused = 0
 
     async def start(self) -> None:
@@ -80,6 +83,7 @@ class PortableLog(Log):
     async def stop(self) -> None:
         self._accepting = False
         await self._drain()
+        await self._shared.close()
         await self.driver.stop()
         self._expire(float("inf"))
 
@@ -134,28 +138,61 @@ class PortableLog(Log):
             self._drained.set()
 
     async def subscribe(
-        self, group: str, topics: Sequence[str], start: StartAt, *, client_id: str = ""
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: StartAt,
+        *,
+        client_id: str = "",
+        wanted: Wanted | None = None,
     ) -> Consumer:
-        return await self._explained(self.driver.subscribe(group, topics, start, client_id))
+        driver = self.driver
+        if wanted is not None and isinstance(driver, LeavesOut):
+            asked = driver.subscribe_to(group, topics, start, client_id, wanted)
+        else:
+            asked = driver.subscribe(group, topics, start, client_id)
+        return await self._explained(asked)
 
     async def read(
         self, partition: Partition, start: str, until: str | None = None
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncGenerator[Message, None]:
         try:
-            async for message in self.driver.read(partition, start, until):
-                yield message
+            async with aclosing(self.driver.read(partition, start, until)) as messages:
+                async for message in messages:
+                    yield message
         except SkybridgeError:
             raise
         except Exception as error:
             raise self._meaning(error) from error
 
+    async def position_at(self, partition: Partition, time_ms: int) -> str:
+        if not self.capabilities.seek_by_time:
+            raise self._not_capable("it cannot find a record by its time")
+        return await self._explained(self.driver.position_at(partition, time_ms))
+
+    async def position_back(self, partition: Partition, count: int) -> str:
+        if not self.capabilities.replayable:
+            raise self._not_capable("nothing in it can be read without being taken from it")
+        return await self._explained(self.driver.position_back(partition, count))
+
     async def metadata(
         self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
     ) -> LogMetadata:
-        return await self._explained(self.driver.metadata(topics, groups))
+        asked = (None if topics is None else tuple(topics), tuple(groups))
+        return await self._explained(
+            self._shared.ask(asked, lambda: self.driver.metadata(topics, groups))
+        )
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         await self._explained(self.driver.create_topic(topic, partitions))
+
+    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
+        if not topics:
+            return {}
+        if isinstance(self.driver, ChecksTargets):
+            return await self._explained(self.driver.check_targets(topics))
+        there = {topic.name for topic in (await self.metadata(sorted(topics))).topics}
+        return {topic: f"{self.name} has no {topic}" for topic in sorted(set(topics) - there)}
 
     async def health(self) -> Health:
         if not self._accepting:
@@ -174,6 +211,9 @@ class PortableLog(Log):
             records_in_flight=self._records,
             bytes_in_flight=self._bytes,
         )
+
+    def _not_capable(self, why: str) -> BrokerRefused:
+        return BrokerRefused(f"{self.name}: {why}", kind="not-capable", broker=self.name)
 
     def _refusals(self, count: int, largest: int) -> list[PublishResult]:
         self._refused += count

@@ -10,7 +10,29 @@ from typing import Annotated
 import typer
 
 from app import __version__
-from app.cli import check, demo, exits, init, openapi, printing, receive, schema, send, serve, tail
+from app.cli import (
+    attempts,
+    check,
+    dead_letters,
+    demo,
+    exits,
+    explain,
+    init,
+    openapi,
+    parked,
+    printing,
+    pull,
+    receive,
+    schema,
+    secret,
+    send,
+    serve,
+    store,
+    subscriptions,
+    tail,
+    topics,
+    verify,
+)
 
 _EPILOG = "Exit codes: " + " · ".join(f"{code} {text}" for code, text in exits.MEANING.items())
 
@@ -34,8 +56,29 @@ def _help(verb: ModuleType) -> str:
     )
 
 
-for each in (serve, send, receive, tail, demo, init, check, schema, openapi):
+for each in (
+    serve,
+    send,
+    receive,
+    pull,
+    tail,
+    explain,
+    attempts,
+    parked,
+    demo,
+    init,
+    check,
+    schema,
+    openapi,
+    secret,
+    verify,
+):
     app.command(name=each.__name__.rpartition(".")[2], help=_help(each))(each.run)
+
+app.add_typer(topics.app)
+app.add_typer(subscriptions.app)
+app.add_typer(dead_letters.app)
+app.add_typer(store.app)
 
 
 def _version(wanted: bool) -> None:

@@ -19,7 +19,7 @@ CONNECT_WITHIN = 10.0  # seconds for each broker
 
 EXAMPLES = (
     "skybridge check skybridge.yaml",
-    "skybridge check skybridge.yaml --connect    # also ask each broker and look for its topics",
+    "skybridge check skybridge.yaml --connect    # also ask the store and each broker",
     "skybridge check skybridge.yaml --json | jq .setting",
 )
 
@@ -27,7 +27,7 @@ EXAMPLES = (
 def run(
     file: Annotated[Path, typer.Argument(help="The configuration file.")],
     connect: Annotated[
-        bool, typer.Option("--connect", help="Also connect to each broker.")
+        bool, typer.Option("--connect", help="Also connect to the store and each broker.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a finding.")] = False,
 ) -> None:

@@ -14,9 +14,11 @@ import httpx
 import msgspec
 
 from app.bindings import http
-from app.bindings.record import ContentMode, Decoded
+from app.bindings.documents import FormatName
+from app.bindings.http import HttpMessage
+from app.bindings.record import Decoded
+from app.bindings.transcode import Writing
 from app.cli.address import reason
-from app.formats import json
 
 Mode = Literal["binary", "structured", "batch"]
 REPEATED = frozenset({429, 502, 503, 504})  # the same bytes may be welcome later
@@ -45,7 +47,8 @@ class Fate(NamedTuple):
 
 class EventsClient:
     """``url`` is the whole address, ``http://127.0.0.1:8080/events``. Network faults that outlast
-    the retries raise httpx.TransportError. ``on_wait`` is told why it waits, and how long (seconds).
+    the retries raise httpx.TransportError. ``format`` is that of documents. ``on_wait`` is told why it
+    waits, and how long (seconds).
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class EventsClient:
         *,
         key: str | None = None,
         headers: Mapping[str, str] | None = None,
+        format: FormatName = "as_received",  # noqa: A002 - the word of the option
         retries: int = 5,
         timeout: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -65,6 +69,7 @@ class EventsClient:
         if key is not None:
             self._headers["skybridge-key"] = key
         self._retries = retries
+        self._format = format
         self._http = httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False)
         self._sleep = sleep
         self._on_wait = on_wait
@@ -87,7 +92,7 @@ class EventsClient:
         return [fates[index] for index in range(len(events))]
 
     async def _post(self, events: Sequence[Decoded], mode: Mode, attempt: int) -> httpx.Response:
-        message = encode(events, mode)
+        message = encode(events, mode, self._format)
         headers = [*message.headers, *self._headers.items()]
         while True:
             try:
@@ -104,12 +109,11 @@ class EventsClient:
         await self._sleep(seconds)
 
 
-def encode(events: Sequence[Decoded], mode: Mode) -> http.HttpMessage:
-    """One request's headers and body."""
+def encode(events: Sequence[Decoded], mode: Mode, name: FormatName = "as_received") -> HttpMessage:
+    """One request's headers and body. ``name``: the format of documents."""
     if mode == "batch":
-        documents = [each.document or json.write_event(each.event) for each in events]
-        return http.HttpMessage((("content-type", http.JSON_BATCH),), json.write_batch(documents))
-    return http.encode(events[0], ContentMode(mode))
+        return http.encode_batch(events, "json" if name == "as_received" else name)
+    return http.encode(events[0], Writing(mode=mode, format=name))
 
 
 def _fates(events: Sequence[Decoded], answer: httpx.Response, attempt: int) -> list[Fate]:

@@ -13,6 +13,8 @@ import typer
 from app.cli import exits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
 
@@ -38,6 +40,30 @@ def text_line(text: str) -> None:
     """As it is, and at once: whoever reads a pipe is waiting."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Plain columns: they are also read by awk."""
+    lines = [[name.upper().replace(" ", "_") for name in columns], *map(_texts, rows)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
+    for line in lines:
+        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
+        text_line("  ".join(padded).rstrip())
+
+
+def _texts(row: Sequence[Any]) -> list[str]:
+    return [_text(value) for value in row]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "-"
+    return "-" if value is None else str(value)
+
+
+def one_line(text: str) -> str:
+    """What a target said, without what a terminal would obey."""
+    return "".join(each if each.isprintable() else " " for each in text).strip()
 
 
 def explain(message: str, cure: str = "") -> None:

@@ -116,15 +116,18 @@ def _show(show_data: bool) -> Callable[[int, Arrival, Reply], None]:
         for each in arrival.events:
             for name, text in each.event.attributes.items():
                 console.print(f"  [cyan]{escape(name)}[/]: {escape(text)}")
-            if show_data and each.event.data is not None:
+            if each.opaque:
+                size = len(each.document or b"")
+                console.print(
+                    f"  [yellow]{escape(each.media_type or '')}[/] {size} bytes, not read"
+                )
+            elif show_data and each.event.data is not None:
                 console.print(f"  {escape(each.event.data.decode('utf-8', 'backslashreplace'))}")
 
     return show
 
 
 def _show_json(number: int, arrival: Arrival, reply: Reply) -> None:
-    import base64
-
     printing.json_line(
         {
             "number": number,
@@ -137,12 +140,18 @@ def _show_json(number: int, arrival: Arrival, reply: Reply) -> None:
             "events": [
                 {
                     "mode": each.mode.value,
+                    "content_type": each.media_type,
                     "attributes": each.event.attributes,
-                    "data_base64": None
-                    if each.event.data is None
-                    else base64.b64encode(each.event.data).decode(),
+                    "data_base64": _base64(each.event.data),
+                    **({"document_base64": _base64(each.document)} if each.opaque else {}),
                 }
                 for each in arrival.events
             ],
         }
     )
+
+
+def _base64(content: bytes | None) -> str | None:
+    import base64
+
+    return None if content is None else base64.b64encode(content).decode()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import address, exits, printing
+from app.cli import address, exits, given, printing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +24,7 @@ EXAMPLES = (
     "skybridge send -t com.example.order.created -k order-7 -a partitionkey=order-7",
     "skybridge send -t com.example.load -n 10000 --mode batch",
     "skybridge send events.jsonl --mode structured",
+    "skybridge send events.jsonl --mode batch --format protobuf",
 )
 
 
@@ -31,6 +32,12 @@ class Mode(StrEnum):
     binary = "binary"
     structured = "structured"
     batch = "batch"
+
+
+class Format(StrEnum):
+    json = "json"
+    protobuf = "protobuf"
+    avro = "avro"
 
 
 def run(
@@ -64,6 +71,10 @@ def run(
     mode: Annotated[
         Mode, typer.Option("--mode", "-m", help="Content mode on the wire.")
     ] = Mode.binary,
+    format_: Annotated[
+        Format | None,
+        typer.Option("--format", "-f", help="Of documents, in mode structured or batch."),
+    ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Events of one batch request.")] = 100,
     retries: Annotated[
         int, typer.Option(min=0, help="Repeats of a 503; Retry-After is honoured.")
@@ -82,16 +93,22 @@ def run(
             cure='skybridge send --type com.example.hello --data \'{"hello": "world"}\'',
             code=exits.SETUP,
         )
+    if format_ is not None and mode is Mode.binary:
+        printing.fail(
+            f"--format {format_} is of documents, and the mode is binary.",
+            cure=f"Add --mode structured{'' if format_ is Format.avro else ' or --mode batch'}.",
+            code=exits.SETUP,
+        )
     address.demand("--url", url, "http://127.0.0.1:8080/events")
     if file is not None:
         events = _events(file)
     else:
         recipe = making.Recipe(
-            type_, source, id_, subject, time or _now(), content_type,
-            _attributes(attribute or []), _data(data),
+            type_, source, id_, subject, time or given.now(), content_type,
+            given.attributes(attribute or []), given.data(data),
         )  # fmt: skip
         events = making.make(recipe, count)
-    _post(events, url=url if not route else f"{url}/{route}", key=key, mode=mode,
+    _post(events, url=url if not route else f"{url}/{route}", key=key, mode=mode, format_=format_,
           batch_size=batch_size, retries=retries, as_json=as_json)  # fmt: skip
 
 
@@ -101,6 +118,7 @@ def _post(
     url: str,
     key: str,
     mode: Mode,
+    format_: Format | None,
     batch_size: int,
     retries: int,
     as_json: bool,
@@ -110,12 +128,19 @@ def _post(
     import httpx
 
     from app.cli.client import EventsClient
+    from app.errors import SenderError
 
     shows_each = as_json or len(events) < PROGRESS_FROM
     show = _show_json if as_json else _show if shows_each else _show_refused
 
     async def post_all() -> tuple[int, int]:
-        client = EventsClient(url, key=key or None, retries=retries, on_wait=_show_wait)
+        client = EventsClient(
+            url,
+            key=key or None,
+            format=format_.value if format_ else "as_received",
+            retries=retries,
+            on_wait=_show_wait,
+        )
         try:
             return await _each_request(client, events, mode, batch_size, show, bar=not shows_each)
         finally:
@@ -126,6 +151,10 @@ def _post(
     except (httpx.HTTPError, httpx.InvalidURL) as fault:
         cure = "Start the service with `skybridge serve`, or name its events listener with --url."
         address.nobody(url, fault, cure)
+    except (
+        SenderError
+    ) as fault:  # no document of this format can hold them, or its library is missing
+        printing.fail(f"{fault}.")
     if not as_json and not shows_each:
         printing.err().print(f"{accepted} accepted, {refused} refused")
     if refused:
@@ -216,46 +245,13 @@ def place(receipt: Mapping[str, object]) -> str:
     return "{broker}/{topic}/{partition}@{position}".format_map(receipt)
 
 
-def _attributes(pairs: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            printing.fail(f"--attribute {pair} is not NAME=VALUE.", code=exits.SETUP)
-        found[name] = value
-    return found
-
-
 def _events(file: Path) -> Sequence[Decoded]:
     from app.cli import making
 
     try:
-        events = making.read(_content(file))
+        events = making.read(given.content(file))
     except making.Unreadable as fault:
         printing.fail(f"{file}{fault}")
     if not events:
         printing.fail(f"{file} holds no event.")
     return events
-
-
-def _data(text: str) -> bytes | None:
-    if text.startswith("@"):
-        return _content(Path(text[1:]))
-    return text.encode() if text else None
-
-
-def _content(file: Path) -> bytes:
-    import sys
-
-    if str(file) == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return file.read_bytes()
-    except OSError as failure:
-        printing.fail(f"{file} cannot be read: {failure.strerror}.", code=exits.SETUP)
-
-
-def _now() -> str:
-    import datetime as dt
-
-    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

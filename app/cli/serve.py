@@ -55,7 +55,7 @@ def run(
     _lint(loaded)
     announce = _announce_json if as_json else _announce
     roles = [each.value for each in role] if role else ["gateway", "worker"]
-    serve(loaded.config, roles=roles, announce=announce)  # type: ignore[arg-type]  # RoleName's values
+    serve(loaded, roles=roles, announce=announce)  # type: ignore[arg-type]  # RoleName's values
 
 
 def _lint(loaded: Loaded) -> None:
@@ -110,13 +110,13 @@ def example(url: str) -> str:
 
 def _routes(config: Config) -> list[str]:
     return [
-        f"route   {route.name} -> " + ", ".join(f"{to.broker}/{to.topic}" for to in route.to)
+        f"route   {route.name} -> " + ", ".join(f"{to.broker}/{to.place}" for to in route.to)
         for route in config.routes
     ]
 
 
 def _subscriptions(config: Config) -> list[str]:
     return [
-        f"to      {each.id}: {each.source.broker}/{','.join(each.source.topics)} -> {each.sink}"
+        f"to      {each.id}: {each.source.broker}/{','.join(each.source.topics)} -> {each.sink_text}"
         for each in config.subscriptions
     ]

@@ -2,68 +2,90 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import address, exits, printing
+from app.cli import address, asking, exits, printing
+from app.cli.asking import BROKER, SERVER, Broker, Partition, Raw, Server, Token
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from app.config.model import Config
 
 EXAMPLES = (
     "skybridge tail events                          # of the service on this machine",
     "skybridge tail orders --broker main --from earliest --no-follow",
+    "skybridge tail orders --broker main --from latest-20",
     "skybridge tail orders --broker main --config skybridge.yaml   # no service is needed",
     "skybridge tail events --json | jq .event.type",
+    "skybridge tail --subscription billing",
 )
+TOPICS_EXAMPLES = tuple(
+    each.replace("skybridge tail", "skybridge topics tail") for each in EXAMPLES
+)
+HELP = """Print the messages of a topic as they come. No consumer group is touched.
 
+An embedded log belongs to the service that runs on it, so by default the service is asked. With
+--config the broker is read directly: Kafka always, an embedded log while no service runs."""
 
-class Begin(StrEnum):
-    earliest = "earliest"
-    latest = "latest"
+Begin = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        help="earliest, latest, latest-20, a time as 2026-01-01T00:00:00Z, a position of one "
+        "partition, or partition@position of several.",
+    ),
+]
 
 
 def run(
-    topic: Annotated[str, typer.Argument(help="The topic to read.")],
-    broker: Annotated[
-        str, typer.Option("--broker", "-b", help="Its broker's name in the configuration.")
-    ] = "log",
-    begin: Annotated[Begin, typer.Option("--from", help="Where to begin.")] = Begin.latest,
+    topic: Annotated[str, typer.Argument(help="The topic to read.", show_default=False)] = "",
+    subscription: Annotated[
+        str,
+        typer.Option(help="Instead of a topic: what passes this subscription's filters, its id."),
+    ] = "",
+    broker: Broker = BROKER,
+    begin: Begin = "latest",
+    partition: Partition = None,
     follow: Annotated[
         bool, typer.Option("--follow/--no-follow", help="Go on, or end at the end.")
     ] = True,
     limit: Annotated[int, typer.Option(min=0, help="End after so many; 0 never.")] = 0,
-    server: Annotated[
-        str, typer.Option(envvar="SKYBRIDGE_SERVER", help="The admin listener of a service.")
-    ] = "http://127.0.0.1:8081",
-    token: Annotated[
-        str, typer.Option(envvar="SKYBRIDGE_ADMIN_TOKEN", help="Its token.", show_default=False)
-    ] = "",
+    server: Server = SERVER,
+    token: Token = "",
     config: Annotated[
         Path | None,
         typer.Option("--config", "-c", help="Read the broker itself, as this file describes it."),
     ] = None,
+    raw: Raw = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a message.")] = False,
 ) -> None:
-    """Print the messages of a topic as they come. No consumer group is touched.
-
-    An embedded log belongs to the service that runs on it, so by default the service is asked. With
-    --config the broker is read directly: Kafka always, an embedded log while no service runs.
-    """
     import asyncio
 
-    show = printing.text_line if as_json else _show
-    if config is not None:
-        messages = _from_broker(_loaded(config), broker, topic, begin, follow=follow)
+    display = printing.text_line if as_json else _show
+    query = {"follow": str(follow).lower()}
+    if subscription:
+        query["start"] = begin
     else:
-        address.demand("--server", server, "http://127.0.0.1:8081")
-        messages = _from_service(server, token, f"{broker}/{topic}", begin, follow=follow)
-    asyncio.run(_print(messages, show, limit))
+        query |= {"from": begin, "raw": str(raw).lower()}
+    if partition is not None:
+        query["partition"] = str(partition)
+    _demand_one(topic, subscription, begin, alone=partition is None and config is None and not raw)
+    if config is not None:
+        messages = _from_broker(
+            _loaded(config), broker, topic, begin, partition, follow=follow, raw=raw
+        )
+    else:
+        address.demand("--server", server, SERVER)
+        path = _events_path(subscription) or asking.topic_path(broker, topic, "/tail")
+        messages = _from_service(f"{server}{path}", server, token, query)
+    asyncio.run(_print(messages, display, limit))
+
+
+run.__doc__ = HELP
 
 
 async def _print(
@@ -87,25 +109,26 @@ async def _print(
 
 
 async def _from_service(
-    server: str, token: str, place: str, begin: Begin, *, follow: bool
+    url: str, server: str, token: str, query: dict[str, str]
 ) -> AsyncGenerator[str, None]:
     import httpx
-    import msgspec
 
-    headers = {"authorization": f"Bearer {token}"} if token else {}
-    query = {"from": begin.value, "follow": str(follow).lower()}
+    headers = asking.authorization(token)
     try:
         async with (
-            httpx.AsyncClient(timeout=httpx.Timeout(10, read=None), trust_env=False) as client,
-            client.stream(
-                "GET", f"{server}/v1/topics/{place}/tail", params=query, headers=headers
-            ) as answer,
+            httpx.AsyncClient(timeout=httpx.Timeout(40, read=None), trust_env=False) as client,
+            client.stream("GET", url, params=query, headers=headers) as answer,
         ):
             if not answer.is_success:
-                _refused(server, msgspec.json.decode(await answer.aread()))
-            async for line in answer.aiter_lines():
-                if line.startswith("data: "):
-                    yield line[6:]
+                await answer.aread()
+                asking.refused(server, answer)
+            async for name, data in _events(answer.aiter_lines()):
+                if name == "problem":
+                    _ended(server, data)
+                elif name == "gap":
+                    printing.err().print(f"gap: retention was faster: {data}", markup=False)
+                else:
+                    yield data
     except (httpx.TransportError, httpx.InvalidURL) as fault:
         cure = (
             "Start the service, name its admin listener with --server, or read the broker itself "
@@ -114,26 +137,43 @@ async def _from_service(
         address.nobody(server, fault, cure)
 
 
-def _refused(server: str, problem: dict[str, Any]) -> None:
-    cures = {
-        401: "Give its server.admin.token with --token or SKYBRIDGE_ADMIN_TOKEN.",
-        404: "Name the topic and --broker as the configuration has them; "
-        f"{server}/v1/topics lists all topics.",
-    }
-    printing.fail(
-        f"{server} refuses: {problem.get('detail') or problem.get('title')}",
-        cure=cures.get(problem.get("status", 0), ""),
-    )
+async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[tuple[str, str], None]:
+    """Name and data of each server-sent event that has data."""
+    name = ""
+    async for line in lines:
+        if line.startswith("event: "):
+            name = line[7:]
+        elif line.startswith("data: "):
+            yield name, line[6:]
+        elif not line:
+            name = ""
+
+
+def _ended(server: str, data: str) -> None:
+    import msgspec
+
+    asking.said(server, msgspec.json.decode(data))
 
 
 async def _from_broker(
-    config: Config, broker: str, topic: str, begin: Begin, *, follow: bool
+    config: Config,
+    broker: str,
+    topic: str,
+    begin: str,
+    partition: int | None,
+    *,
+    follow: bool,
+    raw: bool,
 ) -> AsyncGenerator[str, None]:
     import asyncio
 
-    from app.api.follow import follow as follow_topic
-    from app.api.follow import partitions_of
-    from app.api.messages import to_json
+    from app.api import places
+    from app.api.follow import Tail
+    from app.api.messages import one_line, to_json
+    from app.api.problems import Refused
+    from app.api.records import led, readable
+    from app.api.topics import ends_of
+    from app.model.message import Message
     from app.runtime.logs import open_logs
 
     if broker not in config.brokers:
@@ -143,19 +183,44 @@ async def _from_broker(
             cure=f"--broker takes one of: {known}",
             code=exits.SETUP,
         )
+    kind = config.brokers[broker].kind
     log = open_logs(config)[broker]
     await log.start()
+    stopped = asyncio.Event()
+    if not follow:
+        stopped.set()
     try:
-        if not await partitions_of(log, topic):
-            printing.fail(f"broker {broker} has no topic {topic}.")
-        stopped = asyncio.Event()
-        if not follow:
-            stopped.set()
-        async for message in follow_topic(log, topic, begin.value, stopped):
-            if message is not None:
-                yield to_json(message).decode()
+        ends = led(await ends_of(readable(log, topic), broker, topic, partition), topic)
+        start = await places.resolve(log, topic, ends, begin)
+        async for item in Tail(log, topic, start, stopped, partition).items():
+            if isinstance(item, Message):
+                yield one_line(to_json(item, kind, raw=raw)).decode()
+    except Refused as refusal:
+        printing.fail(f"{refusal}.")
     finally:
         await log.stop()
+
+
+def _demand_one(topic: str, subscription: str, begin: str, *, alone: bool) -> None:
+    """A topic, or a subscription, which is read whole and from one of its ends."""
+    if bool(topic) == bool(subscription):
+        printing.fail(
+            "name a topic, or a subscription with --subscription.",
+            cure="skybridge tail events",
+            code=exits.SETUP,
+        )
+    if subscription and (begin not in {"earliest", "latest"} or not alone):
+        printing.fail(
+            "--subscription takes --from earliest or latest, and no --partition, --raw or --config.",
+            cure="skybridge tail TOPIC reads a topic from any place",
+            code=exits.SETUP,
+        )
+
+
+def _events_path(subscription: str) -> str:
+    from urllib.parse import quote
+
+    return subscription and f"/v1/subscriptions/{quote(subscription, safe='')}/events"
 
 
 def _loaded(file: Path) -> Config:
@@ -168,19 +233,47 @@ def _loaded(file: Path) -> Config:
 
 def _show(text: str) -> None:
     import msgspec
-    from rich.markup import escape
 
     message = msgspec.json.decode(text)
+    if "position" in message:
+        show(message)
+    else:  # an event of a subscription: it alone
+        printing.out().print(summary({"event": message}))
+
+
+def show(message: dict[str, Any]) -> None:
+    """For a person: place, key, and the event in a few words; the record below it, where it was asked
+    for."""
+    from rich.markup import escape
+
     place = f"{message['topic']}/{message['partition']}@{message['position']}"
     key = message.get("key") or message.get("key_base64")
     console = printing.out()
+    console.print(f"[dim]{escape(place)}[/] key={escape(str(key))} {summary(message)}")
+    for line in _record(message.get("record") or {}):
+        console.print(f"  {line}", markup=False)
+
+
+def _record(record: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{header['name']}: {header.get('value', header.get('value_base64'))}"
+        for header in record.get("headers", ())
+    ]
+    return [*lines, f"{record.get('body', record.get('body_base64'))}"] if record else []
+
+
+def summary(message: dict[str, Any]) -> str:
+    """The event in a few words; a document that is not read is told by its content type."""
+    import base64
+
+    from rich.markup import escape
+
     event = message.get("event")
+    if event is None and message.get("fault"):
+        return f"[red]{escape(message['fault'])}[/]"
     if event is None:
-        console.print(
-            f"[dim]{escape(place)}[/] key={escape(str(key))} [red]{escape(message['fault'])}[/]"
-        )
-        return
-    console.print(
-        f"[dim]{escape(place)}[/] key={escape(str(key))} [bold]{escape(event['type'])}[/] "
-        f"{escape(event['id'])} {escape(event['source'])}"
-    )
+        size = len(base64.b64decode(message["body_base64"]))
+        told = " ".join(message["attributes"].values())
+        return f"[yellow]{escape(message['content_type'])}[/] {size} bytes, not read {escape(told)}"
+    kind, name = event.get("type", event.get("eventType")), event.get("id", event.get("eventID"))
+    return f"[bold]{escape(kind)}[/] {escape(name)} {escape(event['source'])}"

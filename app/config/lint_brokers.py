@@ -1,15 +1,23 @@
-"""Checks of brokers and store: where they keep things, and how they are reached."""
+"""Checks of brokers: where they keep things, and how they are reached."""
 
 from __future__ import annotations
 
 from pathlib import Path as FilePath
 
-from app.config.brokers import EmbeddedBroker, KafkaBroker
+from app.config.brokers import (
+    ClientTls,
+    EmbeddedBroker,
+    KafkaBroker,
+    PulsarBroker,
+    RabbitBroker,
+)
 from app.config.finding import Path
+from app.config.lasting import check_lasts
 from app.config.lint_servers import file_exists, is_loopback
 from app.config.report import Report
 
-_FLEETING = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 - warned of, not used
+_IN_CLEAR = "the password or token crosses the network without TLS"
+_ENCRYPTED = {"service_url": "begin it with pulsar+ssl://", "admin_url": "begin it with https://"}
 
 
 def check_brokers(report: Report) -> None:
@@ -17,9 +25,12 @@ def check_brokers(report: Report) -> None:
     for name, broker in report.config.brokers.items():
         if isinstance(broker, EmbeddedBroker):
             _embedded(report, name, broker, taken)
-        else:
+        elif isinstance(broker, KafkaBroker):
             _kafka(report, name, broker)
-    _store(report, taken)
+        elif isinstance(broker, RabbitBroker):
+            _rabbitmq(report, name, broker)
+        else:
+            _pulsar(report, name, broker)
 
 
 def _embedded(
@@ -36,41 +47,96 @@ def _embedded(
     taken.setdefault(place, name)
     if broker.path.exists() and not broker.path.is_dir():
         report.error(setting, "is a file", "name a folder; it is made where it is not there")
-    _lasts(report, setting, broker.path)
-
-
-def _store(report: Report, taken: dict[FilePath, str]) -> None:
-    path = report.config.store.path
-    if path.resolve() in taken or path.is_dir():
-        report.error(
-            ("store", "path"), "is a folder", "name a file, for example ./skybridge-data/store.db"
-        )
-    _lasts(report, ("store", "path"), path)
-
-
-def _lasts(report: Report, setting: Path, path: FilePath) -> None:
-    if any(path.resolve().is_relative_to(fleeting) for fleeting in _FLEETING):
-        report.warning(
-            setting,
-            "is in a place that may be emptied: acknowledged events would be gone",
-            "choose a folder on a disk that stays",
-        )
+    check_lasts(report, setting, broker.path)
 
 
 def _kafka(report: Report, name: str, broker: KafkaBroker) -> None:
-    security = broker.security
     setting: Path = ("brokers", name, "security")
-    if security.sasl is not None and security.encryption is None and not _all_local(broker):
-        report.warning(
-            (*setting, "sasl"), "the password crosses the network without TLS", "add tls: {}"
+    sasl = broker.security.sasl
+    if sasl is not None:
+        local = _all_local(broker.bootstrap_servers)
+        if broker.security.encryption is None and not local:
+            report.warning((*setting, "sasl"), _IN_CLEAR, "add tls: {}")
+        if sasl.oauth is not None:
+            _secret_url(
+                report, (*setting, "sasl", "oauth", "token_endpoint"), sasl.oauth.token_endpoint
+            )
+        if sasl.token_file is not None and not sasl.token_file.is_file():
+            report.error(
+                (*setting, "sasl", "token_file"), "there is no such file here", "name a file"
+            )
+    _tls_files(report, setting, broker.security.tls)
+
+
+def _rabbitmq(report: Report, name: str, broker: RabbitBroker) -> None:
+    security, setting = broker.security, ("brokers", name, "security")
+    if broker.queue_type == "stream" and "{group}" in broker.queue:
+        report.error(
+            ("brokers", name, "queue"),
+            "the queues of a stream belong to no group: each group reads all of it anyway",
+            "leave {group} out of it",
         )
-    if security.tls is not None:
-        for part in ("ca", "cert", "key"):
-            path = getattr(security.tls, part)
-            if path is not None:
-                file_exists(report, (*setting, "tls", part), path)
+    if security.mechanism == "PLAIN" and not _all_local(broker.addresses):
+        if security.tls is None:
+            report.warning(setting, _IN_CLEAR, "add tls: {}")
+        if "username" not in security.model_fields_set:
+            report.warning(
+                setting,
+                "RabbitMQ lets guest in from its own machine only",
+                "set username and password",
+            )
+    _tls_files(report, setting, security.tls)
 
 
-def _all_local(broker: KafkaBroker) -> bool:
-    hosts = [server.strip().rpartition(":")[0] for server in broker.bootstrap_servers.split(",")]
+def _pulsar(report: Report, name: str, broker: PulsarBroker) -> None:
+    security, setting = broker.security, ("brokers", name, "security")
+    login = security.token is not None or security.oauth2 is not None
+    encrypted = {
+        "service_url": broker.service_url.startswith("pulsar+ssl:"),
+        "admin_url": broker.admin_url.startswith("https:"),
+    }
+    for url, safe in encrypted.items():
+        if login and not safe and not _all_local(_authority(getattr(broker, url))):
+            report.warning(("brokers", name, url), _IN_CLEAR, _ENCRYPTED[url])
+    if security.tls is not None and not any(encrypted.values()):
+        report.error(
+            (*setting, "tls"),
+            "has no effect: neither address is one of TLS",
+            f"{_ENCRYPTED['service_url']}, {_ENCRYPTED['admin_url']}",
+        )
+    if security.oauth2 is not None:
+        _secret_url(report, (*setting, "oauth2", "issuer_url"), security.oauth2.issuer_url)
+        if not security.oauth2.credentials.is_file():
+            report.error(
+                (*setting, "oauth2", "credentials"),
+                "there is no such file here",
+                "name a JSON file with client_id and client_secret",
+            )
+    _tls_files(report, setting, security.tls)
+
+
+def _secret_url(report: Report, setting: Path, url: str) -> None:
+    if url.startswith("http:") and not _all_local(_authority(url)):
+        report.warning(setting, "the client's secret crosses the network without TLS", "use https")
+
+
+def _tls_files(report: Report, setting: Path, tls: ClientTls | None) -> None:
+    for part in ("ca", "cert", "key") if tls is not None else ():
+        path = getattr(tls, part)
+        if path is not None:
+            file_exists(report, (*setting, "tls", part), path)
+
+
+def _authority(url: str) -> str:
+    return url.partition("://")[2].partition("/")[0]
+
+
+def _all_local(servers: str) -> bool:
+    hosts = [_host(server.strip()) for server in servers.split(",")]
     return all(is_loopback(host) for host in hosts)
+
+
+def _host(server: str) -> str:
+    """Of ``host``, ``host:port`` or ``[address]:port``."""
+    host, colon, port = server.rpartition(":")
+    return host if colon and port.isdecimal() else server

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from app.config.brokers import KafkaBroker
+from app.config.brokers import KafkaBroker, PulsarBroker, RabbitBroker
 from app.config.finding import Path, did_you_mean
 from app.config.key_mappers import known_mappers, load_key_mappers
-from app.config.reach import shadows
+from app.config.reach import may_be_one_topic, shadows
 from app.config.report import Report
 from app.errors import SetupError
-from app.model.route import Route
+from app.model.route import Exchange, Route, Target
 from app.routing.keys import compile_key
-from app.routing.templates import compile_topic, placeholders
+from app.routing.places import QUEUE, compile_place
+from app.routing.templates import placeholders
+
+_WITH_TOPICS = (KafkaBroker, RabbitBroker, PulsarBroker)
 
 
 def check_routes(report: Report) -> None:
@@ -23,18 +26,65 @@ def check_routes(report: Report) -> None:
         _key(report, n, route)
         _reachable(report, n, route)
     _topics_exist(report)
+    _one_durability(report)
 
 
 def _targets(report: Report, n: int, route: Route) -> None:
     for m, target in enumerate(route.to):
         path = target_path(report, n, m)
-        report.broker((*path, "broker"), target.broker)
-        try:
-            compile_topic(target.topic)
-        except SetupError as error:
-            report.refused((*path, "topic"), error)
+        if report.broker((*path, "broker"), target.broker):
+            _fits_broker(report, path, target)
+            _relaxes_kafka(report, n, route, target)
         if target in route.to[:m]:
             report.error(path, "is named twice", "keep one")
+
+
+def _fits_broker(report: Report, path: Path, target: Target | Exchange) -> None:
+    kind = report.config.brokers[target.broker].kind
+    if isinstance(target, Exchange) and kind != "rabbitmq":
+        report.error(
+            (*path, "exchange"),
+            f"{target.broker!r} is of kind {kind}, and only rabbitmq has exchanges",
+            "name a topic, or a broker of kind rabbitmq",
+        )
+        return
+    try:
+        compile_place(target, kind)
+    except SetupError as error:
+        report.refused((*path, error.setting.rpartition(".")[2]), error)
+
+
+def _relaxes_kafka(report: Report, n: int, route: Route, target: Target | Exchange) -> None:
+    """Rule 1: the other logs have no lesser acknowledgement to offer."""
+    kind = report.config.brokers[target.broker].kind
+    if route.durability == "relaxed" and kind != "kafka":
+        report.error(
+            ("routes", n, "durability"),
+            f"relaxed is for Kafka alone, and {target.broker!r} is of kind {kind}",
+            "leave durability out, or give that target a route of its own",
+        )
+
+
+def _one_durability(report: Report) -> None:
+    """Rule 1: who reads a topic must know what its events are worth."""
+    seen: list[tuple[str, Target, Route]] = []
+    for n, route in enumerate(report.config.routes):
+        for m, target in enumerate(route.to):
+            if not isinstance(target, Target):
+                continue
+            for name, other, earlier in seen:
+                if (
+                    other.broker == target.broker
+                    and earlier.acknowledgements != route.acknowledgements
+                    and may_be_one_topic(other.topic, target.topic)
+                ):
+                    report.error(
+                        (*target_path(report, n, m), "topic"),
+                        f"route {name!r} publishes to this topic with another durability",
+                        "set durability and acks alike on both routes, or name another topic",
+                    )
+                    break
+            seen.append((route.name, target, route))
 
 
 def target_path(report: Report, n: int, m: int) -> Path:
@@ -69,12 +119,14 @@ def _reachable(report: Report, n: int, route: Route) -> None:
 
 
 def _topics_exist(report: Report) -> None:
-    """On a Kafka where we make no topics, somebody else must."""
+    """Where we make no topics, somebody else must."""
     seen: set[tuple[str, str]] = set()
     for path, broker, topic in _topics(report):
         settings = report.config.brokers.get(broker)
-        if not isinstance(settings, KafkaBroker) or settings.topics.create:
+        if not isinstance(settings, _WITH_TOPICS) or settings.topics.create:
             continue
+        if topic.startswith(QUEUE):
+            continue  # somebody else's by its very name
         if (broker, topic) not in seen:
             seen.add((broker, topic))
             what = "the topics of this template" if placeholders(topic) else f"topic {topic!r}"
@@ -91,6 +143,7 @@ def _topics(report: Report) -> list[tuple[Path, str, str]]:
         ((*target_path(report, n, m), "topic"), target.broker, target.topic)
         for n, route in enumerate(config.routes)
         for m, target in enumerate(route.to)
+        if isinstance(target, Target)
     ]
     for n, subscription in enumerate(config.subscriptions):
         source, letters = subscription.source, subscription.dead_letter

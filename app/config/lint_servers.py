@@ -12,7 +12,7 @@ from app.config.report import Report
 def check_servers(report: Report) -> None:
     server = report.config.server
     _admin_is_guarded(report, server.admin)
-    if server.events.port == server.admin.port != 0 and _overlap(
+    if server.events.port == server.admin.port != 0 and overlap(
         server.events.host, server.admin.host
     ):
         report.error(
@@ -24,17 +24,8 @@ def check_servers(report: Report) -> None:
             "is below limits.body: a body of that size could never be taken",
             "raise it to several times limits.body",
         )
-    _without_effect(report)
     for name, tls in (("events", server.events.tls), ("admin", server.admin.tls)):
         _files_exist(report, name, tls)
-
-
-def _without_effect(report: Report) -> None:
-    """Time-outs of parts that come later: known, so that files need not change, and said."""
-    for name in ("webhook_token", "webhook_handshake"):
-        path = report.loaded.written(("timeouts", name))
-        if path is not None:
-            report.warning(path, "has no effect in this version", "leave it out")
 
 
 def is_loopback(host: str) -> bool:
@@ -64,7 +55,7 @@ def _admin_is_guarded(report: Report, admin: Admin) -> None:
         )
 
 
-def _overlap(one: str, other: str) -> bool:
+def overlap(one: str, other: str) -> bool:
     """Whether two hosts may mean the same address."""
     every = {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
     return one == other or bool(every & {one, other})

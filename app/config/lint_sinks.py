@@ -20,7 +20,8 @@ def check_sinks(report: Report) -> None:
     for n, entry in enumerate(report.config.webhooks.allow_private):
         _entry(report, ("webhooks", "allow_private", n), entry)
     for n, subscription in enumerate(report.config.subscriptions):
-        _sink(report, ("subscriptions", n, "sink"), subscription.sink)
+        if isinstance(subscription.sink, str):
+            check_target(report, ("subscriptions", n, "sink"), subscription.sink)
 
 
 def _entry(report: Report, path: Path, entry: str) -> None:
@@ -36,7 +37,8 @@ def _entry(report: Report, path: Path, entry: str) -> None:
         )
 
 
-def _sink(report: Report, path: Path, sink: str) -> None:
+def check_target(report: Report, path: Path, sink: str) -> None:
+    """Of a URL that is posted to."""
     try:
         parts = urlsplit(sink)
         host, _ = parts.hostname or "", parts.port

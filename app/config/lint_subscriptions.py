@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from app.config.brokers import RabbitBroker
 from app.config.finding import Path
 from app.config.reach import feeds, may_both_match, may_have_no_key
 from app.config.report import Report
-from app.model.route import Route
+from app.model.route import Exchange, Route, Target
 from app.model.subscription import Subscription
-from app.routing.templates import is_topic
+from app.routing.places import QUEUE, is_place
 
 
 def check_subscriptions(report: Report) -> None:
@@ -15,6 +16,8 @@ def check_subscriptions(report: Report) -> None:
     report.duplicates("subscriptions", "id", [each.id for each in subscriptions])
     for n, subscription in enumerate(subscriptions):
         _source(report, n, subscription)
+        _start(report, n, subscription)
+        _shared_queues(report, n, subscription)
         _dead_letters(report, n, subscription)
         _order(report, n, subscription)
 
@@ -23,15 +26,37 @@ def _source(report: Report, n: int, subscription: Subscription) -> None:
     at: Path = ("subscriptions", n, "source")
     known = report.broker((*at, "broker"), subscription.source.broker)
     for m, topic in enumerate(subscription.source.topics):
-        if not is_topic(topic):
+        if not is_place(topic, _kind(report, subscription.source.broker)):
             report.error((*at, "topics", m), "is no topic name", "1 to 249 of a-z A-Z 0-9 . _ -")
-        elif known and not _feeding(report, subscription, topic):
+        elif known and not topic.startswith(QUEUE) and not _fed(report, subscription, topic):
             report.warning(
                 (*at, "topics", m),
                 f"no route can feed {subscription.id!r} from topic {topic!r} of "
                 f"{subscription.source.broker!r}{_why(report, subscription, topic)}",
                 "add a route to it, or mend broker, topic or filters",
             )
+
+
+def _kind(report: Report, broker: str) -> str:
+    settings = report.config.brokers.get(broker)
+    return "embedded" if settings is None else settings.kind
+
+
+def _fed(report: Report, subscription: Subscription, topic: str) -> bool:
+    """By a route, by a mirror, or, where a mirror reads a broker that is not ours alone, by others."""
+    kind = _kind(report, subscription.source.broker)
+    if kind != "embedded" and isinstance(subscription.sink, Target | Exchange):
+        return True
+    told = report.config.operator_events
+    if told is not None and (told.broker, told.topic) == (subscription.source.broker, topic):
+        return True
+    return bool(_feeding(report, subscription, topic)) or any(
+        isinstance(other.sink, Target | Exchange)
+        and other.sink.broker == subscription.source.broker
+        and feeds(other.sink, other.filters, topic)
+        and may_both_match(other.filters, subscription.filters)
+        for other in report.config.subscriptions
+    )
 
 
 def _feeding(report: Report, subscription: Subscription, topic: str) -> list[Route]:
@@ -48,7 +73,7 @@ def _writing(report: Report, subscription: Subscription, topic: str) -> list[Rou
         route
         for route in report.config.routes
         if any(
-            target.broker == subscription.source.broker and feeds(target, route, topic)
+            target.broker == subscription.source.broker and feeds(target, route.filters, topic)
             for target in route.to
         )
     ]
@@ -60,13 +85,46 @@ def _why(report: Report, subscription: Subscription, topic: str) -> str:
     return ""
 
 
+def _start(report: Report, n: int, subscription: Subscription) -> None:
+    """A queue has no past: what is in it is what there is. A stream has one."""
+    settings = report.config.brokers.get(subscription.source.broker)
+    if not isinstance(settings, RabbitBroker) or settings.queue_type == "stream":
+        return
+    if not isinstance(subscription.start, str):
+        report.error(
+            ("subscriptions", n, "start"),
+            "a queue of RabbitMQ begins with what is in it: it has neither positions nor times",
+            "write latest or earliest, or set queue_type: stream on the broker",
+        )
+
+
+def _shared_queues(report: Report, n: int, subscription: Subscription) -> None:
+    """On RabbitMQ groups that share queues share their messages too."""
+    source = subscription.source
+    settings = report.config.brokers.get(source.broker)
+    if not isinstance(settings, RabbitBroker) or settings.queue_type == "stream":
+        return
+    for m, topic in enumerate(source.topics):
+        if "{group}" in settings.queue and not topic.startswith(QUEUE):
+            continue
+        for earlier in report.config.subscriptions[:n]:
+            if earlier.source.broker == source.broker and topic in earlier.source.topics:
+                report.warning(
+                    ("subscriptions", n, "source", "topics", m),
+                    f"{subscription.id!r} shares the queues of {topic!r} with {earlier.id!r}: each "
+                    "event goes to one of the two",
+                    f'write {{group}} into brokers.{source.broker}.queue: "{{topic}}.{{group}}.{{partition}}"',
+                )
+                break
+
+
 def _dead_letters(report: Report, n: int, subscription: Subscription) -> None:
     letters = subscription.dead_letter
     if letters is None:
         return
     at: Path = ("subscriptions", n, "dead_letter")
     report.broker((*at, "broker"), letters.broker)
-    if not is_topic(letters.topic):
+    if not is_place(letters.topic, _kind(report, letters.broker)):
         report.error(
             (*at, "topic"),
             "is no topic name",

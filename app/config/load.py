@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -13,7 +14,8 @@ from app.config.finding import BadConfiguration, Finding, Path, Place
 from app.config.model import Config
 from app.config.overrides import override
 from app.config.problems import explain
-from app.config.secrets import resolve
+from app.config.secrets import escaped, resolve
+from app.model.subscription import Subscription
 
 WITHOUT_FILE: Mapping[str, Any] = {
     "version": 1,
@@ -43,7 +45,13 @@ class Loaded:
         self.config = config
         self.source = source
         self._document = document
+        self._references = references
         self._secrets = _secrets(document, references)
+
+    @classmethod
+    def of(cls, config: Config) -> Loaded:
+        """One that nobody wrote down."""
+        return cls(config, "", Document(), {})
 
     def place(self, *path: str | int) -> Place:
         """Where a setting was written, or the nearest one above it."""
@@ -59,6 +67,23 @@ class Loaded:
             value = value[step]
         return path
 
+    def with_subscriptions(self, subscriptions: tuple[Subscription, ...]) -> Loaded:
+        """As if these were written in the file instead."""
+        other = copy(self)
+        other.config = self.config.model_copy(update={"subscriptions": subscriptions})
+        return other
+
+    def as_written(self, *path: str | int) -> Any:
+        """A setting as its author wrote it: references stand as references, what an environment variable
+        overrides as ``${env:NAME}``. None where it was not written at all."""
+        origins = _origins(self._document, self._references)
+        found: Any = self._document.root
+        for step in path:
+            if not (step in found if isinstance(found, dict) else isinstance(found, list)):
+                return None
+            found = found[step]
+        return _with_origins(found, path, origins)
+
     def redacted(self, text: str) -> str:
         """The text with every value that came out of a reference or the environment replaced by where
         it came from. A very short one is replaced only where it stands in quotes."""
@@ -72,13 +97,33 @@ class Loaded:
         return f"Loaded(source={self.source!r})"
 
 
-def _secrets(document: Document, references: Mapping[Path, str]) -> list[tuple[str, str]]:
-    """Resolved texts with what to say instead, longest first."""
-    origins = dict(references) | {
+def _origins(document: Document, references: Mapping[Path, str]) -> dict[Path, str]:
+    """Of every value that was not written where it stands: what to say instead."""
+    return dict(references) | {
         path: f"${{env:{place.variable}}}"
         for path, place in document.places.items()
         if place.variable
     }
+
+
+def _with_origins(value: Any, path: Path, origins: Mapping[Path, str]) -> Any:
+    if path in origins:
+        return origins[path]
+    match value:
+        case dict():
+            return {
+                name: _with_origins(inner, (*path, name), origins) for name, inner in value.items()
+            }
+        case list():
+            return [_with_origins(inner, (*path, n), origins) for n, inner in enumerate(value)]
+        case str():
+            return escaped(value)
+    return value
+
+
+def _secrets(document: Document, references: Mapping[Path, str]) -> list[tuple[str, str]]:
+    """Resolved texts with what to say instead, longest first."""
+    origins = _origins(document, references)
     found = [
         (text, origin)
         for path, origin in origins.items()

@@ -9,24 +9,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
-from app.config.brokers import Broker, SqliteStore
+from app.config.brokers import Broker
+from app.config.listener_parts import Port
+from app.config.listener_parts import ServerTls as ServerTls  # noqa: PLC0414 - part of the model
+from app.config.store import SqliteStore, Store
 from app.model.duration import Count, Duration, Size
-from app.model.route import Name, Route, Strict
+from app.model.forwarding import ForwardedNames
+from app.model.route import Name, Route, Strict, Target
+from app.model.secret import FileSecret, Secret
 from app.model.subscription import Subscription
 
 MIN_BODY = 87_819  # 64 KiB times 1.34: an event of 64 KiB must pass (I1), its data in base64 too
 MIN_HEADERS = 192 << 10  # the same event made of headers, each byte percent-encoded
 
-Port = Annotated[Count, Field(ge=0, le=65535)]
-
-
-class ServerTls(Strict):
-    """TLS of a listener. The files are read again when they change."""
-
-    cert: Path = Field(description="PEM file of the certificate chain")
-    key: Path = Field(description="PEM file of the key, without a pass phrase")
+Origin = Annotated[str, Field(pattern=r"^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)$")]
+"""A DNS name that stands for a sending system as a whole (webhook specification), or ``*``."""
 
 
 class Events(Strict):
@@ -35,6 +34,26 @@ class Events(Strict):
     host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0 for all")
     port: Port = Field(8080, description="port to listen on; 0 takes a free one")
     tls: ServerTls | None = Field(None, description="serve https")
+    strict_percent: bool = Field(
+        False,
+        description="answer 400 to a malformed % or an unclosed quote in a header, instead of keeping it",
+    )
+    unknown_formats: Literal["forward", "refuse"] = Field(
+        "forward",
+        description="events in a format that is not read here: passed on untouched, or answered 415",
+    )
+    forward_headers: ForwardedNames = Field(
+        ("traceparent", "tracestate"),
+        description="request headers, in lower case, that are kept beside the event: never of it",
+    )
+    allowed_origins: Annotated[tuple[Origin, ...], Field(min_length=1)] = Field(
+        ("*",),
+        description="who may send events by webhook: names that the handshake (OPTIONS) consents to; "
+        "* is everybody",
+    )
+    allowed_rate: Annotated[Count, Field(ge=1)] | None = Field(
+        None, description="requests a minute that the handshake allows; without it, any"
+    )
 
 
 class Admin(Strict):
@@ -89,6 +108,20 @@ class Limits(Strict):
     in_flight_bytes: Annotated[Size, Field(ge=1)] = Field(
         "64MiB", validate_default=True, description="their bytes"
     )
+    subscriptions: Annotated[Count, Field(ge=0)] = Field(
+        1000, description="most subscriptions that the API has made; beyond: 409"
+    )
+    subscription_bytes: Annotated[Size, Field(ge=1024)] = Field(
+        "64KiB", validate_default=True, description="most bytes of such a document; beyond: 413"
+    )
+    deliveries_in_flight: Annotated[Count, Field(ge=1)] = Field(
+        2_000, description="attempts on the wire, shared fairly by the subscriptions of a process"
+    )
+    held_bytes: Annotated[Size, Field(ge=1)] = Field(
+        "256MiB",
+        validate_default=True,
+        description="events taken and not delivered, shared fairly by the subscriptions of a process",
+    )
 
 
 Timeout = Annotated[Duration, Field(gt=0)]
@@ -110,6 +143,16 @@ class Timeouts(Strict):
     webhook_handshake: Timeout = Field(10.0, description="for the validation handshake")
 
 
+def _proxy(url: FileSecret) -> FileSecret:
+    """It may hold a password, and is never repeated."""
+    if not url.get_secret_value().startswith(("http://", "https://")):
+        raise ValueError("begin with http:// or https://")
+    return url
+
+
+ProxyUrl = Annotated[Secret, AfterValidator(_proxy)]
+
+
 class Webhooks(Strict):
     """What all webhooks share."""
 
@@ -117,6 +160,20 @@ class Webhooks(Strict):
         (),
         description="networks (10.0.0.0/8) and hosts (*.svc.cluster.local) that webhooks may have "
         "although they are private; plain http goes only to these",
+    )
+    origin: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$")] | None = Field(
+        None,
+        description="DNS name of this system, by which webhooks consent in the handshake; without it, "
+        "installation",
+    )
+    callback: Annotated[str, Field(pattern=r"^https?://[^/?#]")] | None = Field(
+        None,
+        description="URL of the events listener as webhooks reach it: where they may consent later",
+    )
+    proxy: ProxyUrl | None = Field(
+        None,
+        description="URL of a proxy that all requests to webhooks go through, http://proxy:3128; it keeps "
+        "names from private addresses then",
     )
 
 
@@ -138,9 +195,10 @@ class Config(Strict):
         description="part of every consumer group's name; differs between installations",
     )
     server: Server = Field(Server(), description="the two listeners")
-    store: SqliteStore = Field(
+    store: Store = Field(
         SqliteStore(kind="sqlite", path=Path("./skybridge-data/store.db")),
-        description="where dead letters are kept",
+        description="where messages that wait, dead letters, attempts and subscriptions of the API are "
+        "kept",
     )
     brokers: Annotated[dict[Name, Broker], Field(min_length=1)] = Field(
         description="the logs that events are published to and read from, by name"
@@ -148,6 +206,11 @@ class Config(Strict):
     routes: tuple[Route, ...] = Field((), description="where events go; the first match wins")
     subscriptions: tuple[Subscription, ...] = Field(
         (), description="which events of a log go to which webhook"
+    )
+    operator_events: Target | None = Field(
+        None,
+        description="where operators are told of subscriptions that are disabled, paused or late and of "
+        "dead letters, as CloudEvents",
     )
     webhooks: Webhooks = Field(Webhooks(), description="what all webhooks share")
     limits: Limits = Field(Limits(), description="bounds")

@@ -14,22 +14,30 @@ from pydantic_core import ErrorDetails
 
 from app.config.document import Document
 from app.config.finding import Finding, Path, did_you_mean, written
+from app.config.kafka_listener import ADDRESS
 from app.config.model import MIN_BODY, MIN_HEADERS, Config
 
 _CLIP = 60
-_SECRET = ("password", "token", "secret", "credential")
+_SECRET = ("password", "token", "secret", "credential", "proxy", "dsn", "encryption", "users")
+_HOLDS_SECRETS = ("auth", "signing", "sasl", "security")  # text in their place may be one
 _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$": "a name has letters, digits, dot, dash and underscore",
     r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$": "letters, digits, dash and underscore, at most 63",
     r"^[a-z0-9]+$": "an attribute name has only a-z and 0-9",
+    r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$": "a DNS name, as in bridge.example.com",
+    r"^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)$": "a DNS name, as in shop.example.com, or *",
+    r"^[^:\x00-\x1f\x7f]+$": "a user name has no colon and no control character",
+    ADDRESS: "host:port, as in 127.0.0.1:19092; an IPv6 address in brackets",
     r"^https?://[^/?#]": "begin with https:// or http://",
 }
-_LATER = {
-    "rabbitmq": "a RabbitMQ broker",
-    "pulsar": "a Pulsar broker",
-    "postgresql": "a PostgreSQL store",
-    "signing": "signing",
-    "kafka_listener": "the Kafka listener of the embedded log",
+_FORMS = {
+    "bootstrap_servers": "host:port, several joined by commas",
+    "addresses": "host:port, several joined by commas",
+    "service_url": "pulsar://host:6650 or pulsar+ssl://host:6651, several hosts joined by commas",
+    "admin_url": "http://host:8080 or https://host:8443, without a path",
+    "namespace": "tenant/namespace",
+    "queue": 'write {partition} into it, as in "{topic}.{partition}"',
+    "instance_id": "letters, digits, dot, dash and underscore, at most 249",
 }
 
 
@@ -38,18 +46,23 @@ def explain(error: ValidationError, document: Document, hidden: set[Path]) -> It
     value came from a reference or from the environment."""
     known = {finding.setting for finding in document.findings}
     for detail in error.errors(include_url=False):
-        path = _path(detail, document.root)
-        if written(path) in known:
-            continue
-        message, cure = _words(detail, path)
-        shown = _shown(detail, path, document.root, hidden)
-        yield Finding(
-            level="error",
-            setting=written(path),
-            message=f"{message} (it is {shown})" if shown else message,
-            cure=cure,
-            place=document.place(path),
-        )
+        path, message, cure = said(detail, document.root, hidden)
+        if written(path) not in known:
+            yield Finding(
+                level="error",
+                setting=written(path),
+                message=message,
+                cure=cure,
+                place=document.place(path),
+            )
+
+
+def said(detail: ErrorDetails, root: Any, hidden: set[Path]) -> tuple[Path, str, str]:
+    """Where it is in ``root``, what is wrong, and the cure."""
+    path = _path(detail, root)
+    message, cure = _words(detail, path)
+    shown = _shown(detail, path, root, hidden)
+    return path, f"{message} (it is {shown})" if shown else message, cure
 
 
 def _path(detail: ErrorDetails, root: Any) -> Path:
@@ -81,7 +94,8 @@ def _words(detail: ErrorDetails, path: Path) -> tuple[str, str]:
         case "union_tag_not_found" | "union_tag_invalid":
             return _kind(context)
         case "literal_error":
-            return _choice(name, detail["input"], context["expected"].replace("'", ""))
+            known = context["expected"].replace("'", "")
+            return "is not one of the choices", f"one of {known}"
         case "string_pattern_mismatch":
             return "has the wrong form", _PATTERNS.get(context["pattern"], _form(name))
         case "greater_than_equal" if context["ge"] in {MIN_BODY, MIN_HEADERS}:
@@ -90,18 +104,15 @@ def _words(detail: ErrorDetails, path: Path) -> tuple[str, str]:
             return _plain(detail), ""
 
 
-def _choice(name: str, value: object, known: str) -> tuple[str, str]:
-    if name == "kind" and str(value) in _LATER:
-        return f"{_LATER[str(value)]} is not part of this version", f"known here: {known}"
-    return "is not one of the choices", f"one of {known}"
-
-
 def _kind(context: dict[str, Any]) -> tuple[str, str]:
-    cure = f"known here: {context.get('expected_tags', 'embedded, kafka')}".replace("'", "")
+    cure = (
+        f"known here: {context.get('expected_tags', 'embedded, kafka, rabbitmq, pulsar')}".replace(
+            "'", ""
+        )
+    )
     if "tag" not in context:
         return "kind is missing", cure
-    later = _LATER.get(str(context["tag"]))
-    return (f"{later} is not part of this version" if later else "unknown kind"), cure
+    return "unknown kind", cure
 
 
 def _plain(detail: ErrorDetails) -> str:
@@ -113,13 +124,10 @@ def _plain(detail: ErrorDetails) -> str:
 
 
 def _form(name: str) -> str:
-    forms = {"bootstrap_servers": "host:port, several joined by commas"}
-    return forms.get(name, "a JSON Pointer begins with / and writes ~ as ~0, / as ~1")
+    return _FORMS.get(name, "a JSON Pointer begins with / and writes ~ as ~0, / as ~1")
 
 
 def _unknown(name: str, location: tuple[str | int, ...]) -> tuple[str, str]:
-    if name in _LATER:
-        return f"{_LATER[name]} is not part of this version", "leave it out"
     return "unknown setting", did_you_mean(name, _siblings(location))
 
 
@@ -152,7 +160,7 @@ def _step(inner: Any, step: str | int) -> list[Any]:
 
 def _models(kind: Any, attribute: str) -> Iterator[str]:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        yield from getattr(kind, attribute)
+        yield from (field.alias or name for name, field in getattr(kind, attribute).items())
     for inner in get_args(kind):
         yield from _models(inner, attribute)
 
@@ -163,9 +171,12 @@ def _shown(detail: ErrorDetails, path: Path, root: Any, hidden: set[Path]) -> st
     for step in path:
         value = value.get(step) if isinstance(value, dict) else value[int(step)]
     private = any(word in str(step).lower() for step in path for word in _SECRET)
+    private = private or any(step in _HOLDS_SECRETS for step in path[-1:])
     if private or path in hidden or not isinstance(value, str | int | float):
         return ""
     if detail["type"] in {"extra_forbidden", "missing"} or detail["loc"][-1] == "[key]":
         return ""
+    if isinstance(value, str) and "@" in value:
+        return ""  # an address with a password in it
     text = str(value) if not isinstance(value, str) else f'"{value}"'
     return text if len(text) <= _CLIP else f"{text[:_CLIP]}..."

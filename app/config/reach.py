@@ -1,7 +1,7 @@
 """Which events can go where: filters and topic templates compared without an event.
 
-A filter list is a conjunction of *atoms*, each about one attribute. That is all there is until filters
-know ``any``, ``not`` and ``sql``; these will then count as "may match".
+A filter list is a conjunction of *atoms*, each about one attribute, as far as it can be seen through:
+``any``, ``not`` and ``sql`` count as "may match".
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from app.model.route import Filter, KeyPolicy, Route, Target
+from app.model.route import Exchange, Filter, KeyPolicy, Target
 from app.routing.templates import placeholders
 
 Atom = tuple[str, str, str]
@@ -19,17 +19,33 @@ _ALWAYS_THERE = {"specversion", "id", "source", "type"}
 
 
 def atoms(filters: Sequence[Filter]) -> list[Atom]:
+    """Those that every event which passes fulfils; there may be more to pass than they say."""
     return [
         (dialect, name, text)
-        for one in filters
+        for one in _conjunction(filters)
         for dialect in ("exact", "prefix", "suffix")
         for name, text in (getattr(one, dialect) or {}).items()
     ]
 
 
+def _conjunction(filters: Sequence[Filter]) -> Iterator[Filter]:
+    """All that must hold, with every ``all`` taken apart."""
+    for one in filters:
+        if one.all is None:
+            yield one
+        else:
+            yield from _conjunction(one.all)
+
+
+def _is_opaque(one: Filter) -> bool:
+    return one.any is not None or one.not_ is not None or one.sql is not None
+
+
 def shadows(earlier: Sequence[Filter], later: Sequence[Filter]) -> bool:
-    """Whether every event that ``later`` wants is wanted by ``earlier`` already."""
+    """Whether every event that ``later`` wants is wanted by ``earlier`` already. Errs to no."""
     narrow = atoms(later)
+    if any(map(_is_opaque, _conjunction(earlier))):
+        return False
     return all(any(_implies(atom, wide) for atom in narrow) for wide in atoms(earlier))
 
 
@@ -66,15 +82,33 @@ def _exclude(one: Atom, other: Atom) -> bool:
     return not (_passes(text, kind, text_2) or _passes(text_2, kind, text))
 
 
-def feeds(target: Target, route: Route, topic: str) -> bool:
-    """Whether the target's topic, or what its template can become, is ``topic``."""
-    known = {name: text for dialect, name, text in atoms(route.filters) if dialect == "exact"}
+def feeds(target: Target | Exchange, filters: Sequence[Filter], topic: str) -> bool:
+    """Whether the target's topic, or what its template can become, is ``topic``. Where an exchange
+    leads is for the broker's bindings to say: anywhere. ``filters``: of whoever publishes."""
+    if isinstance(target, Exchange):
+        return True
+    known = {name: text for dialect, name, text in atoms(filters) if dialect == "exact"}
     pattern = "".join(_patterns(target.topic, known))
     return re.fullmatch(pattern, topic) is not None
 
 
+def may_be_one_topic(one: str, other: str) -> bool:
+    """Whether two topics, or what templates can become, may be the same. Errs to yes: only what stands
+    before the first and behind the last attribute is compared."""
+    (head, tail), (head_2, tail_2) = _ends(one), _ends(other)
+    if not placeholders(one) and not placeholders(other):
+        return one == other
+    heads = head.startswith(head_2) or head_2.startswith(head)
+    return heads and (tail.endswith(tail_2) or tail_2.endswith(tail))
+
+
+def _ends(template: str) -> tuple[str, str]:
+    """What is fixed before the first attribute, and behind the last one."""
+    return template.partition("{")[0], template.rpartition("}")[2]
+
+
 def _patterns(template: str, known: dict[str, str]) -> Iterator[str]:
-    """An attribute that the route's filters fix stands for itself, another for anything legal."""
+    """An attribute that the filters fix stands for itself, another for anything legal."""
     for literal, name in re.findall(r"([^{]+)|\{([^}]*)\}", template):
         yield re.escape(literal or known[name]) if literal or name in known else "[a-zA-Z0-9._-]+"
 

@@ -12,8 +12,13 @@ from typing import Any
 
 from app.config.document import Document
 from app.config.finding import Path, did_you_mean
+from app.model.secret import FileText
 
 _REFERENCE = re.compile(r"\$(?:\$|\{([^}]*)\}?)")
+
+_MEANT = re.compile(r"\$(?=[${])")
+
+_FILE_ALONE = re.compile(r"\$\{file:([^}]+)\}")  # its reader may read it again
 
 
 class Unresolved(Exception):
@@ -55,7 +60,8 @@ def _resolved(
                 return value
             if _REFERENCE.sub("", value.replace("$$", "")) != value.replace("$$", ""):
                 references[path] = value
-            return text
+            alone = _FILE_ALONE.fullmatch(value)
+            return FileText(text, alone[1]) if alone is not None else text
         case _:
             return value
 
@@ -63,6 +69,26 @@ def _resolved(
 def substitute(text: str, environ: Mapping[str, str]) -> str:
     """The text with every reference in it resolved. What a value holds is never looked at again."""
     return _REFERENCE.sub(lambda match: _value(match, environ), text)
+
+
+def escaped(text: str) -> str:
+    """What has to be written so that it means ``text``."""
+    return _MEANT.sub("$$", text)
+
+
+def literal(text: str) -> str:
+    """The text where references are not for whoever wrote it: a caller of the API must not read our
+    environment and files. ``$$`` means what it means in the file, so that both say the same."""
+    return _REFERENCE.sub(_no_reference, text)
+
+
+def _no_reference(match: re.Match[str]) -> str:
+    if match[0] == "$$":
+        return "$"
+    raise Unresolved(
+        "holds a reference, which only the configuration file may",
+        "give the value itself, which is kept encrypted; write $$ for a dollar sign",
+    )
 
 
 def _value(match: re.Match[str], environ: Mapping[str, str]) -> str:

@@ -42,11 +42,20 @@ brokers:
   #     tls: {}           # the system's certificate authorities
   #     sasl: {mechanism: SCRAM-SHA-512, username: skybridge, password: "${env:KAFKA_PASSWORD}"}
   #   topics: {create: true, partitions: 8, replication: 3}
+  # rabbit:
+  #   kind: rabbitmq
+  #   addresses: "rabbit-1:5672,rabbit-2:5672"
+  #   security: {tls: {}, username: skybridge, password: "${env:RABBITMQ_PASSWORD}"}
+  # pulsar:
+  #   kind: pulsar
+  #   service_url: "pulsar+ssl://pulsar-1:6651"
+  #   admin_url: "https://pulsar-1:8443"
+  #   security: {token: "${env:PULSAR_TOKEN}"}
 
 # The first route that matches takes the event. 202 is answered when it is stored.
 routes:
   # - name: orders
-  #   filters:            # all must match: exact, prefix or suffix of attributes
+  #   filters:            # all must match: exact, prefix, suffix, all, any, not or sql
   #     - prefix: {type: com.example.order.}
   #   to: {broker: main, topic: orders}     # or a list; "orders.{type}" is a template
   #   content_mode: binary                  # binary | structured | as_received

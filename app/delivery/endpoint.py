@@ -13,8 +13,16 @@ that end in a pause take no step of any event's schedule, so that an outage of t
 turn into dead letters. *Most attempts* needs several keys: one event that always fails is that
 event's trouble, goes through its own schedule, and never stops the others.
 
+Some events may fail wherever the target stands, and be all that is held: then only an event that was
+never tried can tell. Once a few probes have failed in a row it is ``doubtful``, and where none such is
+held, some are taken.
+
 A Retry-After is honoured to the second; a pause the breaker chose starts at 1 s and doubles up to
 60 s while probes fail.
+
+After a pause that an answered probe ended it starts slowly: one attempt at a time, and twice as many
+each time that so many were answered, until the caller's own cap is reached. A target that just came
+back is not met by all that waited for it.
 """
 
 from __future__ import annotations
@@ -39,27 +47,41 @@ class Flow(enum.Enum):
 
 
 class Endpoint:
-    """The breaker of one subscription. ``now`` is monotonic seconds, ``jitter`` in [0, 1)."""
+    """The breaker of one subscription. ``now`` is monotonic seconds, ``jitter`` in [0, 1). ``most``:
+    attempts at a time at which the slow start is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 64) -> None:
+        self._most = most
         self._recent: deque[Hashable | None] = deque(maxlen=RECENT)  # failed key, None: answered
         self._failures_in_a_row = 0
+        self._probes_failed = 0  # in a row
         self.flow = Flow.FLOWING
         self.until = 0.0
         self.cause = ""
+        self.allowed: int | None = None  # attempts at a time while it starts slowly; None: any
+        self._answered = 0  # since ``allowed`` grew
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether what failed may be the events that were tried, rather than the target."""
+        return self._probes_failed >= KEYS
 
     def answered(self, *, probe: bool) -> None:
         """The target dealt with a request, whether it liked the event or not."""
         self._recent.append(None)
         if probe:
             self._recent.clear()
-            self._failures_in_a_row = 0
+            self._failures_in_a_row = self._probes_failed = 0
             self.flow, self.cause = Flow.FLOWING, ""
+            self.allowed, self._answered = 1, 0
+        elif self.allowed is not None and self.flow is Flow.FLOWING:
+            self._grow(self.allowed)
 
     def failed(self, key: Hashable, code: str, now: float, jitter: float, *, probe: bool) -> bool:
         """The target is at fault. True: it is paused now, and this attempt is not held against the
         event."""
         self._recent.append(key)
+        self._probes_failed += probe
         if not probe and self.flow is Flow.FLOWING and not self._most_failed():
             return False
         if probe or self.flow is Flow.FLOWING:
@@ -68,10 +90,11 @@ class Endpoint:
             self._pause(now + pause, f"most attempts fail, the last with {code}")
         return True
 
-    def asked_to_wait(self, until: float, code: str) -> None:
-        """Retry-After: nobody sends before ``until`` (W6)."""
+    def asked_to_wait(self, until: float, cause: str) -> None:
+        """By Retry-After (W6), or by the sink: nobody sends before ``until``."""
+        self._probes_failed += self.flow is Flow.PROBING
         if self.flow is not Flow.PAUSED or until > self.until:
-            self._pause(until, f"{code} with Retry-After")
+            self._pause(until, cause)
 
     def probe_if_due(self, now: float) -> bool:
         """True: the pause is over, and exactly one attempt may be made now, with ``probe=True``."""
@@ -88,6 +111,13 @@ class Endpoint:
         """No event is held that could be sent: consume again. The look back stays, so that a few
         more failures pause it at once."""
         self.flow, self.cause = Flow.FLOWING, ""
+
+    def _grow(self, allowed: int) -> None:
+        self._answered += 1
+        if self._answered >= allowed:
+            self.allowed, self._answered = allowed * 2, 0
+            if self.allowed >= self._most:
+                self.allowed = None
 
     def _pause(self, until: float, cause: str) -> None:
         self.flow, self.until, self.cause = Flow.PAUSED, until, cause

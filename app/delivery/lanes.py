@@ -1,9 +1,10 @@
 """Who may be sent next: one in flight per key, many keys at once (rule 3 of delivery).
 
-A lane is the queue of one key. It is *ready*, *in flight* (its head is being sent) or *waiting* (its
-head is to be tried again later), never two of these, which is the whole guarantee of order.
+A lane is the queue of one key. It is *ready*, *in flight* (its head is being sent, in one request with
+it perhaps a few of those behind) or *waiting* (its head is to be tried again later), never two of
+these, which is the whole guarantee of order.
 Ready lanes take turns, so that a key with many events cannot starve the others. All steps are O(1)
-but for waits, which cost O(log waiting), and ``take_oldest`` and ``drop``, which walk the lanes.
+but for waits, which cost O(log waiting), and ``oldest``, ``holding`` and ``drop``, which walk the lanes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
+from itertools import islice
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -20,7 +22,7 @@ _READY, _IN_FLIGHT, _WAITING = "ready", "in flight", "waiting"
 class Lane(Generic[Item]):
     """The queue of one key; its head is the event being delivered. Only ``Lanes`` changes it."""
 
-    __slots__ = ("items", "key", "since", "state", "wait")
+    __slots__ = ("flying", "items", "key", "ready_at", "since", "state", "until", "wait")
 
     def __init__(self, key: Hashable, since: int) -> None:
         self.key = key
@@ -28,6 +30,9 @@ class Lane(Generic[Item]):
         self.state = _READY
         self.since = since  # the turn at which it was last tried, or made
         self.wait = 0  # which of the waits is its own; 0: none
+        self.until = 0.0  # when that wait is over
+        self.flying = 0  # how many of its first items are on the wire, in one request
+        self.ready_at: float | None = None  # when it was first seen ready; only ``stamp`` fills it
 
     @property
     def head(self) -> Item:
@@ -51,7 +56,7 @@ class Lanes(Generic[Item]):
         """Queue ``item`` behind the others of its key."""
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = Lane(key, self._next_turn())
+            lane = self._lanes[key] = Lane(key, self.next_turn())
             self._ready.append(lane)
         lane.items.append(item)
         self._held += 1
@@ -62,31 +67,99 @@ class Lanes(Generic[Item]):
             return None
         return self._fly(self._ready.popleft())
 
-    def take_oldest(self) -> Lane[Item] | None:
+    def oldest(self, among: Callable[[Item], bool] | None = None) -> Lane[Item] | None:
         """The lane not tried for the longest time, ready or waiting: what a probe should send.
+        ``among``: only those with such a head.
 
         Longest untried rather than lowest position, so that one event that always fails cannot be
         the only probe there ever is.
         """
         still = [lane for lane in self._lanes.values() if lane.state != _IN_FLIGHT]
+        if among is not None:
+            still = [lane for lane in still if among(lane.head)]
         if not still or len(self._in_flight) >= self._concurrency:
             return None
-        lane = min(still, key=lambda lane: lane.since)
+        return min(still, key=lambda lane: lane.since)
+
+    def take_this(self, lane: Lane[Item]) -> Lane[Item]:
+        """Out of its turn, and whatever it waits for; it must not be in flight."""
         if lane.state == _READY:
             self._ready.remove(lane)
         else:
             self._end_wait(lane)
         return self._fly(lane)
 
+    def find(self, key: Hashable) -> Lane[Item] | None:
+        """The lane of ``key`` if it is ready or waiting."""
+        lane = self._lanes.get(key)
+        return None if lane is None or lane.state == _IN_FLIGHT else lane
+
+    def take_along(self, lane: Lane[Item]) -> Item | None:
+        """The next item of a lane in flight, to be sent in the same request; None when it has no more."""
+        if lane.flying >= len(lane.items):
+            return None
+        lane.flying += 1
+        return lane.items[lane.flying - 1]
+
+    def leave_behind(self, lane: Lane[Item]) -> None:
+        """Undo the last ``take_along``: it does not fit."""
+        lane.flying -= 1
+
+    def on_the_wire(self, lane: Lane[Item]) -> list[Item]:
+        """The items of a lane in flight that are being sent."""
+        return list(islice(lane.items, lane.flying))
+
+    def head_only(self, lane: Lane[Item]) -> None:
+        """Those behind the head are on the wire no more."""
+        lane.flying = 1
+
+    def stamp(self, now: float) -> None:
+        """Note when lanes became ready. O(those that did since the last time)."""
+        for lane in reversed(self._ready):
+            if lane.ready_at is not None:
+                return
+            lane.ready_at = now
+
+    def next_ready(self) -> Lane[Item] | None:
+        """Whose turn it is: the one ready for longest."""
+        return self._ready[0] if self._ready else None
+
+    def ready_lanes(self) -> Iterable[Lane[Item]]:
+        """In the order of their turns."""
+        return self._ready
+
+    def sift(self, lane: Lane[Item], gone: Callable[[Item], bool]) -> list[Item]:
+        """Forget those on the wire that are ``gone``; the lane stays in flight."""
+        flying = [lane.items.popleft() for _ in range(lane.flying)]
+        kept = [item for item in flying if not gone(item)]
+        lane.items.extendleft(reversed(kept))
+        lane.flying = len(kept)
+        self._held -= len(flying) - len(kept)
+        return [item for item in flying if gone(item)]
+
     def finish(self, lane: Lane[Item]) -> None:
-        """The head is done with; the next of its key may follow when its turn comes."""
+        """What is on the wire of it is done with; the next of its key may follow when its turn
+        comes."""
+        count = lane.flying
         self._land(lane)
-        lane.items.popleft()
-        self._held -= 1
+        for _ in range(count):
+            lane.items.popleft()
+        self._held -= count
         if lane.items:
             self._make_ready(lane)
         else:
             del self._lanes[lane.key]
+
+    def remove(self, lane: Lane[Item]) -> list[Item]:
+        """All of a lane in flight, whose head has come down; the key has none any more."""
+        self._land(lane)
+        del self._lanes[lane.key]
+        self._held -= len(lane.items)
+        return list(lane.items)
+
+    def holding(self) -> list[Lane[Item]]:
+        """The lanes that wait."""
+        return [lane for lane in self._lanes.values() if lane.state == _WAITING]
 
     def give_back(self, lane: Lane[Item]) -> None:
         """The head was not finished and may be sent again as soon as its turn comes."""
@@ -97,7 +170,8 @@ class Lanes(Generic[Item]):
         """The head is to be tried again at ``until``; its lane waits, the others go on."""
         self._land(lane)
         lane.state = _WAITING
-        lane.since = lane.wait = self._next_turn()
+        lane.since = lane.wait = self.next_turn()
+        lane.until = until
         self._waiting += 1
         heapq.heappush(self._waits, (until, lane.wait, lane))
 
@@ -127,8 +201,8 @@ class Lanes(Generic[Item]):
         return dropped
 
     def in_flight(self) -> Iterable[Item]:
-        """The heads being sent at this moment."""
-        return [lane.head for lane in self._in_flight]
+        """The items being sent at this moment."""
+        return [item for lane in self._in_flight for item in islice(lane.items, lane.flying)]
 
     def heads(self) -> Iterable[Item]:
         """The first of every lane: the oldest that is held is among them."""
@@ -152,7 +226,7 @@ class Lanes(Generic[Item]):
         return self._held
 
     def _drop_from(self, lane: Lane[Item], gone: Callable[[Item], bool]) -> list[Item]:
-        first = 1 if lane.state == _IN_FLIGHT else 0
+        first = lane.flying
         head_is_gone = not first and gone(lane.head)
         kept = [item for at, item in enumerate(lane.items) if at < first or not gone(item)]
         if len(kept) == len(lane.items):
@@ -168,21 +242,25 @@ class Lanes(Generic[Item]):
 
     def _fly(self, lane: Lane[Item]) -> Lane[Item]:
         lane.state = _IN_FLIGHT
+        lane.flying = 1
+        lane.ready_at = None
         self._in_flight.add(lane)
         return lane
 
     def _land(self, lane: Lane[Item]) -> None:
         self._in_flight.remove(lane)  # KeyError: concluded twice, which is a bug
+        lane.flying = 0
 
     def _make_ready(self, lane: Lane[Item]) -> None:
         lane.state = _READY
-        lane.since = self._next_turn()
+        lane.since = self.next_turn()
         self._ready.append(lane)
 
     def _end_wait(self, lane: Lane[Item]) -> None:
         lane.wait = 0
         self._waiting -= 1
 
-    def _next_turn(self) -> int:
+    def next_turn(self) -> int:
+        """Turns grow: who was tried at a lower one was tried longer ago."""
         self._turn += 1
         return self._turn

@@ -42,6 +42,13 @@ class FinishedRuns:
         self.finish(offset)
         return False
 
+    def pass_over(self, position: int) -> None:
+        """Whatever lies before ``position`` and was not taken concerns nobody: it was filtered out
+        unseen. Read again after a restart, it is filtered out again."""
+        self._next = max(self._next, position)
+        while self._restored and self._restored[0][1] < self._next:
+            self._restored.popleft()
+
     def finish(self, offset: int) -> None:
         """Idempotent. An offset below the commit position is nothing new; one that was not taken yet
         says nothing about the message that will be there."""
@@ -60,6 +67,11 @@ class FinishedRuns:
     def window(self) -> int:
         """Distance from the commit position to the newest one taken (rule 4)."""
         return self._next - self.commit
+
+    @property
+    def open(self) -> bool:
+        """Whether a message that was taken is not finished."""
+        return bool(self._taken)
 
     @property
     def next(self) -> int:

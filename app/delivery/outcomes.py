@@ -1,10 +1,12 @@
-"""What an answer of a webhook means. Everything that reads a status code on the way out is here.
+"""What an answer of a sink means. Everything that reads a status code on the way out is here. A topic
+answers as HTTP would (``sinks.topic``); its 403 is a right that is missing for every event, so it is
+listed for topics, which are retried until somebody has mended it.
 
 ==================================  ===========  ==============  =====================================
 answer                              fate         endpoint fault  clause
 ==================================  ===========  ==============  =====================================
 2xx                                 delivered    no              W4, 202 included
-listed in ``retry.statuses``        retry        404 408 429     rule 7; default 404 408 409 425 429
+listed in ``retry.statuses``        retry        403 404 408 429 rule 7; default 404 408 409 425 429
 410                                 disable      no              W5, rule 7: its event stays unfinished
 3xx                                 dead-letter  no              W3, rule 7: never followed, and the
                                                                  same request meets the same redirect
@@ -13,7 +15,10 @@ listed in ``retry.statuses``        retry        404 408 429     rule 7; default
 time-out, DNS, connect, TLS, reset  retry        yes             rule 7
 address refused by the guard        retry        yes             DNS or the configuration may heal; the
                                                                  subscription pauses meanwhile (rule 6)
+no consent, no token, no proxy      retry        yes             W2: it waits, nothing was sent to it
+its reply could not be published    retry        no              rule 2: delivered is when it is stored
 request that cannot be sent         dead-letter  no              reliability 4.6: never a retry storm
+event that cannot be written        dead-letter  no              4.7: in that format, version or broker
 ==================================  ===========  ==============  =====================================
 
 *Endpoint fault* says that the answer counts against the endpoint as a whole (``endpoint``, rule 6);
@@ -61,9 +66,11 @@ _STATUSES = (
     _Row(range(400, 500), Fate.DEAD_LETTER),
     _Row(range(10_000), Fate.RETRY, endpoint_fault=True),
 )
-_ENDPOINT_STATUSES = frozenset({404, 408, 429})
+_ENDPOINT_STATUSES = frozenset({403, 404, 408, 429})
+AT_TOPICS = frozenset({403})  # beside the subscription's own list
 _SERVER_ERRORS = range(500, 600)
-_UNSENDABLE = "bad-request"
+REPLY = "reply"
+_UNSENDABLE = frozenset({"bad-request", "unwritable"})
 
 
 @lru_cache(maxsize=4096)
@@ -81,6 +88,8 @@ def judge(status: int | None, fault: str, retried: frozenset[int]) -> Outcome:
 
 
 def _judge_fault(fault: str) -> Outcome:
-    if fault == _UNSENDABLE:
+    if fault == REPLY:
+        return Outcome(Fate.RETRY, fault, fault)
+    if fault in _UNSENDABLE:
         return Outcome(Fate.DEAD_LETTER, fault, fault, reached=False)
     return Outcome(Fate.RETRY, fault, fault, endpoint_fault=True)

@@ -7,18 +7,24 @@ delivered                                                      Settle
 dead-letter                                                    DeadLetter(code of the answer)
 disable                                                        Disable: the event stays unfinished
 retry          Retry-After later than now                      PauseEndpoint until then, no step
-retry          the schedule has a step left                    RetryAt, one step taken
 retry          the schedule is used up                         DeadLetter(``schedule-exhausted``)
+retry          it is parked already                            Park until then, one step taken
+retry          it may not park                                 RetryAt, one step taken
+retry          ``hold`` steps are used, or the window is half  Park until then, one step taken
+               used
+retry          otherwise                                       RetryAt, one step taken
 =============  ==============================================  ====================================
 
-Beyond ``hold`` steps a key will be *parked* (delivery issue); its row goes between the last two. Until
-then its lane is held, its later events wait behind it, and the partition pauses at the window
-bound rather than lose order or patience.
+RetryAt holds the lane: the events behind it wait in memory, and the partition pauses at the window
+bound. Park moves the wait, and the lane with it, to the store, and the partition goes on without them
+(rule 4). A subscription whose whole schedule holds never parks; nor does any while its endpoint is at
+fault (rule 6), or its parked rows are at their bound (rule 5).
 A dead letter by 429 honours its Retry-After too: the endpoint asked, not the event (W6).
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 
 import msgspec
@@ -33,8 +39,18 @@ class Settle(msgspec.Struct, frozen=True):
     """Finished: delivered."""
 
 
+class Expire(msgspec.Struct, frozen=True):
+    """Finished without an attempt: its own ``expirytime`` is over (``ages``)."""
+
+
 class RetryAt(msgspec.Struct, frozen=True):
     """Try again at this moment; a step of the schedule is taken."""
+
+    at: float
+
+
+class Park(msgspec.Struct, frozen=True):
+    """Its place until this moment is the store, and that of its followers too; a step is taken."""
 
     at: float
 
@@ -57,15 +73,30 @@ class Disable(msgspec.Struct, frozen=True):
     cause: str
 
 
-Decision = Settle | RetryAt | DeadLetterIt | PauseEndpoint | Disable
+Decision = Settle | Expire | RetryAt | Park | DeadLetterIt | PauseEndpoint | Disable
 SETTLE = Settle()
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The part of a subscription's ``retry`` that decides; all in seconds."""
+    """The part of a subscription's ``retry`` that decides; waits in seconds. ``hold``: how many of them
+    hold the lane."""
 
     schedule: Sequence[float]
     retry_after_max: float
+    hold: int
+
+    @property
+    def parks(self) -> bool:
+        return self.hold < len(self.schedule)
+
+
+class Place(enum.Enum):
+    """Where the event waits now, and may wait next."""
+
+    LANE = "its lane, and beyond hold the store"
+    CROWDED = "its lane, but half of the window is used: next is the store"
+    LANE_ONLY = "its lane, and nowhere else now"
+    STORE = "the store: it is parked, or was redriven"
 
 
 def conclude(
@@ -76,6 +107,7 @@ def conclude(
     now: float,
     jitter: float,
     policy: Policy,
+    place: Place = Place.LANE,
 ) -> Decision:
     """``steps``: earlier failures that took one. ``asked``: the seconds a Retry-After asks for, None
     without one. ``now``: the moment on the clock that the decision's moments are to be read on.
@@ -88,14 +120,26 @@ def conclude(
         case Fate.DISABLE:
             return Disable(outcome.code)
         case Fate.RETRY:
-            return _again(steps, asked, now, jitter, policy)
+            return _again(steps, asked, now, jitter, policy, place)
 
 
-def _again(steps: int, asked: float | None, now: float, jitter: float, policy: Policy) -> Decision:
+def _again(
+    steps: int, asked: float | None, now: float, jitter: float, policy: Policy, place: Place
+) -> Decision:
     if asked:  # a wait of nothing asks for nothing: the schedule spreads the attempts
         return PauseEndpoint(now + asked)
     seconds = wait(policy.schedule, steps, jitter)
-    return DeadLetterIt(EXHAUSTED) if seconds is None else RetryAt(now + seconds)
+    if seconds is None:
+        return DeadLetterIt(EXHAUSTED)
+    return Park(now + seconds) if _parks(steps, policy, place) else RetryAt(now + seconds)
+
+
+def _parks(steps: int, policy: Policy, place: Place) -> bool:
+    if place is Place.STORE:
+        return True
+    if place is Place.LANE_ONLY or not policy.parks:
+        return False
+    return place is Place.CROWDED or steps >= policy.hold
 
 
 def asked_wait(header: str | None, wall: float, policy: Policy) -> float | None:

@@ -11,8 +11,10 @@ from typing import TypeVar
 
 ENTRIES = 1024
 LENGTH = 256  # characters or bytes of a question that is remembered
+NAMES_LENGTH = 4096  # of all names, where the question is a tuple of them
+_NAME = 32  # what a name takes beside its characters
 
-Question = TypeVar("Question", str, bytes)
+Question = TypeVar("Question", str, bytes, tuple[str, ...], tuple[bytes, ...])
 Answer = TypeVar("Answer")
 
 
@@ -25,8 +27,14 @@ class Memo(dict[Question, Answer]):
 
     def __missing__(self, question: Question) -> Answer:
         answer = self._function(question)
-        if len(question) <= LENGTH:
+        if _is_short(question):
             if len(self) >= ENTRIES:
                 self.clear()
             self[question] = answer
         return answer
+
+
+def _is_short(question: str | bytes | tuple[str, ...] | tuple[bytes, ...]) -> bool:
+    if isinstance(question, tuple):
+        return sum(map(len, question)) + _NAME * len(question) <= NAMES_LENGTH
+    return len(question) <= LENGTH

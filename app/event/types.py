@@ -21,26 +21,35 @@ _FORBIDDEN = re.compile(
     + "]"
 )
 _NAMES = re.compile("[a-z0-9]+")
+_LEAP_YEAR = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+_DAY = (  # that the calendar has
+    "(?:[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    "|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+    f"|{_LEAP_YEAR}-02-29)"
+)
 _TIMESTAMP = re.compile(  # RFC 3339 5.6: seconds and offset are mandatory, :60 is a leap second
-    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-    r"[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
+    rf"{_DAY}[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
     r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
 _INTEGER = re.compile("-?(?:0|[1-9][0-9]*)")  # RFC 8259 6 without fraction and exponent
-_DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
-# RFC 3986. A colon in the first segment of a relative path is let pass: the grammar refuses it only
-# to keep it apart from a scheme, and real senders name sources "12:34".
-_PCHAR = r"A-Za-z0-9\-._~!$&'()*+,;=:@"
+# RFC 3986. The first segment of a relative reference has no colon (4.2): "12:34" would begin with a
+# scheme that is none.
+_REG_NAME = r"A-Za-z0-9\-._~!$&'()*+,;="
+_PCHAR = rf"{_REG_NAME}:@"
 _CODED = "%[0-9A-Fa-f]{2}"
+_AUTHORITY = (
+    rf"(?:(?:[{_REG_NAME}:]++|{_CODED})*+@)?"
+    rf"(?:\[(?:[0-9A-Fa-f:.]++|v[0-9A-Fa-f]++\.[{_REG_NAME}:]++)\]|(?:[{_REG_NAME}]++|{_CODED})*+)"
+    r"(?::[0-9]*+)?(?=[/?#]|\Z)"
+)
 _TAIL = (
-    rf"(?://(?:[{_PCHAR}]++|{_CODED}|\[[0-9A-Fa-fv:.]++\])*+)?"
-    rf"(?:[{_PCHAR}/]++|{_CODED})*+"
+    rf"(?://{_AUTHORITY}|(?!//))(?:[{_PCHAR}/]++|{_CODED})*+"
     rf"(?:\?(?:[{_PCHAR}/?]++|{_CODED})*+)?(?:#(?:[{_PCHAR}/?]++|{_CODED})*+)?"
 )
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*+:"
 _URI = re.compile(_SCHEME + _TAIL)
-_URI_REFERENCE = re.compile(f"(?=.)(?:{_SCHEME})?{_TAIL}")
+_URI_REFERENCE = re.compile(f"(?=.)(?:{_SCHEME}|(?![^/?#:]*+:)){_TAIL}")
 
 
 def forbidden_character(text: str) -> int | None:
@@ -59,16 +68,8 @@ def _is_name(text: str) -> bool:
 is_name = Memo(_is_name).__getitem__
 
 
-def is_timestamp(text: str) -> bool:
-    """RFC 3339 with a day that the calendar has."""
-    if _TIMESTAMP.fullmatch(text) is None:
-        return False
-    return text[8:10] <= "28" or int(text[8:10]) <= _days(int(text[:4]), int(text[5:7]))
-
-
-def _days(year: int, month: int) -> int:
-    leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)  # noqa: PLR2004
-    return _DAYS[month] + leap
+is_timestamp = _TIMESTAMP.fullmatch
+"""RFC 3339, with a day that the calendar has: truthy when it is."""
 
 
 def is_uri(text: str) -> bool:

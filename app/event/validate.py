@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import call, itemgetter
 
 from app.errors import Fault
+from app.event.memo import Memo
 from app.event.types import forbidden_character, is_name
 from app.event.versions import NEWEST, SUPPORTED, VERSIONS, Rule, Version
 
@@ -13,8 +15,8 @@ CLIPPED = 64  # characters of an offending value that a fault repeats
 Locate = Callable[[str], str]
 """Attribute name to where it stood: ``header ce-time``, ``/time``."""
 
-_REQUIRED = VERSIONS[NEWEST].required
-_ACCEPTS = VERSIONS[NEWEST].accepts
+_RULES = VERSIONS[NEWEST].rules
+_REQUIRED = sum(rule.required for rule in _RULES.values())
 
 
 def faults_of(
@@ -39,15 +41,35 @@ def is_plainly_valid(attributes: Mapping[str, str], *, printable: bool = False) 
     """The hot path: whether they are of the newest version and valid. False only means that a closer
     look is needed: at an older version, or at any text beyond ASCII.
     """
-    try:
-        _REQUIRED(attributes)
-    except KeyError:
-        return False
-    for name, value in attributes.items():
-        accept = _ACCEPTS.get(name)
-        if not (is_name(name) if accept is None else accept(value)):
-            return False
-    return printable or _is_printable("".join(attributes.values()))
+    checks = checks_of(tuple(attributes))
+    return (
+        checks is not None
+        and passes(attributes, checks)
+        and (printable or _is_printable("".join(attributes.values())))
+    )
+
+
+def passes(attributes: Mapping[str, str], checks: Checks) -> bool:
+    """Whether each value keeps the rule of its name."""
+    ruled, accepts = checks
+    return all(map(call, accepts, ruled(attributes)))
+
+
+Checks = tuple[Callable[[Mapping[str, str]], tuple[str, ...]], tuple[Callable[[str], object], ...]]
+
+
+def _checks_of(names: tuple[str, ...]) -> Checks | None:
+    """What is to be asked of attributes with these names: the values that have a rule, and the rules.
+    None when a required one is missing, or a name is none.
+    """
+    ruled = [name for name in names if name in _RULES]
+    required = sum(_RULES[name].required for name in ruled)
+    if required < _REQUIRED or not all(is_name(name) for name in names if name not in _RULES):
+        return None
+    return itemgetter(*ruled), tuple(_RULES[name].accepts for name in ruled)
+
+
+checks_of = Memo(_checks_of).__getitem__
 
 
 def _is_printable(text: str) -> bool:
@@ -63,7 +85,7 @@ def _diagnose(attributes: Mapping[str, str], locate: Locate, version: Version) -
         if text is None:
             if rule.required:
                 found.append(_missing(name, locate(name)))
-        elif not text or not rule.accepts(text):
+        elif not rule.accepts(text):
             found.append(_refused(name, text, rule, locate(name)))
     found += _names_and_characters(attributes, version, locate)
     return found
@@ -92,10 +114,16 @@ def merge(found: list[Fault], more: list[Fault]) -> list[Fault]:
 
 def clip(text: str) -> str:
     """An offending value as a fault shows it: quoted, escaped, short."""
-    return ascii(shorten(text))
+    return ascii(_cut(text))
 
 
 def shorten(text: str) -> str:
+    """A name as a fault shows it: bare, and short; what a terminal or a header would obey is escaped."""
+    cut = _cut(text)
+    return cut if cut.isprintable() else ascii(cut)[1:-1]
+
+
+def _cut(text: str) -> str:
     """At most so much of a name or value that an answer does not grow with what was sent."""
     return text if len(text) <= CLIPPED else text[:CLIPPED] + "..."
 

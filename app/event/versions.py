@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from operator import itemgetter
 
 import msgspec
 
@@ -44,15 +43,13 @@ class Version(msgspec.Struct, frozen=True):
     ``two_forms``  binary data has a member of its own, ``data_base64``.
     ``encoding``   the attribute that says so where ``data`` is base64, in a document only.
 
-    ``accepts`` and ``required`` are columns of the same table, for the hot path; ``required`` picks
-    the required attributes and raises KeyError when one is missing.
+    ``accepts`` is a column of the same table.
     """
 
     text: str
     attribute: str
     rules: Mapping[str, Rule]
     accepts: Mapping[str, Callable[[str], object]]
-    required: Callable[[Mapping[str, str]], object]
     is_name: Callable[[str], object]
     newest: Mapping[str, str]
     own: Mapping[str, str]
@@ -103,7 +100,6 @@ def _version(
         attribute,
         rules,
         accepts={name: rule.accepts for name, rule in rules.items()},
-        required=itemgetter(*(name for name, rule in rules.items() if rule.required)),
         is_name=is_name,
         newest=newest,
         own={newest.get(name, name): name for name in rules if newest.get(name, name)},

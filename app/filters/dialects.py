@@ -1,34 +1,43 @@
-"""The filter dialects of the Subscriptions API, each compiled to a predicate over the attributes.
+"""The filter dialects of the Subscriptions API, each compiled to a predicate over the event.
 
-A filter sees the 1.0 names and canonical texts of the attributes, never the data. A missing
-attribute is false, and compares are case-sensitive (spec 6.1). A new dialect (all, any, not, sql) is
-a field of ``app.model.route.Filter`` and a line in ``DIALECTS``.
+A filter sees the 1.0 names and canonical texts of the attributes; the data only where SQL asks for it.
+A missing attribute is false, and so its ``not`` is true; compares are case-sensitive (spec 6.1). A new
+dialect is a field of ``app.filters.model.Filter`` and a line in ``COMPILERS``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from app.model.route import Filter
+from app.event.value import CloudEvent
+from app.filters.cesql.expression import Expression
+from app.filters.model import Filter
 
-Predicate = Callable[[Mapping[str, str]], bool]
+Predicate = Callable[[CloudEvent], bool]
 
 
-def always(_attributes: Mapping[str, str]) -> bool:
+def always(_event: CloudEvent) -> bool:
     """No filter at all wants every event (Subscriptions API: absent or empty is true)."""
     return True
 
 
 def compile_filters(filters: Sequence[Filter]) -> Predicate:
     """All filters of a list must hold. An empty list is ``always`` itself, so that a caller can tell."""
-    return _all([_compiled(one) for one in filters])
+    return _all([compile_filter(one) for one in filters])
 
 
-def _compiled(one: Filter) -> Predicate:
-    for dialect, compiled in DIALECTS.items():
+def compile_filter(one: Filter) -> Predicate:
+    dialect, argument = written(one)
+    return COMPILERS[dialect](argument)
+
+
+def written(one: Filter) -> tuple[str, Any]:
+    """The dialect that a filter is in, by the model's name for it, and its argument."""
+    for dialect in COMPILERS:
         argument = getattr(one, dialect)
         if argument is not None:
-            return compiled(argument)
+            return dialect, argument
     raise AssertionError("Filter lets none pass that names no dialect")
 
 
@@ -40,9 +49,28 @@ def _all(predicates: Sequence[Predicate]) -> Predicate:
         return predicates[0]
     if len(predicates) == 2:  # noqa: PLR2004 - the usual case, without a loop
         first, second = predicates
-        return lambda attributes: first(attributes) and second(attributes)
+        return lambda event: first(event) and second(event)
     every = tuple(predicates)
-    return lambda attributes: all(predicate(attributes) for predicate in every)
+    return lambda event: all(predicate(event) for predicate in every)
+
+
+def _any(filters: Sequence[Filter]) -> Predicate:
+    predicates = [compile_filter(one) for one in filters]
+    if len(predicates) == 1:
+        return predicates[0]
+    if len(predicates) == 2:  # noqa: PLR2004 - likewise
+        first, second = predicates
+        return lambda event: first(event) or second(event)
+    return lambda event: any(predicate(event) for predicate in predicates)
+
+
+def _not(one: Filter) -> Predicate:
+    holds = compile_filter(one)
+    return lambda event: not holds(event)
+
+
+def _sql(expression: str) -> Predicate:
+    return Expression(expression).matches
 
 
 def _entries(one: Callable[[str, str], Predicate]) -> Callable[[Mapping[str, str]], Predicate]:
@@ -51,20 +79,24 @@ def _entries(one: Callable[[str, str], Predicate]) -> Callable[[Mapping[str, str
 
 
 def _exact(name: str, text: str) -> Predicate:
-    return lambda attributes: attributes.get(name) == text
+    return lambda event: event.attributes.get(name) == text
 
 
 def _prefix(name: str, text: str) -> Predicate:
     # texts are never empty, so that "" of a missing attribute does not match
-    return lambda attributes: attributes.get(name, "").startswith(text)
+    return lambda event: event.attributes.get(name, "").startswith(text)
 
 
 def _suffix(name: str, text: str) -> Predicate:
-    return lambda attributes: attributes.get(name, "").endswith(text)
+    return lambda event: event.attributes.get(name, "").endswith(text)
 
 
-DIALECTS: Mapping[str, Callable[[Mapping[str, str]], Predicate]] = {
+COMPILERS: Mapping[str, Callable[[Any], Predicate]] = {
     "exact": _entries(_exact),
     "prefix": _entries(_prefix),
     "suffix": _entries(_suffix),
+    "all": compile_filters,
+    "any": _any,
+    "not_": _not,
+    "sql": _sql,
 }

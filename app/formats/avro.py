@@ -31,22 +31,29 @@ def read_event(document: bytes) -> CloudEvent:
     except Unreadable as error:
         fault = Fault("bad-avro", f"The Avro document {error}.", rule="Avro 2.4")
         raise InvalidEvent([fault]) from None
-    if len(record["attribute"]) > ATTRIBUTES:
-        raise too_many(len(record["attribute"]))
+    entries = record["attribute"]
+    if len(entries) > ATTRIBUTES:
+        raise too_many(len(entries))
     arriving = Arriving()
-    for name, value in record["attribute"].items():
-        if value is not None:  # a union with null: unset (Avro 2.3)
+    unset: set[str] = set()
+    for entry in entries:
+        name, value = entry["name"], entry["value"]
+        if name in unset or (value is None and name in arriving.attributes):
+            arriving.repeated(name)
+        elif value is None:  # a union with null (Avro 2.3)
+            unset.add(name)
+        else:
             arriving.add(name, value)
     return arriving.event(_data(record["data"], arriving))
 
 
 def write_event(event: CloudEvent) -> bytes:
     """The event as a CloudEvent record. Raises NotRepresentable (422) for another version than 1.0."""
-    attributes = {}
+    entries = []
     for name, text in leaving(event, "Avro").items():
         value = native(text, event.types.get(name))
-        attributes[name] = (_BRANCHES[type(value)], value)
-    return write_record({"attribute": attributes, "data": event.data})
+        entries.append({"name": name, "value": (_BRANCHES[type(value)], value)})
+    return write_record({"attribute": entries, "data": event.data})
 
 
 def _data(value: Any, arriving: Arriving) -> Data:

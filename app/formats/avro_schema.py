@@ -79,14 +79,19 @@ def _schema() -> tuple[Any, Any]:
 
 
 def _described() -> dict[str, Any]:
-    """Field by field as published, in the published order: positions in a union are on the wire."""
+    """Field by field as published, in the published order: positions in a union are on the wire.
+
+    The attributes are a list of entries, which a map is on the wire: a name that is there twice shows.
+    """
     outermost = _value(0)
     members = ["null", "boolean", outermost, "double", "string"]
     data = [
         "bytes", "null", "boolean", _map(members), _array(outermost["name"]), "double", "string",
     ]  # fmt: skip
-    attribute = _map(["null", "boolean", "int", "string", "bytes"])
-    fields = [{"name": "attribute", "type": attribute}, {"name": "data", "type": data}]
+    attribute = ["null", "boolean", "int", "string", "bytes"]
+    pair = [{"name": "name", "type": "string"}, {"name": "value", "type": attribute}]
+    entry = {"type": "record", "name": "Attribute", "fields": pair}
+    fields = [{"name": "attribute", "type": _array(entry)}, {"name": "data", "type": data}]
     return {"type": "record", "name": "io.cloudevents.CloudEvent", "fields": fields}
 
 

@@ -58,9 +58,11 @@ def _is_each_once(text: bytes, members: dict[str, Raw]) -> bool:
     """Whether names, values, punctuation and white space alone account for every byte: then nothing
     is there twice. False only means that a closer look is needed: at a name with an escape, say.
     """
-    values = b",".join(members.values())
-    rest = len("".join(members)) + 3 * len(members) + 2  # names, quotes and colons, braces
-    return rest + len(values) == len(text) or rest + _visible(values) == _visible(text)
+    values, names = b",".join(members.values()), "".join(members).encode()
+    rest = 3 * len(members) + 2  # quotes and colons, braces
+    return rest + len(names) + len(values) == len(text) or (
+        rest + _visible(names) + _visible(values) == _visible(text)
+    )
 
 
 def _too_many(members: int) -> Fault:

@@ -46,7 +46,10 @@ def read_older(
     if version.two_forms:
         data, form, data_faults = read_data(raw, encoded, content_type)
     else:
-        coded = bool(version.encoding) and version.encoding in texts
+        said = texts.get(version.encoding) if version.encoding else None
+        coded = said is not None
+        if coded and not version.accepts[version.encoding](said or ""):
+            raw = None  # a fault of the attribute already: how the data is encoded, nobody knows
         data, form, data_faults = read_older_data(raw, content_type, coded=coded)
     if faults or data_faults:
         raise InvalidEvent([*faults, *data_faults])

@@ -7,12 +7,13 @@ UTC, for the format has no other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from app.errors import Fault, InvalidEvent, SenderError
+from app.event.types import is_uri, is_uri_reference
 from app.event.validate import clip
 from app.event.value import CloudEvent
 from app.formats.protobuf_data import read_data, write_data
@@ -20,6 +21,7 @@ from app.formats.protobuf_schema import messages
 from app.formats.protobuf_time import CannotHold, to_text, to_timestamp
 from app.formats.typed import (
     ATTRIBUTES,
+    CORE,
     Arriving,
     NotRepresentable,
     leaving,
@@ -35,6 +37,20 @@ FAULTS_LISTED = 1000  # after so many, the rest of a batch is not looked at
 _FIELDS = {"specversion": "spec_version", "id": "id", "source": "source", "type": "type"}
 _KINDS = ("ce_boolean", "ce_integer", "ce_string", "ce_bytes", "ce_uri", "ce_uri_ref", "ce_timestamp")  # fmt: skip
 _KIND_OF = {bool: "ce_boolean", int: "ce_integer", str: "ce_string"}
+
+
+def _is_reference(text: str) -> bool:
+    return not text or is_uri_reference(
+        text
+    )  # RFC 3986 4.2: empty is one, where no rule forbids it
+
+
+_Check = tuple[Callable[[str], bool], str, str]  # accepts, code of the fault, what was expected
+_URIS: Mapping[str, _Check] = {
+    "ce_uri": (is_uri, "bad-uri", "absolute URI"),
+    "ce_uri_ref": (_is_reference, "bad-uri-reference", "URI reference"),
+}
+_ANYTHING: _Check = (lambda _: True, "", "")
 
 
 def read_event(document: bytes) -> CloudEvent:
@@ -115,7 +131,17 @@ def _read(name: str, value: Any, arriving: Arriving) -> None:
     elif kinds == ["ce_timestamp"]:
         _read_time(name, value.ce_timestamp, arriving)
     else:
-        arriving.add(name, getattr(value, kinds[0]))
+        _read_plain(name, kinds[0], getattr(value, kinds[0]), arriving)
+
+
+def _read_plain(name: str, kind: str, held: Any, arriving: Arriving) -> None:
+    """Core attributes have rules of their own; of an extension only the document tells its type."""
+    accepts, code, expected = _URIS.get(kind, _ANYTHING)
+    if name in CORE or accepts(held):
+        arriving.add(name, held)
+    else:
+        detail = f"{clip(name)} is {clip(held)}, which is no {expected} (RFC 3986)."
+        arriving.refuse(code, detail, place(name), "core 1.3")
 
 
 def _read_time(name: str, timestamp: Any, arriving: Arriving) -> None:

@@ -7,6 +7,9 @@ the published description; where it leaves a reader less to see, ours is looser 
 - alternatives are optional fields without a ``oneof``: two of them at once show;
 - integers have 64 bits: one beyond 32 bits shows instead of being cut;
 - the events of a batch are bytes: each keeps its own slice.
+
+A plain field that is there twice is left to Protobuf, by whose encoding the last one counts: all
+readers agree, and the attribute is there once.
 """
 
 from __future__ import annotations

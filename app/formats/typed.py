@@ -48,8 +48,7 @@ class Arriving:
     def add(self, name: str, value: Value) -> None:
         """A value of the type it has in the document; no name twice (core 1.1)."""
         if name in self.attributes:
-            detail = f"{clip(name)} is there more than once."
-            self.refuse("duplicate-attribute", detail, place(name), "core 1.1")
+            self.repeated(name)
         elif name in CORE and not isinstance(value, str):
             detail = f"{name} is a {_kind(value)}; expected text."
             self.refuse("wrong-type", detail, place(name), "core 1.1")
@@ -58,6 +57,10 @@ class Arriving:
             self.refuse("integer-out-of-range", detail, place(name), "core 1.3")
         else:
             self._take(name, value)
+
+    def repeated(self, name: str) -> None:
+        detail = f"{clip(name)} is there more than once."
+        self.refuse("duplicate-attribute", detail, place(name), "core 1.1")
 
     def _take(self, name: str, value: Value) -> None:
         self.attributes[name] = canonical(value)
@@ -79,8 +82,8 @@ class Arriving:
 
     def _other_version(self) -> list[Fault]:
         """These formats came with 1.0: no earlier version is defined in them."""
-        text = self.attributes.get("specversion", _VERSION)
-        if text == _VERSION:
+        text = self.attributes.get("specversion")
+        if not text or text == _VERSION:  # none at all is told as such
             return []
         detail = f"specversion {clip(text)} is not supported in this format; supported: 1.0."
         return [Fault("unsupported-specversion", detail, place("specversion"), "core 1.1")]

@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from app.bindings.headers import FIELD_NAMES
 from app.gateway.answers import (
     BODY_TOO_LARGE,
     HEAD_TOO_LARGE,
     TOO_SLOW,
     Answer,
     AnswerHeaders,
-    not_found,
 )
 from app.gateway.request import Request, events_target
 from app.gateway.resource import POSTS, EventsResource
@@ -62,10 +62,13 @@ class EventsApp:
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         is_ours, route = events_target(path)
-        if not is_ours:
-            return self._resource.refused(not_found(), "not-found")
-        headers = [(bytes(name), bytes(value).strip(b" \t")) for name, value in scope["headers"]]
+        headers = [
+            (FIELD_NAMES[bytes(name)], bytes(value).strip(b" \t"))
+            for name, value in scope["headers"]
+        ]  # a server that keeps the spelling of names gives us what 0.1 needs
         named = dict(headers)
+        if not is_ours:
+            return self._resource.elsewhere(scope["method"], path, named)
         if scope["method"].encode() not in POSTS:
             return self._resource.other(scope["method"], named)
         refusal = self._refuse_head(headers, named)

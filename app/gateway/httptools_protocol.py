@@ -12,14 +12,13 @@ from urllib.parse import unquote
 
 import httptools
 
-from app.event.memo import Memo
+from app.bindings.headers import FIELD_NAMES
 from app.gateway.answers import BODY_TOO_LARGE, HEAD_TOO_LARGE, MALFORMED, TUNNEL
 from app.gateway.connection import BODY, HEAD, IDLE, EndOfInput, EventsConnection
 from app.gateway.flow import PIPELINE
 from app.gateway.request import Request, events_target
 from app.gateway.resource import POSTS
 
-_NAMES = Memo(bytes.lower)  # one object a name: its hash is computed once for all who ask
 _FIELD_OVERHEAD = 4  # ": " and the line end
 
 
@@ -56,7 +55,7 @@ class EventsProtocol(EventsConnection):
             if self._phase is not HEAD:
                 return  # a trailer: never merged into the head (RFC 9110 6.5.1)
             self._stop(HEAD_TOO_LARGE)
-        headers.append((_NAMES[name], value.rstrip(b" \t")))  # OWS (RFC 9112 5)
+        headers.append((FIELD_NAMES[name], value.rstrip(b" \t")))  # OWS (RFC 9112 5)
 
     def on_headers_complete(self) -> None:
         if self._suspect_head:
@@ -145,7 +144,7 @@ class EventsProtocol(EventsConnection):
         super().on_message_begin()
         self.url = _origin_form(url)
         self.expect_100_continue, self._expects = expects, False
-        self.headers.extend(headers)
+        self.headers.extend((name.lower(), value) for name, value in headers)  # as ASGI wants it
         self._ordinary = True
         self.cycle = None  # type: ignore[assignment]  # the pipeline says when it begins, not uvicorn
         super().on_headers_complete()

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from app.bindings.http import decode
+from app.bindings.http import UnknownFormats, decode
 from app.bindings.record import ContentMode, Decoded
 from app.errors import BrokerError, BrokerUnavailable, PublishUnknown, SenderError
 from app.gateway.answers import ACCEPTED, Answer, busy, receipts
@@ -28,14 +28,15 @@ _log = logging.getLogger(__name__)
 
 Stored = asyncio.Future[list[PublishResult]]
 
-_STRUCTURED, _BATCH = ContentMode.STRUCTURED, ContentMode.BATCH
+_BINARY, _BATCH = ContentMode.BINARY, ContentMode.BATCH
 _ONE_BINARY, _ONE_DOCUMENT, _IN_BATCH = (
-    (mode.value,) for mode in (ContentMode.BINARY, _STRUCTURED, _BATCH)
+    (mode.value,) for mode in (_BINARY, ContentMode.STRUCTURED, _BATCH)
 )  # labels
 
 
 class Publisher:
     """``logs`` by broker name. ``strict_percent``: refuse a malformed ``%`` in a header (spec 2.1).
+    ``forward``: names of request headers, in lower case, that are kept beside the event (I3).
 
     On the event loop only. A request of one event for one place takes a short way: no task, one
     callback.
@@ -49,6 +50,8 @@ class Publisher:
         *,
         limits: Limits | None = None,
         strict_percent: bool = False,
+        forward: Iterable[str] = (),
+        unknown_formats: UnknownFormats = "forward",
     ) -> None:
         limits = limits or Limits()
         self._router = router
@@ -57,6 +60,8 @@ class Publisher:
         self._received = counters.series("events_received")
         self._published = counters.series("events_published")
         self._strict = strict_percent
+        self._forward = frozenset(name.encode() for name in forward)
+        self._unknown_formats: UnknownFormats = unknown_formats
         self._max_batch = limits.batch_events
         self._bound = limits.in_flight
         self.in_flight = 0  # requests that wait for a log
@@ -74,10 +79,12 @@ class Publisher:
             request.body,
             strict_percent=self._strict,
             max_batch=self._max_batch,
+            forward=self._forward,
+            unknown_formats=self._unknown_formats,
         )
-        if len(decoded) == 1 and decoded[0].mode is not _BATCH:
+        if len(decoded) == 1 and (decoded[0].mode is not _BATCH or decoded[0].opaque):
             publications = self._router.plan(decoded[0], key, request.route)
-            self._received[_ONE_DOCUMENT if decoded[0].mode is _STRUCTURED else _ONE_BINARY] += 1
+            self._received[_ONE_BINARY if decoded[0].mode is _BINARY else _ONE_DOCUMENT] += 1
             if len(publications) == 1:
                 return self._submit_one(publications[0], wants_receipts(request), done)
             return self._submit_many([(0, p) for p in publications], request, done)

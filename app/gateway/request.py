@@ -15,8 +15,8 @@ KEY_HEADER = b"skybridge-key"
 
 
 class Request(msgspec.Struct, gc=False):
-    """``headers``: lower-case names, order and repeats kept. ``named``: the same as a mapping, in
-    which the last of repeats stands; good for asking whether a name is there at all.
+    """``headers``: names as ``FIELD_NAMES`` has them, order and repeats kept. ``named``: the same as a
+    mapping, in which the last of repeats stands; good for asking whether a name is there at all.
     ``route``: the name in the path, None for the rules to choose. ``query``: without ``?``.
     """
 

@@ -15,19 +15,24 @@ from app.gateway.answers import (
     METHODS,
     TRANSFER_CODING,
     Answer,
-    AnswerHeaders,
     from_sender_error,
     method_not_allowed,
+    not_found,
     unavailable,
 )
 from app.gateway.content_coding import coding_of, decode_content
 from app.gateway.limits import Limits
 from app.gateway.request import HeaderPairs, Request, values_of
+from app.gateway.senders import Senders
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
 
 Done = Callable[[Answer], None]
+CallBack = Callable[[str, str | None], bool]
+"""From the key of an address and the rate that is allowed to whether there is such an address."""
+CALLBACKS = "/handshake/"
+CONSENTED = Answer(200, ((b"content-type", b"text/plain"),), b"Thank you: events may follow.\n")
 _RETRY_AFTER_OPERATOR = 30.0  # seconds, for what will not pass by itself
 POSTS = frozenset({b"POST", b"PUT"})
 
@@ -40,9 +45,22 @@ class Publishing(Protocol):
 
 
 class EventsResource:
-    """Methods, encodings and the webhook handshake of ``/events``."""
+    """Methods, encodings and the webhook handshake of ``/events``.
 
-    def __init__(self, publisher: Publishing, limits: Limits, counters: Counters) -> None:
+    ``senders``    who may send; without them everybody.
+    ``call_back``  takes the consent of webhooks that we asked ourselves.
+    """
+
+    def __init__(
+        self,
+        publisher: Publishing,
+        limits: Limits,
+        counters: Counters,
+        senders: Senders | None = None,
+        call_back: CallBack | None = None,
+    ) -> None:
+        self._senders = senders or Senders()
+        self._call_back = call_back
         self.limits = limits
         self.counters = counters
         self.receiving = 0  # bytes of unfinished bodies, over all connections
@@ -81,7 +99,18 @@ class EventsResource:
         """Any method but POST and PUT."""
         if method != "OPTIONS":
             return self.refused(method_not_allowed(method), "method-not-allowed")
-        return Answer(200, ((b"allow", METHODS), *_consent(named)))
+        return Answer(200, ((b"allow", METHODS), *self._senders.consent(named)))
+
+    def elsewhere(self, method: str, path: str, named: Mapping[bytes, bytes]) -> Answer:
+        """Any other path: where webhooks consent to what we asked them, or nothing."""
+        if (
+            self._call_back is not None
+            and path.startswith(CALLBACKS)
+            and method in {"GET", "POST"}
+            and self._call_back(path.removeprefix(CALLBACKS), _rate(named))
+        ):
+            return CONSENTED
+        return self.refused(not_found(), "not-found")
 
     def refused(self, answer: Answer, code: str = "") -> Answer:
         """Count a refusal on its way out."""
@@ -106,13 +135,9 @@ def _is_chunked_alone(headers: HeaderPairs) -> bool:
     return values_of(headers, b"transfer-encoding").lower() == b"chunked"
 
 
-def _consent(named: Mapping[bytes, bytes]) -> AnswerHeaders:
-    """The webhook handshake as a target (spec 5.3): consent to the origin that asks, exactly, and
-    without a bound on its rate. The callback address is never called."""
-    origin = named.get(b"webhook-request-origin")
-    if not origin:
-        return ()
-    return ((b"webhook-allowed-origin", origin), (b"webhook-allowed-rate", b"*"))
+def _rate(named: Mapping[bytes, bytes]) -> str | None:
+    rate = named.get(b"webhook-allowed-rate")
+    return None if rate is None else rate.decode("latin-1")
 
 
 def _code_of(answer: Answer) -> str:

@@ -20,7 +20,8 @@ from app.gateway.guard import differences
 from app.gateway.httptools_protocol import EventsProtocol
 from app.gateway.limits import Limits
 from app.gateway.port import BACKLOG, open_port
-from app.gateway.resource import EventsResource, Publishing
+from app.gateway.resource import CallBack, EventsResource, Publishing
+from app.gateway.senders import Senders
 from app.gateway.tls import Certificates, Tls
 from app.gateway.wire import Renderer
 from app.telemetry import Counters
@@ -44,11 +45,13 @@ class EventsServer:
         limits: Limits | None = None,
         tls: Tls | None = None,
         date_header: bool = False,
+        senders: Senders | None = None,
+        call_back: CallBack | None = None,
     ) -> None:
         self.host = host
         self.port = port
         self._limits = limits or Limits()
-        self._resource = EventsResource(publisher, self._limits, counters)
+        self._resource = EventsResource(publisher, self._limits, counters, senders, call_back)
         self._tls = tls
         self._date_header = date_header
         self._uvicorn: Server | None = None

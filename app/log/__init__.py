@@ -5,6 +5,8 @@ engine        shell  what the rest of Skybridge calls: append, read, commit posi
 writer        shell  the one writer thread: gathers commit groups, runs jobs, rests
 storing       shell  the fate of every append: stored, refused, no room, or broken for good
 commit        shell  one commit group: rows staged by partition, stored or not as a whole
+placed        shell  records for one partition, as a whole or not at all, perhaps numbered
+runs          shell  what is stored, as it is stored
 reader        shell  the one reader thread: pages, each in a read transaction of its own
 database      shell  connections and pragmas, schema and its version, the lock on the folder
 catalogue     shell  topics, partitions and segments as the writer knows them

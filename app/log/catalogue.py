@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 
 import apsw
@@ -14,7 +14,7 @@ import apsw
 from app.errors import BoundReached, BrokerRefused, PositionOutOfRange
 from app.model.message import Partition
 
-TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")  # as Kafka has it
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")  # as Kafka has it
 SAMPLE = 100  # rows that a segment's size is estimated from
 KEYLESS_RUN = 32  # records without a key go to one partition in runs, so that a page is filled
 
@@ -99,9 +99,10 @@ class Topic:
 class Catalogue:
     """All topics. ``load`` at the start; afterwards memory and file change together."""
 
-    def __init__(self, max_topics: int) -> None:
+    def __init__(self, max_topics: int, max_partitions: int) -> None:
         self.topics: dict[str, Topic] = {}
         self._max_topics = max_topics
+        self._max_partitions = max_partitions
         self._last_segment = 0
 
     def load(self, db: apsw.Connection) -> list[str]:
@@ -136,13 +137,55 @@ class Catalogue:
         """A transaction of its own; no error when the topic is there."""
         if name in self.topics:
             return
-        if not TOPIC_NAME.fullmatch(name) or name in (".", ".."):
+        if not is_topic_name(name):
             raise BrokerRefused(f"{name[:80]!r} cannot be a topic's name", kind="unknown-topic")
         if len(self.topics) >= self._max_topics:
             raise BoundReached(f"the log has {len(self.topics)} topics, its bound")
+        self._check_room(partitions)
         db.execute("INSERT INTO topics(name, partitions) VALUES(?, ?)", (name, partitions))
         topic = Topic(db.last_insert_rowid(), name, partitions)
         self.topics = {**self.topics, name: topic}
+
+    def grow(self, db: apsw.Connection, name: str, partitions: int) -> None:
+        """A transaction of its own. Keys that were in one partition may be in another from now on."""
+        topic = self.topics[name]
+        before = len(topic.partitions)
+        self._check_room(partitions - before)
+        db.execute("UPDATE topics SET partitions = ? WHERE id = ?", (partitions, topic.id))
+        added = range(before, partitions)
+        topic.partitions += tuple(PartitionLog(Partition(name, n), topic.id) for n in added)
+
+    def delete(
+        self, db: apsw.Connection, name: str, forgetting: Callable[[], list[Callable[[], None]]]
+    ) -> Topic:
+        """With all of its segments, and what ``forgetting`` takes from the file beside them, in one
+        transaction; what that returns is called once it is committed."""
+        topic = self.topics[name]
+        before = {partition: partition.segments for partition in topic.partitions}
+        for partition in topic.partitions:
+            partition.segments = ()  # first: a reader that finds no table looks here again
+        try:
+            with db:
+                for segment in [each for segments in before.values() for each in segments]:
+                    db.execute(f"DROP TABLE {segment.table}")
+                db.execute("DELETE FROM segments WHERE topic = ?", (topic.id,))
+                db.execute("DELETE FROM topics WHERE id = ?", (topic.id,))
+                forgotten = forgetting()
+        except BaseException:
+            for partition, segments in before.items():
+                partition.segments = segments
+            raise
+        self.topics = {key: value for key, value in self.topics.items() if key != name}
+        for forget in forgotten:
+            forget()
+        return topic
+
+    def _check_room(self, partitions: int) -> None:
+        have = sum(len(topic.partitions) for topic in self.topics.values())
+        if have + partitions > self._max_partitions:
+            raise BoundReached(
+                f"the log has {have} partitions; its bound is {self._max_partitions}"
+            )
 
     def new_segment(self, db: apsw.Connection, partition: PartitionLog, base: int) -> Segment:
         """A table for the offsets from ``base`` on. Seen by others only once it is committed."""
@@ -228,3 +271,7 @@ def _measure(db: apsw.Connection, segment: Segment) -> int:
     size, records = next(db.execute(sample, (SAMPLE,)))
     segment.bytes = size * (end - first[0]) // records
     return end
+
+
+def is_topic_name(name: str) -> bool:
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")

@@ -12,6 +12,8 @@ from app.errors import BrokerError, BrokerRefused
 from app.interfaces import PublishResult
 from app.log.catalogue import Catalogue, PartitionLog, Segment
 from app.log.codec import Fields, Row, Unstorable, check, encode_rows, fields_of
+from app.log.placed import Placed, Stored
+from app.log.producers import Numbering
 from app.log.settings import EngineSettings
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
@@ -74,8 +76,11 @@ class CommitGroup:
     a transaction, and once that is committed make them visible with ``publish``. Dropped without
     ``publish``, nothing happened."""
 
-    def __init__(self, catalogue: Catalogue, settings: EngineSettings) -> None:
+    def __init__(
+        self, catalogue: Catalogue, settings: EngineSettings, numbering: Numbering
+    ) -> None:
         self._catalogue = catalogue
+        self._numbering = numbering
         self._broker = settings.name
         self._now = settings.now_ms()
         self._settings = settings
@@ -84,6 +89,8 @@ class CommitGroup:
 
     def add(self, append: Append) -> list[PublishResult]:
         """Stage its records; the receipts hold once ``store`` is committed."""
+        if isinstance(append, Placed):
+            return [self._place(append)]
         topic = self._catalogue.topics[append.topic]
         name, broker, partitions = topic.name, self._broker, topic.partitions
         results: list[PublishResult] = []
@@ -98,12 +105,12 @@ class CommitGroup:
         return results
 
     def add_checked(self, append: Append) -> list[PublishResult]:
-        """The same, record by record: one that cannot be encoded is refused alone."""
+        """The same, record by record: one that cannot be encoded is refused alone, but for those that
+        are stored as a whole."""
+        if isinstance(append, Placed):
+            refused = next(filter(None, map(self._unstorable, append.records)), None)
+            return [refused or self._place(append)]
         return [self._add_checked(append.topic, record) for record in append.records]
-
-    def add_to(self, partition: PartitionLog, records: Sequence[Record]) -> None:
-        """Stage for a partition that the caller chose."""
-        self._staging(partition).records += map(fields_of, records)
 
     def encode(self) -> None:
         """Before the transaction. Raises one of ``Unstorable``; then nothing may be stored."""
@@ -117,9 +124,11 @@ class CommitGroup:
             insert = self._segment(db, staged.partition).insert
             for row in staged.rows:
                 db.execute(insert, row)
+        self._numbering.store(db)
 
     def publish(self) -> list[PartitionLog]:
         """After the commit: readers may see it. Returns the partitions that have grown."""
+        self._numbering.publish()
         for partition, segment in self._opened:
             partition.segments += (segment,)
         for staged in self._staged.values():
@@ -131,12 +140,35 @@ class CommitGroup:
             partition.next_offset = staged.next_offset
         return [staged.partition for staged in self._staged.values()]
 
+    def _place(self, append: Placed) -> PublishResult:
+        """What was stored before is not staged again."""
+        partitions = self._catalogue.topics[append.topic].partitions
+        if not 0 <= append.partition < len(partitions):
+            return BrokerRefused(f"{append.topic} has no such partition", kind="unknown-topic")
+        partition, batch = partitions[append.partition], append.batch
+        try:
+            before = None if batch is None else self._numbering.judge(partition, batch)
+        except BrokerRefused as refusal:
+            return refusal
+        if before is not None:
+            append.stored = Stored(before, None)
+        else:
+            staged = self._staging(partition)
+            append.stored = Stored(staged.next_offset, staged.time_ms)
+            staged.records += map(fields_of, append.records)
+            if batch is not None:
+                self._numbering.stage(partition, batch, append.stored.base, staged.time_ms)
+        return Receipt(self._broker, append.topic, append.partition, str(append.stored.base))
+
     def _add_checked(self, topic: str, record: Record) -> PublishResult:
+        return self._unstorable(record) or self.add(Single(topic, (record,)))[0]
+
+    def _unstorable(self, record: Record) -> BrokerRefused | None:
         try:
             check(record)
         except Unstorable as error:
             return BrokerRefused(f"the record cannot be stored: {error}", broker=self._broker)
-        return self.add(Single(topic, (record,)))[0]
+        return None
 
     def _staging(self, partition: PartitionLog) -> Staged:
         staged = self._staged.get(partition)

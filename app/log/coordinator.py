@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from app.log.engine import Engine
 from app.log.groups import Answer, Code, Group, Join, Joined, State, Synced
 from app.log.positions import Committed
@@ -15,47 +17,100 @@ from app.model.message import Partition
 
 T = TypeVar("T", Joined, Synced)
 
+MOST_GROUPS = 10_000  # with members
+MOST_INVITED = 10_000
+
 
 class Coordinator:
-    """Everything on the event loop. A member asks one thing at a time."""
+    """Everything on the event loop. ``passed`` tells how far a group's own workers are in a partition of
+    which nothing is open: they commit that later, for it repeats nothing. A member asks one thing at a time: who asks again, as over a new
+    connection, is answered in the place of its earlier question."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._loop = asyncio.get_running_loop()
         self._groups: dict[str, Group] = {}
-        self._waiting: dict[tuple[str, str], asyncio.Future[Any]] = {}
+        self._invited: dict[tuple[str, str], None] = {}
+        self._waiting: dict[tuple[str, str], tuple[type[Joined | Synced], asyncio.Future[Any]]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._watchers: dict[str, set[Callable[[], None]]] = {}
+        self.passed: Callable[[str, Partition], int | None] = lambda _group, _place: None
+        engine.in_use = self._groups.__contains__
+
+    def invite(self, name: str, member: str) -> None:
+        """The member may join as a returning one, though nobody knows it yet (KIP-394). Of many who
+        never come the oldest are forgotten."""
+        self._invited[name, member] = None
+        if len(self._invited) > MOST_INVITED:
+            del self._invited[next(iter(self._invited))]
 
     async def join(self, name: str, join: Join) -> Joined:
         """Returns when everybody has joined, or the rebalance time-out has removed who has not."""
-        future = self._expect(name, join.member)
-        self._concluded(name, self._group(name).join(join, self._loop.time()))
+        if (name, join.member) in self._invited:
+            del self._invited[name, join.member]
+            join = msgspec.structs.replace(join, returning=False)
+        if name not in self._groups and len(self._groups) >= MOST_GROUPS:
+            return Joined(code=Code.COORDINATOR_NOT_AVAILABLE)
+        future = self._expect(name, join.member, Joined)
+        group = self._groups[name] = self._group(name)
+        self._concluded(name, group.join(join, self._loop.time()))
         return await self._or_leave(name, join.member, future)
 
     async def sync(
-        self, name: str, member: str, generation: int, assignments: Mapping[str, bytes]
+        self,
+        name: str,
+        member: str,
+        generation: int,
+        assignments: Mapping[str, bytes],
+        instance: str | None = None,
     ) -> Synced:
         """Returns when the leader has assigned."""
-        future = self._expect(name, member)
+        if name not in self._groups:
+            return Synced(Code.UNKNOWN_MEMBER)
+        future = self._expect(name, member, Synced)
         now = self._loop.time()
-        self._concluded(name, self._group(name).sync(member, generation, assignments, now))
+        answers = self._groups[name].sync(member, generation, assignments, now, instance)
+        self._concluded(name, answers)
         return await self._or_leave(name, member, future)
 
-    def heartbeat(self, name: str, member: str, generation: int) -> Code:
-        return self._group(name).heartbeat(member, generation, self._loop.time())
+    def heartbeat(
+        self, name: str, member: str, generation: int, instance: str | None = None
+    ) -> Code:
+        return self._group(name).heartbeat(member, generation, self._loop.time(), instance)
 
-    def leave(self, name: str, member: str) -> None:
-        self._concluded(name, self._group(name).leave(member, self._loop.time()))
+    def leave(self, name: str, member: str) -> Code:
+        group = self._groups.get(name)
+        if group is None or member not in group.members:
+            return Code.UNKNOWN_MEMBER
+        self._concluded(name, group.leave(member, self._loop.time()))
+        return Code.NONE
 
     async def commit(
-        self, name: str, member: str, generation: int, places: Mapping[Partition, Committed]
+        self,
+        name: str,
+        member: str,
+        generation: int,
+        places: Mapping[Partition, Committed],
+        instance: str | None = None,
     ) -> Code:
         """Durable when it returns NONE. Fenced by member and generation."""
-        code = self._group(name).may_commit(member, generation)
-        if code is Code.NONE:
-            await self._engine.commit(name, places)
-        return code
+        stored = self.begin_commit(name, member, generation, places, instance)
+        if isinstance(stored, Code):
+            return stored
+        await stored
+        return Code.NONE
+
+    def begin_commit(
+        self,
+        name: str,
+        member: str,
+        generation: int,
+        places: Mapping[Partition, Committed],
+        instance: str | None = None,
+    ) -> asyncio.Future[None] | Code:
+        """The same, for who does not wait: the future is done when it is durable; a code refuses."""
+        code = self._group(name).may_commit(member, generation, instance)
+        return self._engine.commit(name, places) if code is Code.NONE else code
 
     def watch(self, name: str, notify: Callable[[], None]) -> None:
         """Call ``notify`` when the members are to join again, rather than at their next heartbeat."""
@@ -70,27 +125,49 @@ class Coordinator:
     def state(self, name: str) -> State:
         return self._groups[name].state if name in self._groups else State.EMPTY
 
+    def group(self, name: str) -> Group | None:
+        """To look at, not to change; None without members."""
+        return self._groups.get(name)
+
+    def groups(self) -> list[str]:
+        """All there are: with members, or with positions."""
+        return sorted({*self._groups, *self._engine.positions.groups()})
+
+    def position(self, name: str, place: Partition) -> Committed | None:
+        """Where the group stands, as everybody is told."""
+        committed = self._engine.positions.of(name).get(place)
+        passed = self.passed(name, place)
+        if committed is None or passed is None or passed <= committed.offset:
+            return committed
+        return Committed(passed)
+
     def close(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
     def _group(self, name: str) -> Group:
-        group = self._groups.get(name)
-        if group is None:
-            group = self._groups[name] = Group(name, self._engine.positions.generation(name))
-        return group
+        """One without members is as it was left; it is kept only once somebody joins."""
+        return self._groups.get(name) or Group(name, self._engine.positions.generation(name))
 
-    def _expect(self, name: str, member: str) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting[name, member] = future
+    def _expect(self, name: str, member: str, kind: type[T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = self._loop.create_future()
+        before = self._waiting.get((name, member))
+        if before is not None:
+            earlier, question = before
+            if not question.done():
+                question.set_result(earlier(code=Code.REBALANCE_IN_PROGRESS))
+        self._waiting[name, member] = (kind, future)
         return future
 
     async def _or_leave(self, name: str, member: str, future: asyncio.Future[T]) -> T:
+        """A member whose question nobody waits for any more is gone, unless it has asked another."""
         try:
             return await future
         except asyncio.CancelledError:
-            self.leave(name, member)
+            if self._waiting.get((name, member), (None, None))[1] is future:
+                del self._waiting[name, member]
+                self.leave(name, member)
             raise
 
     def _concluded(self, name: str, answers: Sequence[Answer]) -> None:
@@ -109,6 +186,7 @@ class Coordinator:
         self._arm(group)
         if group.state is State.EMPTY:
             del self._groups[name]
+            self._engine.used(name)
 
     def _answer_once_stored(
         self, name: str, answers: Sequence[Answer], stored: asyncio.Future[None]
@@ -122,7 +200,7 @@ class Coordinator:
 
     def _answer(self, name: str, answers: Sequence[Answer]) -> None:
         for member, answer in answers:
-            future = self._waiting.pop((name, member), None)
+            _, future = self._waiting.pop((name, member), (None, None))
             if future is not None and not future.done():
                 future.set_result(answer)
 

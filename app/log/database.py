@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import Literal
+from uuid import uuid4
 
 import apsw
 
@@ -13,7 +15,7 @@ from app.errors import SetupError
 
 FILE = "log.db"
 LOCK = "lock"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 3
 APPLICATION_ID = 0x536B7942  # "SkyB": tells our file from any other SQLite file
 BUSY_MS = 5_000
 STATEMENTS = 2_000  # prepared statements kept: one insert a segment that is being written
@@ -35,11 +37,19 @@ CREATE TABLE positions(
 CREATE TABLE declared(
   "group" TEXT NOT NULL, topic TEXT NOT NULL, drop_unread INTEGER NOT NULL,
   PRIMARY KEY("group", topic)) STRICT, WITHOUT ROWID;
+"""
+
+_SINCE_2 = """
+DROP TABLE IF EXISTS producers;
 CREATE TABLE producers(
   id INTEGER NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, epoch INTEGER NOT NULL,
-  sequence INTEGER NOT NULL, last_offset INTEGER NOT NULL, records INTEGER NOT NULL,
+  time_ms INTEGER NOT NULL, batches TEXT NOT NULL,
   PRIMARY KEY(id, topic, partition)) STRICT, WITHOUT ROWID;
+CREATE TABLE identity(name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
 """
+"""Format 1 had a table of producers that nothing wrote to."""
+
+_SINCE_3 = "ALTER TABLE groups ADD COLUMN used_ms INTEGER NOT NULL DEFAULT 0"
 
 
 class FolderLock:
@@ -128,11 +138,27 @@ def _prepare(db: apsw.Connection, folder: Path, setting: str, synchronous: Synch
     db.pragma("journal_mode", "wal")
     db.pragma("synchronous", synchronous)
     db.wal_autocheckpoint(0)  # the writer decides when
-    if not tables:
+    if version < SCHEMA_VERSION:
         with db:
-            db.execute(_TABLES)
-            db.pragma("application_id", APPLICATION_ID)
-            db.pragma("user_version", SCHEMA_VERSION)
+            _bring_up(db, version, new=not tables)
+
+
+def cluster_id(db: apsw.Connection) -> str:
+    """Tells this log from any other, for as long as it is."""
+    ((name,),) = db.execute("SELECT value FROM identity WHERE name = 'cluster'")
+    return str(name)
+
+
+def _bring_up(db: apsw.Connection, version: int, *, new: bool) -> None:
+    if new:
+        db.execute(_TABLES)
+        db.pragma("application_id", APPLICATION_ID)
+    if version < 2:  # noqa: PLR2004 - a format
+        db.execute(_SINCE_2)
+        name = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")  # the form that Kafka gives it
+        db.execute("INSERT INTO identity VALUES('cluster', ?)", (name,))
+    db.execute(_SINCE_3)
+    db.pragma("user_version", SCHEMA_VERSION)
 
 
 def _not_ours(folder: Path, setting: str) -> SetupError:

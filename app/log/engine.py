@@ -6,25 +6,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import apsw
 
 from app.bindings.record import Record
 from app.errors import BrokerError
 from app.log.catalogue import Catalogue, PartitionLog, Topic
-from app.log.commit import Append, CommitGroup, Fates
-from app.log.database import FolderLock, damage, open_reader, open_writer
+from app.log.commit import Append, Fates
+from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
 from app.log.group_commits import GroupCommits
+from app.log.placed import Placed, Stored
 from app.log.positions import Committed, Declared, Positions
 from app.log.producers import Producers
 from app.log.reader import Page, Reader, time_search
 from app.log.retention import droppable
+from app.log.runs import Run, runs
 from app.log.sequences import Batch
 from app.log.settings import EngineSettings
+from app.log.topic_changes import TopicChanges
 from app.log.writer import Writer
 from app.model.message import Partition
 from app.model.metadata import Health
+
+T = TypeVar("T")
 
 PAGE_RECORDS = 500
 PAGE_BYTES = 1 << 20
@@ -40,22 +46,28 @@ class Engine:
         self._writer: Writer | None = None
         self._reader: Reader | None = None
         self._upkeep: asyncio.Task[None] | None = None
+        self.in_use: Callable[[str], bool] = lambda _: False  # whether a group has members
         self._forget()
 
     def _forget(self) -> None:
         """What is known is read from the file anew at each start."""
-        self.positions = Positions()
-        self._catalogue = Catalogue(self.settings.max_topics)
+        settings = self.settings
+        self.positions = Positions(settings.now_ms)
+        self._catalogue = Catalogue(settings.max_topics, settings.max_partitions)
         self._producers = Producers()
+        self._changes = TopicChanges(
+            settings.name, self._catalogue, self.positions, self._producers
+        )
         self._commits = GroupCommits(self.positions, self._writing)
         self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
         self.findings: list[str] = []  # what looked damaged at the start
+        self.cluster = ""  # tells this log from any other, once it is open
 
     async def start(self) -> None:
         """Raises SetupError when the folder is taken, or the file is not ours or too new."""
         self._lock.acquire()
         self._forget()
-        writer = Writer(self.settings, self._catalogue, self._settle)
+        writer = Writer(self.settings, self._catalogue, self._producers, self._settle)
         try:
             await writer.start(self._open)
         except BaseException:
@@ -82,29 +94,36 @@ class Engine:
         """Store the records; their fates come by ``resolve_all`` on the loop once they are durable."""
         self._writing().append(append)
 
-    async def append_numbered(
-        self, place: Partition, batch: Batch, records: Sequence[Record]
-    ) -> int:
-        """Store an idempotent producer's batch once, however often it is sent; the offset of its
-        first record. Raises StaleOwner for an old epoch, BrokerRefused for a gap in the numbers."""
-        partition = self.partition(place)
-        writer = self._writing()
+    def append_to(
+        self, place: Partition, records: Sequence[Record], batch: Batch | None = None
+    ) -> asyncio.Future[Stored]:
+        """Store the records as a whole in a partition of the caller's choice; what is numbered by an
+        idempotent producer is stored once, however often it is sent. The future has a BrokerError for
+        what could not be: BrokerRefused of kind ``fenced`` or ``out-of-order`` for numbers that do not
+        fit. Cancelled before it is stored, it is not."""
+        placed = Placed(place, records, batch)
+        self._writing().append(placed)
+        return placed.fate
 
-        def store(db: apsw.Connection) -> tuple[int, list[PartitionLog]]:
-            refusal = writer.storing.refusal()
-            if refusal is not None:
-                raise refusal
-            group = CommitGroup(self._catalogue, self.settings)
-            first = self._producers.store(db, group, partition, batch, records)
-            return first, group.publish()
-
-        first, grown = await writer.run(store)
-        self._settle((), grown)
-        return first
+    def new_producer(self) -> asyncio.Future[int]:
+        """An id that no producer of this log has ever had."""
+        return self._writing().run(self._producers.reserve_id)
 
     async def create_topic(self, name: str, partitions: int | None = None) -> None:
         count = partitions or self.settings.partitions
         await self._writing().run(lambda db: self._catalogue.create(db, name, count))
+
+    async def grow_topic(self, name: str, partitions: int) -> None:
+        """To so many partitions, for a topic that has fewer. Raises BrokerRefused."""
+        await self._writing().run(lambda db: self._changes.grow(db, name, partitions))
+
+    async def delete_topic(self, name: str) -> None:
+        """With its records, the places of groups in it and what is known of its producers: one of its
+        name would begin anew. Raises BrokerRefused, while a subscription reads it also."""
+        topic = await self._writing().run(lambda db: self._changes.delete(db, name))
+        for partition in topic.partitions:
+            for notify in self._watchers.pop(partition, set()):
+                notify()  # who waits for it to grow sees that it is gone
 
     def topics(self) -> Mapping[str, Topic]:
         return self._catalogue.topics
@@ -130,6 +149,14 @@ class Engine:
         return await reader.run(
             lambda db: reader.page(db, partition, offset, end, epoch, max_records, max_bytes)
         )
+
+    async def scan(self, place: Partition, offset: int, take: Callable[[Iterator[Run]], T]) -> T:
+        """What ``take`` makes of the runs from ``offset`` on, in the reading thread; it stops where it
+        has enough. Raises PositionOutOfRange."""
+        partition, reader = self.partition(place), self._reading()
+        partition.check(offset)
+        until = partition.next_offset
+        return await reader.run(lambda db: take(runs(db, partition, offset, until, reader.report)))
 
     async def offset_at(self, place: Partition, time_ms: int) -> int:
         """The first offset stored at or after ``time_ms``."""
@@ -159,9 +186,43 @@ class Engine:
         """Groups whose unread records retention keeps. ``whole``: there are no others any more."""
         return self._writing().run(lambda db: self.positions.declare(db, declared, whole=whole))
 
+    def forget(self, group: str) -> asyncio.Future[None]:
+        """A group that is no more; one of its name would begin anew."""
+        return self._writing().run(lambda db: self.positions.forget(db, group))
+
+    def forget_places(self, group: str, places: Sequence[Partition]) -> asyncio.Future[None]:
+        return self._writing().run(lambda db: self.positions.forget_places(db, group, places))
+
+    def used(self, group: str) -> None:
+        """Its last member has left: its age counts from now on. Noted when the disk can."""
+        noted = self._writing().run(lambda db: self.positions.use(db, group))
+        noted.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def forget_groups(self) -> int:
+        """Those that nobody has used for ``group_age``; returns how many."""
+        before = self.settings.now_ms() - round(self.settings.group_age * 1000)
+
+        def idle() -> list[str]:
+            return [group for group in self.positions.idle(before) if not self.in_use(group)]
+
+        def forget(db: apsw.Connection) -> int:
+            groups = idle()  # again: somebody may have come meanwhile
+            self.positions.forget_idle(db, groups)
+            return len(groups)
+
+        return await self._writing().run(forget) if idle() else 0
+
     async def retain(self) -> int:
         """Drop what may go, now; returns how many segments went."""
         return sum([await self._retain_one(p) for p in list(self._catalogue.partitions())])
+
+    async def forget_producers(self) -> int:
+        """Those that have sent nothing for ``producer_age``; returns how many."""
+        settings = self.settings
+        before = settings.now_ms() - round(settings.producer_age * 1000)
+        if self._producers.oldest_ms >= before:
+            return 0
+        return await self._writing().run(lambda db: self._producers.forget_before(db, before))
 
     def health(self) -> Health:
         if self._writer is None:
@@ -184,6 +245,7 @@ class Engine:
             self.findings += self._catalogue.load(db)
             self.positions.load(db)
             self._producers.load(db)
+            self.cluster = cluster_id(db)
         except BaseException:
             db.close()
             raise
@@ -202,6 +264,8 @@ class Engine:
             await asyncio.sleep(self.settings.retention_interval)
             try:
                 await self.retain()
+                await self.forget_producers()
+                await self.forget_groups()
             except BrokerError as error:
                 _log.warning("log %s: retention put off: %s", self.settings.name, error)
 

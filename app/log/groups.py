@@ -2,8 +2,8 @@
 
 Time is an argument (seconds of a clock that never goes back). Answers that must wait, to a join
 until everybody has joined, to a sync until the leader has assigned, come back as a list of
-``(member, answer)`` from whichever call or ``tick`` made them due. The in-process workers call it
-today; a Kafka listener can put the same answers on the wire.
+``(member, answer)`` from whichever call or ``tick`` made them due. The in-process workers call it,
+and the Kafka listener puts the same answers on the wire.
 
 ::
 
@@ -14,78 +14,12 @@ today; a Kafka listener can put the same answers on the wire.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 
-import msgspec
+from app.log.group_protocol import Answer, Code, Join, Joined, Member, Peer, State, Synced
 
-
-class State(enum.Enum):
-    EMPTY = "Empty"
-    PREPARING = "PreparingRebalance"
-    COMPLETING = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
-class Code(enum.Enum):
-    """Kafka's error codes, by its numbers."""
-
-    NONE = 0
-    ILLEGAL_GENERATION = 22
-    INCONSISTENT_PROTOCOL = 23
-    UNKNOWN_MEMBER = 25
-    INVALID_SESSION_TIMEOUT = 26
-    REBALANCE_IN_PROGRESS = 27
-    COORDINATOR_NOT_AVAILABLE = 15
-
-
-class Join(msgspec.Struct, frozen=True, kw_only=True):
-    """``protocols``: assignment strategies the member knows, best first, each with its metadata.
-    Times in seconds."""
-
-    member: str
-    client: str = ""
-    kind: str = "consumer"
-    protocols: tuple[tuple[str, bytes], ...]
-    session_timeout: float
-    rebalance_timeout: float
-
-
-class Joined(msgspec.Struct, frozen=True, kw_only=True):
-    """``members`` is filled for the leader only, which assigns."""
-
-    code: Code = Code.NONE
-    generation: int = -1
-    protocol: str = ""
-    leader: str = ""
-    members: tuple[tuple[str, bytes], ...] = ()
-
-
-class Synced(msgspec.Struct, frozen=True):
-    code: Code = Code.NONE
-    assignment: bytes = b""
-
-
-Answer = tuple[str, Joined | Synced]
-"""The member that is told, and what."""
-
-
-class Member:
-    __slots__ = ("alive_until", "assignment", "join", "joining", "syncing")
-
-    def __init__(self, join: Join, now: float) -> None:
-        self.join = join
-        self.joining = False  # waits for the answer to a join
-        self.syncing = False  # waits for the answer to a sync
-        self.assignment = b""
-        self.alive_until = now + join.session_timeout
-
-    def supports(self, protocol: str) -> bool:
-        return any(name == protocol for name, _ in self.join.protocols)
-
-    def metadata(self, protocol: str) -> bytes:
-        return next(data for name, data in self.join.protocols if name == protocol)
+__all__ = ["Answer", "Code", "Group", "Join", "Joined", "Member", "Peer", "State", "Synced"]
+MOST_MEMBERS = 1_000
 
 
 class Group:
@@ -98,31 +32,38 @@ class Group:
         self.protocol = ""
         self.leader = ""
         self.members: dict[str, Member] = {}
-        self._kind = ""
+        self.kind = ""
+        self._instances: dict[str, str] = {}  # to the member that has the name now
         self._rebalance_until = 0.0
 
     def join(self, join: Join, now: float) -> list[Answer]:
         refusal = self._join_refusal(join)
         if refusal is not Code.NONE:
             return [(join.member, Joined(code=refusal))]
-        self._kind = join.kind
+        self.kind = join.kind
+        fenced, replaced = self._take_place(join)
         member = self.members.get(join.member)
         if member is None:
             member = self.members[join.member] = Member(join, now)
             changed = True
         else:
-            changed = self.state is not State.STABLE or self._changes(member, join)
+            changed = self.state is not State.STABLE or self._changes(member, join, replaced)
             member.join = join
             member.alive_until = now + join.session_timeout
-        if not changed:  # a follower asked again for what it has
-            return [(join.member, self._joined(join.member))]
+        if not changed:  # it asked again for what it has
+            return [*fenced, (join.member, self._joined(join.member, assigned=replaced))]
         member.joining = True
-        return [*self._prepare(now), *self._complete_when_all_joined(now)]
+        return [*fenced, *self._prepare(now), *self._complete_when_all_joined(now)]
 
     def sync(
-        self, member_id: str, generation: int, assignments: Mapping[str, bytes], now: float
+        self,
+        member_id: str,
+        generation: int,
+        assignments: Mapping[str, bytes],
+        now: float,
+        instance: str | None = None,
     ) -> list[Answer]:
-        code = self._fence(member_id, generation)
+        code = self._fence(member_id, generation, instance)
         if code is not Code.NONE:
             return [(member_id, Synced(code))]
         if self.state is State.PREPARING:
@@ -139,8 +80,10 @@ class Group:
         self.state = State.STABLE
         return self._answer_syncs()
 
-    def heartbeat(self, member_id: str, generation: int, now: float) -> Code:
-        code = self._fence(member_id, generation)
+    def heartbeat(
+        self, member_id: str, generation: int, now: float, instance: str | None = None
+    ) -> Code:
+        code = self._fence(member_id, generation, instance)
         if code is not Code.NONE:
             return code
         member = self.members[member_id]
@@ -152,12 +95,16 @@ class Group:
             return []
         return self._remove([member_id], now)
 
-    def may_commit(self, member_id: str, generation: int) -> Code:
+    def holder(self, instance: str) -> str | None:
+        """The member that has this name now."""
+        return self._instances.get(instance)
+
+    def may_commit(self, member_id: str, generation: int, instance: str | None = None) -> Code:
         """A commit of an older generation is refused: its partitions may be somebody else's. One
         without a member is let in while nobody is (Kafka's simple consumers and its tools)."""
         if generation < 0 and self.state is State.EMPTY:
             return Code.NONE
-        code = self._fence(member_id, generation)
+        code = self._fence(member_id, generation, instance)
         if code is Code.NONE and self.state is State.COMPLETING:
             return Code.REBALANCE_IN_PROGRESS
         return code
@@ -175,7 +122,7 @@ class Group:
         if self.state is State.PREPARING and self._rebalance_until <= now:
             late = [name for name, member in self.members.items() if not member.joining]
             for name in late:
-                del self.members[name]
+                self._forget(name)
             answers += self._complete_when_all_joined(now)
         return answers
 
@@ -191,20 +138,49 @@ class Group:
             return Code.COORDINATOR_NOT_AVAILABLE
         if join.session_timeout <= 0:
             return Code.INVALID_SESSION_TIMEOUT
-        others = [member for name, member in self.members.items() if name != join.member]
-        if others and join.kind != self._kind:
+        holder = self._instances.get(join.instance or "")
+        known = self.members.get(join.member)
+        if known is not None and known.join.instance != join.instance:
+            return Code.FENCED_INSTANCE
+        if known is None and join.returning:
+            return Code.FENCED_INSTANCE if holder else Code.UNKNOWN_MEMBER
+        others = [m for name, m in self.members.items() if name not in (join.member, holder)]
+        if len(others) >= MOST_MEMBERS:
+            return Code.GROUP_FULL
+        if others and join.kind != self.kind:
             return Code.INCONSISTENT_PROTOCOL
         if not any(all(m.supports(name) for m in others) for name, _ in join.protocols):
             return Code.INCONSISTENT_PROTOCOL
         return Code.NONE
 
-    def _changes(self, member: Member, join: Join) -> bool:
-        """Whether this join of a stable group makes it assign anew."""
-        return join.member == self.leader or member.join.protocols != join.protocols
+    def _take_place(self, join: Join) -> tuple[list[Answer], bool]:
+        """Whoever comes with the name of an instance takes its place, with what was assigned to it; the
+        one before is fenced. Returns its answers, and whether there was one."""
+        if join.instance is None:
+            return [], False
+        before = self._instances.get(join.instance)
+        self._instances[join.instance] = join.member
+        if before is None or before == join.member:
+            return [], False
+        fenced = self.members[before].drop_questions(before, Code.FENCED_INSTANCE)
+        self.members = {
+            join.member if name == before else name: member for name, member in self.members.items()
+        }
+        if self.leader == before:
+            self.leader = join.member
+        return fenced, True
 
-    def _fence(self, member_id: str, generation: int) -> Code:
+    def _changes(self, member: Member, join: Join, replaced: bool) -> bool:
+        """Whether this join of a stable group makes it assign anew. A leader asks for that by joining
+        again, unless it is new in an old place."""
+        leads = join.member == self.leader and not replaced
+        return leads or member.join.protocols != join.protocols
+
+    def _fence(self, member_id: str, generation: int, instance: str | None) -> Code:
         if self.state is State.DEAD:
             return Code.COORDINATOR_NOT_AVAILABLE
+        if instance is not None and self._instances.get(instance, member_id) != member_id:
+            return Code.FENCED_INSTANCE
         if member_id not in self.members:
             return Code.UNKNOWN_MEMBER
         if generation != self.generation:
@@ -257,17 +233,22 @@ class Group:
             votes[choice] = votes.get(choice, 0) + 1
         return max(votes, key=lambda name: votes[name])
 
-    def _joined(self, member_id: str) -> Joined:
+    def _joined(self, member_id: str, *, assigned: bool = False) -> Joined:
         leads = member_id == self.leader
         return Joined(
             generation=self.generation,
+            kind=self.kind,
             protocol=self.protocol,
             leader=self.leader,
-            members=self._roster() if leads else (),
+            peers=self._roster() if leads else (),
+            assigned=assigned and leads,
         )
 
-    def _roster(self) -> tuple[tuple[str, bytes], ...]:
-        return tuple((name, m.metadata(self.protocol)) for name, m in self.members.items())
+    def _roster(self) -> tuple[Peer, ...]:
+        return tuple(
+            Peer(name, member.metadata(self.protocol), member.join.instance)
+            for name, member in self.members.items()
+        )
 
     def _answer_syncs(self) -> list[Answer]:
         waiting = [(name, member) for name, member in self.members.items() if member.syncing]
@@ -278,13 +259,15 @@ class Group:
     def _remove(self, names: Sequence[str], now: float) -> list[Answer]:
         answers: list[Answer] = []
         for name in names:
-            member = self.members.pop(name)
-            if member.joining:
-                answers.append((name, Joined(code=Code.UNKNOWN_MEMBER)))
-            if member.syncing:
-                answers.append((name, Synced(Code.UNKNOWN_MEMBER)))
+            answers += self._forget(name).drop_questions(name, Code.UNKNOWN_MEMBER)
         if not self.members:
             self.state = State.PREPARING
         else:
             answers += self._prepare(now)
         return answers + self._complete_when_all_joined(now)
+
+    def _forget(self, name: str) -> Member:
+        member = self.members.pop(name)
+        if self._instances.get(member.join.instance or "") == name:
+            del self._instances[member.join.instance or ""]
+        return member

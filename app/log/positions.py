@@ -5,7 +5,7 @@ Memory is read on the event loop; it changes only when the file has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import apsw
 import msgspec
@@ -21,6 +21,7 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 Places = Mapping[Partition, Committed]
+NOTED = 3_600_000  # milliseconds: when a group was last used need not be noted more exactly
 
 
 class Declared(msgspec.Struct, frozen=True):
@@ -32,10 +33,15 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 class Positions:
-    def __init__(self) -> None:
+    """``now_ms``: the wall clock of the log."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
         self._committed: dict[str, dict[Partition, Committed]] = {}
         self._declared: dict[tuple[str, str], bool] = {}
         self._generations: dict[str, int] = {}
+        self._floor = 0  # the highest generation of a group that was forgotten with its age
+        self._used: dict[str, int] = {}  # time of the last use that was noted
 
     def load(self, db: apsw.Connection) -> None:
         for group, topic, number, offset, metadata in db.execute("SELECT * FROM positions"):
@@ -43,7 +49,13 @@ class Positions:
             places[Partition(topic, number)] = Committed(offset, metadata)
         for group, topic, drop_unread in db.execute("SELECT * FROM declared"):
             self._declared[group, topic] = bool(drop_unread)
-        self._generations.update(db.execute("SELECT name, generation FROM groups"))
+        for group, generation, used_ms in db.execute("SELECT * FROM groups"):
+            self._generations[group] = generation
+            self._used[group] = used_ms
+        for group in self._committed:  # of an earlier format: not older than this start
+            self._used.setdefault(group, self._now_ms())
+        for (floor,) in db.execute("SELECT value FROM identity WHERE name = 'generation'"):
+            self._floor = floor
 
     def of(self, group: str) -> Mapping[Partition, Committed]:
         return self._committed.get(group, {})
@@ -51,12 +63,34 @@ class Positions:
     def groups(self) -> list[str]:
         return sorted(self._committed)
 
+    @property
+    def count(self) -> int:
+        """Of groups with positions."""
+        return len(self._committed)
+
     def generation(self, group: str) -> int:
         """The newest generation the group has had: it never goes back, also not by a restart."""
-        return self._generations.get(group, 0)
+        return self._generations.get(group, self._floor)
 
     def declares(self, group: str, topic: str) -> bool:
         return (group, topic) in self._declared
+
+    def declared_of(self, group: str) -> list[str]:
+        """The topics that a subscription of Skybridge reads as this group."""
+        return [topic for name, topic in list(self._declared) if name == group]
+
+    def readers(self, topic: str) -> list[str]:
+        """The groups of subscriptions of Skybridge that read this topic."""
+        return [group for group, name in list(self._declared) if name == topic]
+
+    def idle(self, before_ms: int) -> list[str]:
+        """Groups that nobody has used since, and no subscription is."""
+        declared = {group for group, _ in list(self._declared)}
+        return [
+            group
+            for group, used_ms in list(self._used.items())
+            if used_ms < before_ms and group not in declared
+        ]
 
     def keeps(self, place: Partition) -> int | None:
         """The lowest offset that a declared group still needs; None: nobody needs any."""
@@ -81,8 +115,10 @@ class Positions:
                     for place, committed in places.items()
                 ],
             )
+            noted = self._note(db, {group for group, _ in commits})
         for group, places in commits:
             self._committed[group] = {**self._committed.get(group, {}), **places}
+        self._used.update(noted)
 
     def begin(self, db: apsw.Connection, group: str, places: Places) -> None:
         """Commit only where the group has no position yet (rule 10)."""
@@ -92,9 +128,16 @@ class Positions:
             self.commit(db, [(group, new)])
 
     def advance(self, db: apsw.Connection, group: str, generation: int) -> None:
+        now = self._now_ms()
         with db:
-            db.execute("INSERT OR REPLACE INTO groups VALUES(?, ?)", (group, generation))
-        self._generations[group] = generation
+            db.execute("INSERT OR REPLACE INTO groups VALUES(?, ?, ?)", (group, generation, now))
+        self._generations[group], self._used[group] = generation, now
+
+    def use(self, db: apsw.Connection, group: str) -> None:
+        """It has just been used; when, is kept about."""
+        with db:
+            noted = self._note(db, {group})
+        self._used.update(noted)
 
     def declare(self, db: apsw.Connection, declared: Sequence[Declared], *, whole: bool) -> None:
         """``whole``: these are all there are; every other group is declared no more."""
@@ -107,3 +150,61 @@ class Positions:
                 [(group, topic, drop) for (group, topic), drop in rows.items()],
             )
         self._declared = rows if whole else {**self._declared, **rows}
+
+    def forget(self, db: apsw.Connection, group: str) -> None:
+        """Its places, and that it was declared; its generation stays, for epochs never go back."""
+        with db:
+            db.execute('DELETE FROM positions WHERE "group" = ?', (group,))
+            db.execute('DELETE FROM declared WHERE "group" = ?', (group,))
+        self._committed.pop(group, None)
+        self._declared = {key: drop for key, drop in self._declared.items() if key[0] != group}
+
+    def forget_idle(self, db: apsw.Connection, groups: Sequence[str]) -> None:
+        """All of them, with their generations: one of their names begins above every one of these."""
+        floor = max([self._floor, *map(self.generation, groups)])
+        with db:
+            for group in groups:
+                db.execute('DELETE FROM positions WHERE "group" = ?', (group,))
+                db.execute("DELETE FROM groups WHERE name = ?", (group,))
+            db.execute("INSERT OR REPLACE INTO identity VALUES('generation', ?)", (floor,))
+        self._floor = floor
+        for group in groups:
+            self._committed.pop(group, None)
+            self._generations.pop(group, None)
+            self._used.pop(group, None)
+
+    def forget_places(self, db: apsw.Connection, group: str, places: Sequence[Partition]) -> None:
+        with db:
+            db.executemany(
+                'DELETE FROM positions WHERE "group" = ? AND topic = ? AND partition = ?',
+                [(group, place.topic, place.number) for place in places],
+            )
+        left = {p: c for p, c in self.of(group).items() if p not in places}
+        self._keep(group, left)
+
+    def forget_topic(self, db: apsw.Connection, topic: str) -> Callable[[], None]:
+        """In the transaction that deletes it. Returns what to do once that is committed."""
+        db.execute("DELETE FROM positions WHERE topic = ?", (topic,))
+
+        def forget() -> None:
+            for group, places in list(self._committed.items()):
+                if any(place.topic == topic for place in places):
+                    self._keep(group, {p: c for p, c in places.items() if p.topic != topic})
+
+        return forget
+
+    def _keep(self, group: str, places: dict[Partition, Committed]) -> None:
+        if places:
+            self._committed[group] = places
+        else:
+            self._committed.pop(group, None)
+
+    def _note(self, db: apsw.Connection, groups: set[str]) -> dict[str, int]:
+        """When these were used, as far as it is not known well enough."""
+        now = self._now_ms()
+        due = {group: now for group in groups if now - self._used.get(group, -NOTED) >= NOTED}
+        db.executemany(
+            "INSERT INTO groups VALUES(?, ?, ?) ON CONFLICT(name) DO UPDATE SET used_ms = ?3",
+            [(group, self.generation(group), now) for group in due],
+        )
+        return due

@@ -27,10 +27,12 @@ _log = logging.getLogger(__name__)
 
 
 class Page(msgspec.Struct, frozen=True):
-    """``messages`` in order; ``next_offset`` is where the next page begins, also past damage."""
+    """``messages`` in order, ``bytes`` of them; ``next_offset`` is where the next page begins, also past
+    damage."""
 
     messages: tuple[Message, ...]
     next_offset: int
+    bytes: int = 0
 
 
 class Reader:
@@ -86,7 +88,7 @@ class Reader:
                 continue
             if page.messages:
                 return page
-            self._report(partition, offset, end)
+            self.report(partition, offset, end)
             offset = end
         return Page((), offset)
 
@@ -105,13 +107,13 @@ class Reader:
         messages: list[Message] = []
         place = partition.place
         room = max_bytes
-        cursor = db.execute(_rows(segment), (offset, end))
+        cursor = db.execute(rows_of(segment), (offset, end))
         for row in cursor:
             base, count, time_ms, _, data = row
             stored = decode_row(row)
             if stored is None or base + count <= offset:
                 continue
-            self._report(partition, offset, base)
+            self.report(partition, offset, base)
             offset = max(offset, base)
             fitting = -(-room * count // len(data))  # as many as reach the bound, on average
             stop = min(base + count, end, offset + min(max_records - len(messages), fitting))
@@ -124,9 +126,9 @@ class Reader:
             if room <= 0 or len(messages) >= max_records or stop < base + count:
                 break
         cursor.close(force=True)
-        return Page(tuple(messages), offset)
+        return Page(tuple(messages), offset, max_bytes - room)
 
-    def _report(self, partition: PartitionLog, start: int, end: int) -> None:
+    def report(self, partition: PartitionLog, start: int, end: int) -> None:
         """Records whose bytes are not the ones written, or that are gone (reliability R10)."""
         if start < end:
             self.damaged += end - start
@@ -169,7 +171,7 @@ def _time_at(db: apsw.Connection, partition: PartitionLog, offset: int) -> int:
     """The time of the record at ``offset``, or of the next one there is."""
     segment = partition.segment_of(offset)
     while segment is not None:
-        cursor = db.execute(_rows(segment), (offset, partition.next_offset))
+        cursor = db.execute(rows_of(segment), (offset, partition.next_offset))
         for _, _, time_ms, _, _ in cursor:
             cursor.close(force=True)
             return int(time_ms)
@@ -177,7 +179,7 @@ def _time_at(db: apsw.Connection, partition: PartitionLog, offset: int) -> int:
     return 1 << 62
 
 
-def _rows(segment: Segment) -> str:
+def rows_of(segment: Segment) -> str:
     """From the row that holds the first offset, up to the second."""
     table = segment.table
     return (

@@ -10,17 +10,9 @@ from typing import Literal
 import msgspec
 
 SEQUENCES = 1 << 31  # a sequence number is 31 bits and starts again at 0
+REMEMBERED = 5  # batches of a producer that may be sent again: as many as one has in flight
 
-Verdict = Literal["append", "duplicate", "out-of-order", "fenced"]
-
-
-class ProducerState(msgspec.Struct, frozen=True):
-    """``sequence``  of the last record stored, ``offset`` where it is, ``count`` its batch's size."""
-
-    epoch: int
-    sequence: int
-    offset: int
-    count: int
+Verdict = Literal["append", "out-of-order", "fenced"]
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -36,17 +28,43 @@ class Batch(msgspec.Struct, frozen=True):
         return (self.first + self.count - 1) % SEQUENCES
 
 
-def judge_batch(known: ProducerState | None, batch: Batch) -> Verdict:
-    """A new producer may start anywhere (its earlier state may be gone with retention); a new epoch
-    starts at 0; within an epoch nothing may be missing."""
+class ProducerState(msgspec.Struct, frozen=True):
+    """``batches``: the newest ones stored, oldest first, as first sequence number, count of records and
+    offset of the first. ``time_ms``: when the newest was stored."""
+
+    epoch: int
+    batches: tuple[tuple[int, int, int], ...]
+    time_ms: int = 0
+
+    @property
+    def sequence(self) -> int:
+        """Of the last record stored."""
+        first, count, _ = self.batches[-1]
+        return (first + count - 1) % SEQUENCES
+
+    def with_batch(self, batch: Batch, offset: int, time_ms: int) -> ProducerState:
+        kept = self.batches if batch.epoch == self.epoch else ()
+        batches = (*kept, (batch.first, batch.count, offset))[-REMEMBERED:]
+        return ProducerState(batch.epoch, batches, time_ms)
+
+
+def begin_state(batch: Batch, offset: int, time_ms: int) -> ProducerState:
+    """Of a producer that nothing is known of."""
+    return ProducerState(batch.epoch, ((batch.first, batch.count, offset),), time_ms)
+
+
+def judge_batch(known: ProducerState | None, batch: Batch) -> Verdict | int:
+    """The offset of a batch that was stored before. A new producer may start anywhere (its earlier state
+    may be gone with its age); a new epoch starts at 0; within an epoch nothing may be missing."""
     if known is None:
         return "append"
     if batch.epoch < known.epoch:
         return "fenced"
     if batch.epoch > known.epoch:
         return "append" if batch.first == 0 else "out-of-order"
+    for first, count, offset in reversed(known.batches):
+        if (first, count) == (batch.first, batch.count):
+            return offset
     if batch.first == (known.sequence + 1) % SEQUENCES:
         return "append"
-    if batch.last == known.sequence and batch.count == known.count:
-        return "duplicate"
     return "out-of-order"

@@ -33,6 +33,10 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``wal_bytes``       the write-ahead log is folded back at about this size.
     ``check_on_start``  read the whole file and report damage before serving.
     ``synchronous``     FULL keeps every acknowledged record through a power cut; the others do not.
+    ``producer_age``    seconds after its last batch that an idempotent producer is forgotten.
+    ``group_age``       seconds after its last use that a group without members is forgotten, unless a
+                        subscription is one.
+    ``max_partitions``  of all topics together.
     ``vfs``             name of a registered SQLite VFS; fault tests put theirs here.
     """
 
@@ -40,6 +44,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "log"
     max_bytes: int = 0
     max_topics: int = 1_000
+    max_partitions: int = 10_000
     partitions: int = 8
     segment_bytes: int = 16 << 20
     wal_bytes: int = 16 << 20
@@ -48,6 +53,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     retention: Retention = Retention()
     topic_retention: Mapping[str, Retention] = {}
     retention_interval: float = 30.0
+    producer_age: float = 7 * 86_400.0
+    group_age: float = 7 * 86_400.0
     now_ms: Callable[[], int] = wall_ms
     vfs: str | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 import apsw
@@ -14,6 +14,8 @@ from app.log.catalogue import Catalogue, PartitionLog
 from app.log.codec import Unstorable
 from app.log.commit import Append, CommitGroup, Fates, Single, all_failed
 from app.log.faults import judge
+from app.log.placed import Placed
+from app.log.producers import Producers
 from app.log.settings import EngineSettings
 from app.log.space import Space
 
@@ -25,9 +27,12 @@ class Storing:
     """``broken``: why nothing is accepted any more. ``full``: why nothing is for now. The event loop
     reads both."""
 
-    def __init__(self, settings: EngineSettings, catalogue: Catalogue) -> None:
+    def __init__(
+        self, settings: EngineSettings, catalogue: Catalogue, producers: Producers
+    ) -> None:
         self._settings = settings
         self._catalogue = catalogue
+        self._producers = producers
         self._not_stored = BrokerUnavailable("not stored: nobody waited", broker=settings.name)
         self._db: apsw.Connection
         self.space: Space
@@ -139,6 +144,8 @@ class Storing:
         for append in appends:
             try:
                 if append.topic not in self._catalogue.topics:
+                    if isinstance(append, Placed):  # deleted meanwhile: it had chosen a partition
+                        raise BrokerRefused(f"no topic {append.topic}", kind="unknown-topic")
                     self._catalogue.create(self._db, append.topic, self._settings.partitions)
                 known.append(append)
             except apsw.Error as error:
@@ -163,9 +170,9 @@ class Storing:
         grown: list[PartitionLog] = []
         for append in appends:
             results: list[PublishResult] = []
-            for record in append.records:
+            for part in _parts(append):
                 try:
-                    ((_, one),), more = self._commit([Single(append.topic, (record,))])
+                    ((_, one),), more = self._commit([part])
                     results += one
                     grown += more
                 except apsw.Error as error:
@@ -189,12 +196,24 @@ class Storing:
 
     def _staged(self, appends: Sequence[Append]) -> tuple[CommitGroup, Fates]:
         """Encoded at once; only when that fails is it asked of each record whether it can be."""
-        group = CommitGroup(self._catalogue, self._settings)
+        group = self._group()
         fates: Fates = [(append, group.add(append)) for append in appends]
         try:
             group.encode()
         except Unstorable:
-            group = CommitGroup(self._catalogue, self._settings)
+            group = self._group()
             fates = [(append, group.add_checked(append)) for append in appends]
             group.encode()
         return group, fates
+
+    def _group(self) -> CommitGroup:
+        return CommitGroup(self._catalogue, self._settings, self._producers.begin())
+
+
+def _parts(append: Append) -> Iterator[Append]:
+    """What of it is stored or refused by itself."""
+    if isinstance(append, Placed):
+        yield append
+    else:
+        for record in append.records:
+            yield Single(append.topic, (record,))

@@ -19,6 +19,7 @@ from app.errors import BrokerUnavailable
 from app.log.catalogue import Catalogue, PartitionLog
 from app.log.commit import Append, Fates
 from app.log.hop import Hop
+from app.log.producers import Producers
 from app.log.settings import EngineSettings
 from app.log.storing import Storing
 
@@ -36,6 +37,7 @@ class Writer:
         self,
         settings: EngineSettings,
         catalogue: Catalogue,
+        producers: Producers,
         on_stored: Callable[[Fates, list[PartitionLog]], None],
     ) -> None:
         self._settings = settings
@@ -48,7 +50,7 @@ class Writer:
         self._idle = True  # the thread waits, and nothing is being gathered
         self._stopping = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self.storing = Storing(settings, catalogue)
+        self.storing = Storing(settings, catalogue, producers)
         self._db: apsw.Connection
 
     # on the event loop

@@ -10,10 +10,18 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
     ``replayable``    a position can be read again after it was settled.
     ``partitions``    a topic has numbered partitions, one owner each within a group.
-    ``seek_by_time``  a subscription can start at a time.
+    ``seek_by_time``  a subscription can start at a time. ``time_grain``: it may begin with what was
+                      stored so many milliseconds before; never later.
     ``null_body``     "no value" and "empty value" are told apart.
     ``binary_keys``   a key may be any bytes.
     ``null_headers``  a header may have no value.
+    ``binary_headers``  the value of a header may be any bytes; otherwise it is text in UTF-8.
+    ``repeated_headers``  a header name may stand more than once; else the first of each is kept,
+                          and the order of names may be lost.
+    ``positions``     a receipt names the position that a reader will see; else a position is the
+                      consumer's own, and another one when a message is delivered again.
+    ``own_groups``    each group sees everything and begins where it says; else groups share what is
+                      there, and each message goes to one of them.
     ``max_batch``     most records of one wire batch; 0: bounded by bytes only.
     ``max_record``    most bytes of one record, key and headers included; 0: not known here.
     """
@@ -24,5 +32,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     null_body: bool
     binary_keys: bool
     null_headers: bool = True
+    binary_headers: bool = True
+    repeated_headers: bool = True
+    positions: bool = True
+    time_grain: int = 1
+    own_groups: bool = True
     max_batch: int = 0
     max_record: int = 0

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+LONGEST = 3_650 * 86_400  # seconds; moments that are computed with it stay within 64 bits
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)?")
 _BYTES = {
     None: 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
@@ -52,8 +53,8 @@ Count = Annotated[int, BeforeValidator(number, json_schema_input_type=int)]
 Duration = Annotated[
     float,
     BeforeValidator(seconds, json_schema_input_type=str | float),
-    Field(ge=0, allow_inf_nan=False),
+    Field(ge=0, le=LONGEST, allow_inf_nan=False),
 ]
-"""Seconds, or text such as ``100ms``, ``15s``, ``5m``, ``2h``, ``7d``."""
+"""Seconds, at most ten years, or text such as ``100ms``, ``15s``, ``5m``, ``2h``, ``7d``."""
 Size = Annotated[int, BeforeValidator(byte_count, json_schema_input_type=str | int), Field(ge=0)]
 """Bytes, or text such as ``64KiB``, ``10MiB``, ``2GiB``."""

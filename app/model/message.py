@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from app.bindings.record import Record
+from app.bindings.record import Decoded, Record
 
 
 class Partition(msgspec.Struct, frozen=True):
@@ -25,6 +25,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
                   measured with it.
     ``time_ms``   the log's own time of the record, milliseconds since the epoch.
     ``epoch``     the ownership under which it was handed out; a settle under an older one is void.
+    ``decoded``   the event in it, where the log had to look whether it is wanted, and it is.
     """
 
     record: Record
@@ -33,6 +34,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     offset: int
     time_ms: int
     epoch: int
+    decoded: Decoded | None = None
 
 
 class Assigned(msgspec.Struct, frozen=True):

@@ -8,17 +8,20 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     WithJsonSchema,
     model_validator,
 )
 
+from app.filters.model import AttributeName as AttributeName  # noqa: PLC0414 - part of the model
+from app.filters.model import Filter as Filter  # noqa: PLC0414
+
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$"
 Name = Annotated[str, Field(pattern=_NAME)]
-AttributeName = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
-AttributeMatch = Annotated[
-    dict[AttributeName, Annotated[str, Field(min_length=1)]], Field(min_length=1)
-]
+FormatName = Literal["as_received", "json", "protobuf", "avro"]
+SpecVersion = Literal["as_received", "0.1", "0.2", "0.3", "1.0"]
 
 
 class Strict(BaseModel):
@@ -27,29 +30,55 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Filter(Strict):
-    """One dialect with its argument (Subscriptions API, filters). All entries must match; compare is
-    case-sensitive; an attribute that the event lacks does not match."""
-
-    exact: AttributeMatch | None = Field(None, description="attribute has exactly this text")
-    prefix: AttributeMatch | None = Field(None, description="attribute begins with this text")
-    suffix: AttributeMatch | None = Field(None, description="attribute ends with this text")
-
-    @model_validator(mode="after")
-    def one_dialect(self) -> Filter:
-        given = [self.exact, self.prefix, self.suffix]
-        if sum(argument is not None for argument in given) != 1:
-            raise ValueError("a filter has exactly one of exact, prefix, suffix")
-        return self
-
-
 class Target(Strict):
-    """A place to publish to."""
+    """A topic to publish to."""
 
     broker: Name = Field(description="a name under brokers")
     topic: Annotated[str, Field(min_length=1)] = Field(
         description="topic, or a template over attributes: orders.{type}; {{ and }} are braces"
     )
+
+    @property
+    def place(self) -> str:
+        """For a person: where that is on the broker."""
+        return self.topic
+
+
+class Exchange(Strict):
+    """An exchange of RabbitMQ to publish to: the broker's own bindings decide who gets the event."""
+
+    broker: Name = Field(description="a name under brokers, of kind rabbitmq")
+    exchange: str = Field(
+        description="exchange, or a template over attributes; empty is the default exchange, whose "
+        "routing key is the name of a queue"
+    )
+    routing_key: str = Field(
+        "", description="routing key, or a template over attributes: orders.{type}"
+    )
+
+    @property
+    def place(self) -> str:
+        """For a person: where that is on the broker."""
+        return f"{self.exchange}:{self.routing_key}"
+
+
+def _as_number(value: object) -> object:
+    """A reference gives text."""
+    return int(value) if value in ("0", "1") else value
+
+
+def _target_form(value: object) -> str:
+    """No tag is the name of a setting: findings tell the two apart."""
+    if isinstance(value, dict):
+        return "at exchange" if "exchange" in value or "routing_key" in value else "at topic"
+    return "at exchange" if isinstance(value, Exchange) else "at topic"
+
+
+RouteTarget = Annotated[
+    Annotated[Target, Tag("at topic")] | Annotated[Exchange, Tag("at exchange")],
+    Discriminator(_target_form),
+]
+"""``{broker, topic}``, or on RabbitMQ also ``{broker, exchange, routing_key}``."""
 
 
 BUILT_IN_MAPPERS = (
@@ -122,7 +151,7 @@ class KeyPolicy(Strict):
 
 
 def _as_list(value: object) -> object:
-    return [value] if isinstance(value, dict | Target) else value
+    return [value] if isinstance(value, dict | Target | Exchange) else value
 
 
 class Route(Strict):
@@ -131,17 +160,54 @@ class Route(Strict):
     name: Name = Field(description="name of the route; /events/{name} sends to it directly")
     filters: tuple[Filter, ...] = Field((), description="all must match; none matches everything")
     to: Annotated[
-        tuple[Target, ...],
-        BeforeValidator(_as_list, json_schema_input_type=Target | tuple[Target, ...]),
+        tuple[RouteTarget, ...],
+        BeforeValidator(_as_list, json_schema_input_type=RouteTarget | tuple[RouteTarget, ...]),
         Field(min_length=1),
     ] = Field(description="one target or a list; 202 is answered when all of them have the event")
     content_mode: Literal["binary", "structured", "as_received"] = Field(
         "binary", description="how the event is written to the log"
     )
-    specversion: Literal["as_received", "0.1", "0.2", "0.3", "1.0"] = Field(
+    format: FormatName = Field(
+        "as_received",
+        description="of documents: the one that came (JSON where none did), or this one",
+    )
+    specversion: SpecVersion = Field(
         "as_received", description="the version of CloudEvents that the event is written in"
     )
     key: KeyPolicy = Field(KeyPolicy(), description="how the record key is made")
-    empty_body: Literal["null", "empty"] = Field(
-        "null", description="what an event without data becomes: no value (K13) or an empty value"
+    empty_body: Literal["null", "empty"] | None = Field(
+        None,
+        description="what an event without data becomes: no value (null), or an empty one; by default "
+        "what the broker's binding says, which is no value on Kafka and the embedded log (K13)",
     )
+    durability: Literal["full", "relaxed"] = Field(
+        "full",
+        description="relaxed: on Kafka, 202 before all in-sync replicas have the event; such a route "
+        "stands outside every guarantee, and all routes to one topic share the setting (rule 1)",
+    )
+    acks: Annotated[Literal[1, 0], BeforeValidator(_as_number)] | None = Field(
+        None,
+        description="with durability relaxed: the leader alone must have the event (1, what it is when "
+        "left out), or nobody (0)",
+    )
+
+    @model_validator(mode="after")
+    def acks_are_relaxed(self) -> Route:
+        if self.acks is not None and self.durability != "relaxed":
+            raise ValueError(
+                "acks 1 or 0 loses events that were answered 202: say durability: relaxed"
+            )
+        return self
+
+    @property
+    def acknowledgements(self) -> Literal["all", 1, 0]:
+        """How many replicas must have an event before 202."""
+        if self.durability == "full":
+            return "all"
+        return 1 if self.acks is None else self.acks
+
+
+def log_name(broker: str, acknowledgements: Literal["all", 1, 0]) -> str:
+    """The log of a broker that waits for so many: relaxed routes publish through one of their own.
+    No name in a configuration has a ``#``."""
+    return broker if acknowledgements == "all" else f"{broker}#acks={acknowledgements}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -15,7 +16,21 @@ from pydantic import (
 )
 
 from app.model.duration import Count, Duration, Size
-from app.model.route import AttributeName, Filter, Name, Strict, Target
+from app.model.forwarding import ForwardHeaders
+from app.model.pull import NOT_FOR_PULL, Pull
+from app.model.rates import RateText
+from app.model.route import (
+    AttributeName,
+    Exchange,
+    Filter,
+    FormatName,
+    Name,
+    RouteTarget,
+    SpecVersion,
+    Strict,
+    Target,
+)
+from app.model.webhook import Auth, Signing, Together, WebhookTls
 
 DEFAULT_SCHEDULE = ("100ms", "500ms", "2s", "10s", "1m", "5m", "30m", "2h", "5h", "10h", "24h")
 
@@ -93,8 +108,43 @@ class Retry(Strict):
     )
 
 
+class Parking(Strict):
+    """Events of keys that cannot be delivered for long, kept in the store (rules 4 and 5)."""
+
+    max_rows: Annotated[Count, Field(ge=1)] = Field(
+        100_000, description="most events kept there by one worker; beyond, nothing more is taken"
+    )
+    retention: Annotated[Duration, Field(gt=0)] = Field(
+        "7d",
+        validate_default=True,
+        description="after which one becomes a dead letter, parked-too-long, at its next turn",
+    )
+
+
+def _sink_form(value: object) -> str:
+    if isinstance(value, Pull) or (isinstance(value, dict) and "pull" in value):
+        return "to be pulled"  # no tag is the name of a setting
+    return "place" if isinstance(value, dict | Target | Exchange) else "url"
+
+
+Sink = Annotated[
+    Annotated[str, Field(pattern=r"^https?://[^/?#]"), Tag("url")]
+    | Annotated[RouteTarget, Tag("place")]
+    | Annotated[Pull, Tag("to be pulled")],
+    Discriminator(_sink_form),
+]
+"""The URL of a webhook, a place on a broker as routes have them, or ``{pull: ...}``."""
+
+_OF_WEBHOOKS = (
+    *("signing", "auth", "tls", "handshake", "request_rate", "strict_webhook"),
+    *("batch", "reply"),
+)
+IGNORE = "ignore"
+TO_WEBHOOKS = ("traceparent", "tracestate")  # forwarded where a subscription does not say
+
+
 class Subscription(Strict):
-    """Messages of a log, on to a webhook."""
+    """Messages of a log, on to a webhook or, as a mirror, to a topic."""
 
     id: Name = Field(description="name of the subscription, part of its group's name")
     source: Source = Field(description="where the messages come from")
@@ -102,11 +152,28 @@ class Subscription(Strict):
         "latest", description="earliest, latest, {time: ...} or {position: {...}}; used once"
     )
     filters: tuple[Filter, ...] = Field((), description="all must match; none matches everything")
-    sink: Annotated[str, Field(pattern=r"^https?://[^/?#]")] = Field(
-        description="URL that events are posted to"
+    sink: Sink = Field(
+        description="URL that events are posted to; or {broker, topic}, a mirror: the topic may be a "
+        "template over attributes, and on RabbitMQ it may be {broker, exchange, routing_key}; or "
+        "{pull: {}}, to be fetched by consumers that cannot be called"
     )
-    content_mode: Literal["binary", "structured"] = Field(
-        "binary", description="how the event is written into the request"
+    content_mode: Literal["binary", "structured", "as_received"] = Field(
+        "binary",
+        description="how the event is written into the request or the record; left out, structured "
+        "where signing is set, for a signature covers the body alone",
+    )
+    format: FormatName = Field(
+        "as_received",
+        description="of documents: the one that came (JSON where none did), or this one",
+    )
+    specversion: SpecVersion = Field(
+        "as_received", description="the version of CloudEvents that the event is written in"
+    )
+    forward_headers: ForwardHeaders | None = Field(
+        None,
+        description="headers of the message, beside the event, that go along: names in lower case, or "
+        "the beginning of names with * behind it. Left out: traceparent and tracestate to a webhook, "
+        "all of them to a topic",
     )
     ordering: Literal["per_key", "none"] = Field(
         "per_key", description="one attempt a key at a time, or no order at all (rule 3)"
@@ -124,14 +191,105 @@ class Subscription(Strict):
     window: Annotated[Count, Field(ge=1, le=1_000_000)] = Field(
         10_000, description="most messages between the commit position and the newest taken"
     )
+    rate_limit: RateText | None = Field(
+        None, description="most attempts in any span of time: 100/s, 600/min, 10000/h"
+    )
+    parked: Parking = Field(Parking(), description="events that wait in the store")
+    max_age: Annotated[Duration, Field(gt=0)] | None = Field(
+        None, description="events that came into the log longer ago become dead letters, max-age"
+    )
+    expirytime: Literal["ignore", "honour"] = Field(
+        "ignore",
+        description="whether an event whose attribute expirytime is over is finished, without a dead "
+        "letter",
+    )
     response_limit: Size = Field(
         "64KiB", validate_default=True, description="most bytes read of an answer"
     )
-    on_foreign: Literal["dead_letter", "skip"] = Field(
-        "dead_letter", description="what becomes of a record that is no CloudEvent"
+    on_foreign: Literal["dead_letter", "skip", "forward", "wrap"] = Field(
+        "dead_letter",
+        description="what becomes of a record that is no CloudEvent; forward, to a topic only, copies "
+        "it as it is, whatever the filters; wrap makes an event of type dev.skybridge.record of it, "
+        "which filters see",
+    )
+    signing: Signing | None = Field(None, description="sign requests to the webhook")
+    auth: Auth | None = Field(None, description="who we say we are to the webhook")
+    tls: WebhookTls | None = Field(None, description="TLS towards the webhook")
+    handshake: Literal["off", "ask", "require"] = Field(
+        "ask",
+        description="whether the webhook is asked for its consent (OPTIONS) before the first event: off, "
+        "ask (and go on without one), or require",
+    )
+    request_rate: Annotated[Count, Field(ge=1)] | None = Field(
+        None, description="deliveries a minute that the handshake asks for; without it, no bound"
+    )
+    strict_webhook: bool = Field(
+        False,
+        description="the webhook specification to the letter: https only, and no request without a "
+        "body or its content type: such events go as documents",
+    )
+    batch: Together | None = Field(
+        None, description="several events in one request, as application/cloudevents-batch+json"
+    )
+    reply: Name = Field(
+        IGNORE,
+        description="the route that an event in a 2xx answer is published by, or ignore",
     )
     dead_letter: Target | None = Field(None, description="also copy dead letters to this topic")
     paused: bool = Field(False, description="keep its place, deliver nothing")
+
+    @model_validator(mode="before")
+    @classmethod
+    def signed_means_structured(cls, given: object) -> object:
+        """The signature covers the body alone: the attributes belong there."""
+        if isinstance(given, dict) and given.get("signing") and "content_mode" not in given:
+            return {**given, "content_mode": "structured"}
+        return given
+
+    @property
+    def sink_text(self) -> str:
+        """Where it goes, for a person."""
+        if isinstance(self.sink, Pull):
+            return "pull"
+        return self.sink if isinstance(self.sink, str) else f"{self.sink.broker}/{self.sink.place}"
+
+    @model_validator(mode="after")
+    def only_topics_take_anything(self) -> Subscription:
+        if self.on_foreign == "forward" and isinstance(self.sink, str | Pull):
+            raise ValueError(
+                "on_foreign: forward needs a topic as sink: a webhook takes events only"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def only_webhooks_are_dressed(self) -> Subscription:
+        if not isinstance(self.sink, str):
+            for name in _OF_WEBHOOKS:
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name} is for webhooks: {self._unlike_a_webhook}")
+        return self
+
+    @property
+    def _unlike_a_webhook(self) -> str:
+        if isinstance(self.sink, Pull):
+            return "nobody is called where events are pulled"
+        return "a topic is reached as its broker says"
+
+    @model_validator(mode="after")
+    def nothing_is_sent_where_it_is_pulled(self) -> Subscription:
+        for name in NOT_FOR_PULL if isinstance(self.sink, Pull) else ():
+            if getattr(self, name, None) != getattr(_with_defaults(), name, None):
+                raise ValueError(
+                    f"{name} says how events are sent, and where they are pulled nothing is: they are "
+                    "handed out as JSON, as sink.pull says"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def format_has_batches(self) -> Subscription:
+        if self.batch is not None and self.format == "avro":
+            raise ValueError("batch needs format json or protobuf: avro knows no batch")
+        return self
 
     @model_validator(mode="after")
     def order_fits(self) -> Subscription:
@@ -140,3 +298,10 @@ class Subscription(Strict):
         if self.order_by is not None and self.ordering == "none":
             raise ValueError("order_by has no meaning with ordering: none")
         return self
+
+
+@lru_cache(maxsize=1)
+def _with_defaults() -> Subscription:
+    """One whose settings say nothing: what a default means when it is read."""
+    source = Source(broker="any", topics=("any",))
+    return Subscription(id="any", source=source, sink="https://any.example")

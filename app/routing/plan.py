@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from app.bindings import kafka
-from app.bindings.convert import in_version
 from app.bindings.record import Decoded, Record
-from app.model.route import Route
+from app.bindings.table import BINDINGS
+from app.bindings.transcode import Writing
+from app.model.route import Exchange, Route, Target, log_name
 from app.routing.keys import NO_MAPPERS, KeyMapper, MissingKey, PlainMapper, compile_key
+from app.routing.places import compile_place
 from app.routing.rules import NoRoute, Rules, UnknownRoute
-from app.routing.templates import BadTopic, compile_topic
+from app.routing.templates import BadTopic
 
 __all__ = ["BadTopic", "MissingKey", "NoRoute", "Publication", "Router", "UnknownRoute"]
 
 
 class Publication(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
-    """One record for one topic. Of a route with several targets each has one; they share the record."""
+    """One record for one topic. Targets that write alike share the record.
+
+    ``broker``  the name of the log that publishes: of the broker itself, or, where fewer replicas
+                must have the record, of the one that waits for those (rule 1).
+    """
 
     route: str
     broker: str
@@ -26,20 +33,46 @@ class Publication(msgspec.Struct, frozen=True, gc=False):  # it can be in no cyc
     record: Record
 
 
+_Encode = Callable[[Decoded, Writing, bytes | None], Record]
 _Plan = Callable[[Decoded, bytes | None], tuple[Publication, ...]]
+NO_KINDS: Mapping[str, str] = MappingProxyType({})
+
+
+class Manner(msgspec.Struct, frozen=True):
+    """How all records of one broker are written, whatever the route: settings of the Pulsar binding."""
+
+    names: Literal["CE-", "ce_"] = "CE-"
+    strings: Literal["bare", "json"] = "bare"
+
+
+NO_MANNERS: Mapping[str, Manner] = MappingProxyType({})
+_USUAL = Manner()
 
 
 class Router:
     """Routes compiled once, with an operator's own key mappers by name. SetupError names the setting
     that cannot be compiled.
+
+    ``kinds``    of the brokers, by name: they decide the binding; embedded where it says nothing.
+    ``manners``  of writing, by the name of the broker, where one has its own.
     """
 
     def __init__(
-        self, routes: Sequence[Route], mappers: Mapping[str, PlainMapper] = NO_MAPPERS
+        self,
+        routes: Sequence[Route],
+        mappers: Mapping[str, PlainMapper] = NO_MAPPERS,
+        kinds: Mapping[str, str] = NO_KINDS,
+        manners: Mapping[str, Manner] = NO_MANNERS,
     ) -> None:
         def compiled(route: Route, setting: str) -> _Plan:
             key = compile_key(route.key, setting=f"{setting}.key", own=mappers)
-            return _compiled(route, setting, key)
+            targets = [
+                _target(route, target, f"{setting}.to[{n}]", kinds, manners)
+                for n, target in enumerate(route.to)
+            ]
+            if len(targets) == 1:
+                return _to_one(route.name, key, targets[0])
+            return _to_each(route.name, key, targets)
 
         self._rules: Rules[_Plan] = Rules(routes, compiled)
 
@@ -52,55 +85,75 @@ class Router:
         ``route``        the name in ``/events/{route}``: that route takes the event, and its filters
                          are not asked.
 
-        Raises NoRoute (422), UnknownRoute (404), MissingKey and BadTopic (400), KeyMapperFailed (503).
+        Raises NoRoute (422), UnknownRoute (404), MissingKey and BadTopic (400), KeyMapperFailed (503),
+        and SenderError for an event that cannot be written as the route wants it (415, 422).
         """
         chosen = self._rules.first(decoded.event) if route is None else self._rules.named(route)
         return chosen(decoded, request_key)
 
 
-def _compiled(route: Route, setting: str, key: KeyMapper) -> _Plan:
-    one = len(route.to) == 1
-    return _to_one(route, setting, key) if one else _to_each(route, setting, key)
+def writing_of(route: Route, manner: Manner = _USUAL) -> Writing:
+    return Writing(
+        mode=route.content_mode,
+        format=route.format,
+        version=route.specversion,
+        empty_body=route.empty_body,
+        names=manner.names,
+        strings=manner.strings,
+    )
 
 
-def _encoder(route: Route, mapper: KeyMapper) -> Callable[[Decoded, bytes | None], Record]:
-    """Key and record of one event. The key is made once, whatever the number of targets."""
-    mode, empty_body, encode = route.content_mode, route.empty_body, kafka.encode
+class _Target(NamedTuple):
+    """``encode`` of the binding of its broker's kind; ``topic`` from the event's attributes."""
 
-    def record(decoded: Decoded, request_key: bytes | None) -> Record:
-        return encode(decoded, mode, mapper(decoded.event, request_key), empty_body)
-
-    version = route.specversion
-    if version == "as_received":
-        return record
-    return lambda decoded, request_key: record(in_version(decoded, version), request_key)
+    log: str
+    encode: _Encode
+    writing: Writing
+    topic: Callable[[Mapping[str, str]], str]
 
 
-def _to_one(route: Route, setting: str, key: KeyMapper) -> _Plan:
+def _target(
+    route: Route,
+    target: Target | Exchange,
+    setting: str,
+    kinds: Mapping[str, str],
+    manners: Mapping[str, Manner],
+) -> _Target:
+    kind = kinds.get(target.broker, "embedded")
+    return _Target(
+        log_name(target.broker, route.acknowledgements),
+        BINDINGS[kind].encode,
+        writing_of(route, manners.get(target.broker, _USUAL)),
+        compile_place(target, kind, setting=setting),
+    )
+
+
+def _to_one(name: str, key: KeyMapper, target: _Target) -> _Plan:
     """The usual route, without a loop."""
-    record = _encoder(route, key)
-    name, broker = route.name, route.to[0].broker
-    topic = compile_topic(route.to[0].topic, setting=f"{setting}.to[0].topic")
+    log, encode, writing, topic = target
 
     def plan(decoded: Decoded, request_key: bytes | None) -> tuple[Publication, ...]:
-        place = topic(decoded.event.attributes)
-        return (Publication(name, broker, place, record(decoded, request_key)),)
+        event = decoded.event
+        place = topic(event.attributes)
+        record = encode(decoded, writing, key(event, request_key))
+        return (Publication(name, log, place, record),)
 
     return plan
 
 
-def _to_each(route: Route, setting: str, key: KeyMapper) -> _Plan:
-    record = _encoder(route, key)
-    name = route.name
-    targets = tuple(
-        (target.broker, compile_topic(target.topic, setting=f"{setting}.to[{n}].topic"))
-        for n, target in enumerate(route.to)
-    )
+def _to_each(name: str, mapper: KeyMapper, targets: Sequence[_Target]) -> _Plan:
+    """One key for all, whatever the number of targets, and one record for each way of writing."""
+    ways = tuple(dict.fromkeys((target.encode, target.writing) for target in targets))
+    chosen = [ways.index((target.encode, target.writing)) for target in targets]
 
     def plan(decoded: Decoded, request_key: bytes | None) -> tuple[Publication, ...]:
-        attributes = decoded.event.attributes
-        topics = [(broker, topic(attributes)) for broker, topic in targets]
-        made = record(decoded, request_key)
-        return tuple(Publication(name, broker, topic, made) for broker, topic in topics)
+        event = decoded.event
+        topics = [target.topic(event.attributes) for target in targets]
+        key = mapper(event, request_key)
+        records = [encode(decoded, writing, key) for encode, writing in ways]
+        return tuple(
+            Publication(name, target.log, topic, records[way])
+            for target, topic, way in zip(targets, topics, chosen, strict=True)
+        )
 
     return plan

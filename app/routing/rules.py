@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from app.errors import Fault, SenderError
+from app.event.validate import clip
 from app.event.value import CloudEvent
 from app.filters.dialects import Predicate, compile_filters
 from app.model.route import Route
@@ -17,8 +18,13 @@ class NoRoute(SenderError):
     """No route matches: 422."""
 
     def __init__(self, event: CloudEvent) -> None:
-        kind = event.type if len(event.type) <= 200 else f"{event.type[:200]}..."  # noqa: PLR2004
-        fault = Fault("no-route", f"No route matches this event of type {kind!r}.", at="type")
+        kind = event.attributes.get("type")
+        what = (
+            "a document whose format is not read here"
+            if kind is None
+            else f"this event of type {clip(kind)}"
+        )
+        fault = Fault("no-route", f"No route matches {what}.", at="type")
         super().__init__("No route", status=422, code="no-route", faults=[fault])
 
 
@@ -41,9 +47,8 @@ class Rules(Generic[T]):
         }
 
     def first(self, event: CloudEvent) -> T:
-        attributes = event.attributes
         for wants, made in self._ordered:
-            if wants(attributes):
+            if wants(event):
                 return made
         raise NoRoute(event)
 

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Literal, NamedTuple
 
 from app.brokers.portable import PortableLog
 from app.config.key_mappers import load_key_mappers
+from app.config.kinds import kinds_of, manners_of
+from app.config.load import Loaded
 from app.config.model import Config, ServerTls
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
+from app.gateway.senders import Senders
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
-from app.interfaces import Clock, Log, Sink, Store
+from app.interfaces import Clock, Log, Sink, Store, silence
 from app.model.subscription import Subscription
 from app.routing.plan import Router
-from app.runtime.logs import open_logs
-from app.sinks.webhook import WebhookSink
-from app.store import open_store
+from app.runtime.logs import forget_group, open_logs
+from app.runtime.registry import Registry
+from app.runtime.roster import Roster
+from app.runtime.sinks import open_sink
+from app.runtime.stores import open_store
+from app.runtime.telling import open_keeper, open_operator_events
+from app.sinks.callbacks import Callbacks
+from app.store.nudges import Nudges
+from app.store.vault import Vault
 from app.telemetry import Counters
+from app.worker.budget import Budget
+from app.worker.keeping import AttemptKeeper
+from app.worker.operator_events import OperatorEvents
 from app.worker.supervisor import Supervisor
+from app.worker.watching import Watcher
 
 Role = Literal["gateway", "worker"]
 ROLES: tuple[Role, ...] = ("gateway", "worker")
@@ -36,13 +50,35 @@ class Parts(NamedTuple):
     store: Store
     events: EventsServer | None
     supervisor: Supervisor | None
+    roster: Roster
+    registry: Registry
+    nudges: Nudges
+    keeper: AttemptKeeper | None
+    operator_events: OperatorEvents | None
+    watcher: Watcher | None
 
 
-def build(config: Config, clock: Clock, roles: Collection[Role] = ROLES) -> Parts:
-    """Raises SetupError for what only shows when the parts are made."""
-    counters = Counters()
-    logs = open_logs(config)
-    store = open_store(config.store.path, timeout=config.timeouts.store)
+def build(
+    config: Config,
+    clock: Clock,
+    roles: Collection[Role] = ROLES,
+    *,
+    loaded: Loaded | None = None,
+) -> Parts:
+    """Raises SetupError for what only shows when the parts are made. ``loaded``: the same configuration
+    with the places where it was written."""
+    counters, nudges = Counters(), Nudges()
+    store = open_store(config, roles)
+    logs = open_logs(config, store.offsets)
+    callbacks = callbacks_of(config, roles)
+    roster = Roster(loaded or Loaded.of(config), store, vault_of(config))
+    told = open_operator_events(config, logs, clock, counters, lambda: roster.subscriptions)
+    keeper = open_keeper(config, store.attempts, clock, counters) if "worker" in roles else None
+    supervisor = (
+        _supervisor(config, logs, store, clock, counters, callbacks, nudges, told, keeper)
+        if keeper is not None
+        else None
+    )
     return Parts(
         config=config,
         roles=tuple(role for role in ROLES if role in roles),
@@ -50,22 +86,63 @@ def build(config: Config, clock: Clock, roles: Collection[Role] = ROLES) -> Part
         counters=counters,
         logs=logs,
         store=store,
-        events=_events(config, logs, counters) if "gateway" in roles else None,
-        supervisor=_supervisor(config, logs, store, clock, counters) if "worker" in roles else None,
+        events=_events(config, logs, counters, callbacks) if "gateway" in roles else None,
+        supervisor=supervisor,
+        roster=roster,
+        registry=Registry(
+            roster,
+            store,
+            clock,
+            most=config.limits.subscriptions,
+            forget=partial(forget_group, config, logs),
+        ),
+        nudges=nudges,
+        keeper=keeper,
+        operator_events=told,
+        watcher=Watcher(supervisor.status, clock, told.notify) if supervisor and told else None,
     )
 
 
-def _events(config: Config, logs: Mapping[str, Log], counters: Counters) -> EventsServer:
+def vault_of(config: Config) -> Vault:
+    encryption = config.store.encryption
+    if encryption is None:
+        return Vault(())
+    keys = filter(None, (encryption.key, encryption.previous))
+    return Vault([key.get_secret_value() for key in keys])
+
+
+def callbacks_of(config: Config, roles: Collection[Role]) -> Callbacks | None:
+    """Where a webhook may consent later. Only a process that also listens can be called back."""
+    base = config.webhooks.callback
+    return Callbacks(base) if base and set(roles) >= set(ROLES) else None
+
+
+def _events(
+    config: Config, logs: Mapping[str, Log], counters: Counters, callbacks: Callbacks | None
+) -> EventsServer:
     limits = limits_of(config)
     events = config.server.events
-    router = Router(config.routes, load_key_mappers(config.routes))
+    router = Router(
+        config.routes, load_key_mappers(config.routes), kinds_of(config), manners_of(config)
+    )
+    publisher = Publisher(
+        router,
+        logs,
+        counters,
+        limits=limits,
+        strict_percent=events.strict_percent,
+        forward=events.forward_headers,
+        unknown_formats=events.unknown_formats,
+    )
     return EventsServer(
-        Publisher(router, logs, counters, limits=limits),
+        publisher,
         counters,
         host=events.host,
         port=events.port,
         limits=limits,
         tls=tls_of(events.tls),
+        senders=Senders(origins=events.allowed_origins, rate=events.allowed_rate),
+        call_back=None if callbacks is None else callbacks.call,
     )
 
 
@@ -91,16 +168,20 @@ def tls_of(tls: ServerTls | None) -> Tls | None:
 
 
 def _supervisor(
-    config: Config, logs: Mapping[str, Log], store: Store, clock: Clock, counters: Counters
+    config: Config,
+    logs: Mapping[str, Log],
+    store: Store,
+    clock: Clock,
+    counters: Counters,
+    callbacks: Callbacks | None,
+    nudges: Nudges,
+    told: OperatorEvents | None,
+    keeper: AttemptKeeper,
 ) -> Supervisor:
+    manners = manners_of(config)
+
     def sink_for(subscription: Subscription) -> Sink:
-        return WebhookSink(
-            allow_private=config.webhooks.allow_private,
-            connections=subscription.concurrency,
-            response_limit=subscription.response_limit,
-            dns_timeout=config.timeouts.webhook_dns,
-            connect_timeout=config.timeouts.webhook_connect,
-        )
+        return open_sink(subscription, config, logs, clock, manners, callbacks, counters)
 
     return Supervisor(
         config.subscriptions,
@@ -110,4 +191,9 @@ def _supervisor(
         clock,
         counters,
         installation=config.installation,
+        kinds=kinds_of(config),
+        nudges=nudges,
+        notify=silence if told is None else told.notify,
+        keep=keeper.note,
+        budget=Budget(config.limits.deliveries_in_flight, config.limits.held_bytes),
     )

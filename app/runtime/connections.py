@@ -1,34 +1,45 @@
-"""Whether the brokers of a configuration can be reached, and have the topics it names."""
+"""Whether the store and the brokers of a configuration can be reached, and have the topics it names."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
-from app.config.brokers import KafkaBroker
-from app.config.finding import Finding
+from app.brokers import rabbitmq
+from app.brokers.portable import PortableLog
+from app.config.brokers import EmbeddedBroker
+from app.config.finding import Finding, Path, written
 from app.config.load import Loaded
 from app.config.model import Config
 from app.errors import SetupError, SkybridgeError
-from app.interfaces import Log
 from app.runtime.logs import open_logs
+from app.runtime.store_connection import check_store_connection
+from app.runtime.targets import written_places
+
+FAREWELL = 1.0  # seconds for a broker that is away to be let go
+TURN = 0.1  # seconds between looks at a broker's health
 
 
 async def check_connections(loaded: Loaded, within: float) -> list[Finding]:
-    """One broker after another, ``within`` seconds each. An embedded log in use by a running service
-    is reported as an error of its path: it cannot be opened twice."""
-    findings: list[Finding] = []
-    for name, log in open_logs(loaded.config).items():
-        findings += await _check(loaded, name, log, within)
+    """The store, then one broker after another, ``within`` seconds each. An embedded log in use by a running service
+    is reported as an error of its path: it cannot be opened twice. Nothing is made or changed."""
+    findings = await check_store_connection(loaded)
+    logs = open_logs(loaded.config)
+    for name in loaded.config.brokers:
+        findings += await _check(loaded, name, logs[name], within)
     return findings
 
 
-async def _check(loaded: Loaded, name: str, log: Log, within: float) -> list[Finding]:
+async def _check(loaded: Loaded, name: str, log: PortableLog, within: float) -> list[Finding]:
     try:
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(within) as bound:
             await log.start()
             try:
-                return await _ask(loaded, name, log)
+                cause = await _until_healthy(log, bound)
+                return (
+                    [_unreachable(loaded, name, cause)] if cause else await _ask(loaded, name, log)
+                )
             finally:
                 await log.stop()
     except TimeoutError:
@@ -39,44 +50,87 @@ async def _check(loaded: Loaded, name: str, log: Log, within: float) -> list[Fin
         return [_unreachable(loaded, name, str(error))]
 
 
-async def _ask(loaded: Loaded, name: str, log: Log) -> list[Finding]:
-    while not (await log.health()).healthy:  # noqa: ASYNC110 - it connects by itself and tells nobody
-        await asyncio.sleep(0.1)
+async def _until_healthy(log: PortableLog, bound: asyncio.Timeout) -> str:
+    """Why it is not, when there is no time left to wait for more than its farewell; else empty."""
+    leave = (bound.when() or 0.0) - FAREWELL
+    while True:
+        health = await log.health()
+        if health.healthy:
+            return ""
+        if asyncio.get_running_loop().time() >= leave:
+            return health.cause
+        await asyncio.sleep(TURN)
+
+
+async def _ask(loaded: Loaded, name: str, log: PortableLog) -> list[Finding]:
+    """Targets, dead-letter topics and sources: each that nobody can use, with the setting it is in."""
+    places = [place for place in written_places(loaded.config) if place.broker == name]
+    faults = await log.check_targets(list(dict.fromkeys(place.text for place in places)))
+    found = [
+        _finding(loaded, "error", place.path, faults[place.text])
+        for place in places
+        if place.text in faults
+    ]
+    return found + await _check_sources(loaded, name, log)
+
+
+async def _check_sources(loaded: Loaded, name: str, log: PortableLog) -> list[Finding]:
     broker = loaded.config.brokers[name]
-    if not isinstance(broker, KafkaBroker) or broker.topics.create:
+    sources = list(_sources(loaded.config, name))
+    topics = list(dict.fromkeys(topic for _, topic in sources))
+    found: list[Finding] = []
+    if topics and not isinstance(broker, EmbeddedBroker) and not broker.topics.create:
+        known = {topic.name for topic in (await log.metadata(topics)).topics}
+        found = [
+            _finding(loaded, "error", path, f"broker {name} has no topic {topic}: {_create(name)}")
+            for path, topic in sources
+            if topic not in known
+        ]
+    return found + await _warnings(loaded, log, sources)
+
+
+async def _warnings(
+    loaded: Loaded, log: PortableLog, sources: Sequence[tuple[Path, str]]
+) -> list[Finding]:
+    """Queues that others made on RabbitMQ and that promise less: a delivery limit drops messages."""
+    if not isinstance(log.driver, rabbitmq.RabbitDriver):
         return []
-    known = {topic.name for topic in (await log.metadata()).topics}
     return [
-        Finding(
-            level="error",
-            setting=setting,
-            message=f"broker {name} has no topic {topic}",
-            cure=f"create it, or set brokers.{name}.topics.create: true",
-            place=loaded.place(*path),
-        )
-        for setting, path, topic in _topics(loaded.config, name)
-        if topic not in known
+        _finding(loaded, "warning", path, warning)
+        for path, topic in sources
+        for warning in await log.driver.inspect([topic])
     ]
 
 
-def _topics(config: Config, broker: str) -> Iterator[tuple[str, tuple[str | int, ...], str]]:
-    """Setting, path and topic of every fixed topic that the configuration names on a broker."""
-    for number, route in enumerate(config.routes):
-        for target in route.to:
-            if target.broker == broker and "{" not in target.topic:
-                yield f"routes[{number}].to", ("routes", number, "to"), target.topic
-    for number, subscription in enumerate(config.subscriptions):
-        for topic in subscription.source.topics if subscription.source.broker == broker else ():
-            setting = f"subscriptions[{number}].source.topics"
-            yield setting, ("subscriptions", number, "source"), topic
+def _sources(config: Config, broker: str) -> Iterator[tuple[Path, str]]:
+    for n, subscription in enumerate(config.subscriptions):
+        source = subscription.source
+        for m, topic in enumerate(source.topics if source.broker == broker else ()):
+            yield ("subscriptions", n, "source", "topics", m), topic
+
+
+def _create(broker: str) -> str:
+    return f"create it, or set brokers.{broker}.topics.create: true"
+
+
+def _finding(
+    loaded: Loaded, level: Literal["error", "warning"], path: Path, message: str
+) -> Finding:
+    """What a broker says: a sentence, and after a colon or in brackets the cure."""
+    return Finding(
+        level=level,
+        setting=written(path),
+        message=loaded.redacted(message),
+        place=loaded.place(*path),
+    )
 
 
 def _unreachable(loaded: Loaded, name: str, message: str) -> Finding:
     return Finding(
         level="error",
         setting=f"brokers.{name}",
-        message=message,
-        cure="start it, or correct its address",
+        message=loaded.redacted(message),
+        cure="start it, or correct its address and login",
         place=loaded.place("brokers", name),
     )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection
 
 import uvloop
 
-from app.config.model import Config
+from app.config.load import Loaded
 from app.runtime.build import ROLES, Role, build
 from app.runtime.clock import SystemClock
 from app.runtime.heap import settle_heap
@@ -17,19 +18,21 @@ from app.telemetry import set_up_logging
 
 
 def run(
-    config: Config, *, roles: Collection[Role] = ROLES, announce: Callable[[Service], None]
+    loaded: Loaded, *, roles: Collection[Role] = ROLES, announce: Callable[[Service], None]
 ) -> None:
     """Returns after an orderly end. ``announce`` is called once, when the service accepts."""
+    config = loaded.config
     set_up_logging(config.log.level, as_json=config.log.format == "json")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # at info it tells of every request
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(config, roles, announce))
+        runner.run(_serve(loaded, roles, announce))
 
 
 async def _serve(
-    config: Config, roles: Collection[Role], announce: Callable[[Service], None]
+    loaded: Loaded, roles: Collection[Role], announce: Callable[[Service], None]
 ) -> None:
     with Signals() as signals:
-        service = Service(build(config, SystemClock(), roles))
+        service = Service(build(loaded.config, SystemClock(), roles, loaded=loaded))
         await service.start()
         settle_heap()
         announce(service)

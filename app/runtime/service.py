@@ -17,11 +17,15 @@ from collections.abc import Awaitable, Callable
 
 from app.api.access import demand_token
 from app.api.app import create_app
+from app.brokers.portable import PortableLog
 from app.runtime.asgi_server import AsgiServer
 from app.runtime.build import Parts, tls_of
+from app.runtime.following import Following
+from app.runtime.kafka_listeners import OpenListener, open_kafka_listener
 from app.runtime.logs import declare_subscriptions
 from app.runtime.state import State
 
+LAST_WORDS = 5.0  # seconds for operator events and attempts that wait, when all others have left
 RELEASE = 5.0  # seconds beyond the drain bound; a part that takes longer is left behind
 
 _log = logging.getLogger(__name__)
@@ -33,7 +37,9 @@ class Service:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.state = State(parts)
+        self._following = Following(parts.roster, parts.supervisor, parts.logs, parts.clock)
         self.events_url = ""
+        self.kafka_listeners: dict[str, OpenListener] = {}  # by the log they serve
         self._streams_end = asyncio.Event()
         self._closing = contextlib.AsyncExitStack()
         self._admin = self._admin_server()
@@ -57,17 +63,39 @@ class Service:
         parts, drain = self.parts, self.parts.config.timeouts.drain
         await parts.store.start()
         self._closing.push_async_callback(parts.store.stop)
+        await parts.registry.rotate()
+        await parts.roster.load()
         for name, log in parts.logs.items():
             await log.start()
             self._closing.push_async_callback(_bounded, f"broker {name}", log.stop, drain)
-            await declare_subscriptions(parts.config, name, log)
+            await declare_subscriptions(parts.config, name, log, parts.roster.subscriptions)
+            await self._listen(name, log, drain)
+        for name, each in (("operator events", parts.operator_events), ("attempts", parts.keeper)):
+            if each is not None:
+                await each.start()
+                self._closing.push_async_callback(_bounded, name, each.stop, LAST_WORDS, LAST_WORDS)
         await self._admin.start()
         self._closing.push_async_callback(self._admin.stop)
         if parts.supervisor is not None:
             await parts.supervisor.start()
+        if parts.watcher is not None:
+            await parts.watcher.start()
+            self._closing.push_async_callback(parts.watcher.stop)
+        await self._following.start()
+        self._closing.push_async_callback(self._following.stop)
         if parts.events is not None:
             await parts.events.start()
             self.events_url = self._events_url()
+
+    async def _listen(self, name: str, log: PortableLog, drain: float) -> None:
+        """Clients of Kafka may come: before the log's other users have, and until they have left."""
+        parts = self.parts
+        listener = await open_kafka_listener(parts.config, name, log, parts.clock, parts.counters)
+        if listener is not None:
+            self.kafka_listeners[name] = listener
+            self._closing.push_async_callback(
+                _bounded, f"Kafka listener of {name}", listener.stop, drain, drain
+            )
 
     async def stop(self) -> None:
         """Ends within the bounds of ``timeouts.not_ready`` and ``timeouts.drain``."""
@@ -86,6 +114,7 @@ class Service:
         if parts.supervisor is not None:
             end = parts.supervisor.stop
             leaving.append(_bounded("subscriptions", end, timeouts.drain, timeouts.drain))
+        await self._following.stop()
         await asyncio.gather(*leaving)
         self._streams_end.set()
         await self._closing.aclose()

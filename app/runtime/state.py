@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 
-from app.api.running import RoleState, SubscriptionState
+from msgspec.structs import replace
+
+from app.api.registry import Entry, Registry
+from app.api.running import RoleState
+from app.config.key_mappers import load_key_mappers
+from app.config.kinds import kinds_of, manners_of
+from app.config.model import Config
 from app.errors import SkybridgeError
-from app.interfaces import Attempt, Log, Store
+from app.interfaces import Attempt, Log, Notify, Store, silence
 from app.model.metadata import GroupLag, Health
-from app.model.route import Route
+from app.model.route import Exchange, Route, Target, log_name
 from app.model.subscription import Subscription
+from app.model.subscription_status import SubscriptionStatus
+from app.routing.keys import PlainMapper
+from app.routing.places import fixed_place, is_fixed
+from app.routing.plan import Manner
 from app.runtime.build import Parts
+from app.runtime.targets import Targets
 from app.worker.joining import group_name
-from app.worker.status import SubscriptionStatus
+from app.worker.status import halt_words
+from app.worker.supervisor import BY_CONFIGURATION
 
 RECENT = 100  # attempts looked at for the last error
 
@@ -25,43 +38,106 @@ class State:
         self.installation = parts.config.installation
         self.roles: Sequence[str] = parts.roles
         self.routes: Sequence[Route] = parts.config.routes
-        self.logs: Mapping[str, Log] = parts.logs
+        self.logs: Mapping[str, Log] = {
+            name: log for name, log in parts.logs.items() if name in parts.config.brokers
+        }  # what relaxed routes have beside them is no broker of its own
+        self.kinds: Mapping[str, str] = kinds_of(parts.config)
+        self.manners: Mapping[str, Manner] = manners_of(parts.config)
+        self.mappers: Mapping[str, PlainMapper] = load_key_mappers(parts.config.routes)
         self.store: Store | None = parts.store
+        self.registry: Registry = parts.registry
+        self.largest_document = parts.config.limits.subscription_bytes
+        self.nudges = parts.nudges
+        told = parts.operator_events
+        self.notify: Notify = silence if told is None else told.notify
         self.counters = parts.counters
         self.clock = parts.clock
         self.started_at = parts.clock.monotonic()
         self.begun = False
         self.draining = False
+        self._targets = Targets(self._config, parts.logs, parts.clock)
+
+    def _config(self) -> Config:
+        """As if those that the API made stood in the file."""
+        made = {"subscriptions": self._parts.roster.subscriptions}
+        return self._parts.config.model_copy(update=made)
+
+    def groups(self, broker: str, topic: str) -> Mapping[str, str]:
+        return {
+            group_name(self.installation, each.id): each.id
+            for each in self._parts.roster.subscriptions
+            if each.source.broker == broker and topic in each.source.topics
+        }
 
     async def readiness(self) -> Mapping[str, RoleState]:
-        brokers = {name: await log.health() for name, log in self.logs.items()}
+        logs = self._parts.logs
+        told = await asyncio.gather(*(log.health() for log in logs.values()))
+        healths = dict(zip(logs, told, strict=True))
+        faults = {
+            name: await self._targets.faults(name) for name in self.logs if healths[name].healthy
+        }
         found = {}
         if "gateway" in self.roles:
-            found["gateway"] = self._ready(*_routes_fare(self.routes, brokers))
+            found["gateway"] = self._ready(*_routes_fare(self.routes, healths, faults))
         if "worker" in self.roles:
             ready, causes = _subscriptions_fare(self.subscriptions())
-            found["worker"] = self._ready(ready, causes + await self._store_fares())
+            mirrored, missing = _sinks_fare(self._parts.roster.subscriptions, faults)
+            causes = causes + self._broken() + missing + await self._store_fares()
+            found["worker"] = self._ready(ready and mirrored, causes)
         return found
 
-    def subscriptions(self) -> Sequence[SubscriptionState]:
+    def subscriptions(self) -> Sequence[SubscriptionStatus]:
         supervisor = self._parts.supervisor
         if supervisor is None:
             return ()
-        configured = {each.id: each for each in self._parts.config.subscriptions}
+        wanted = {each.id for each in self._parts.roster.subscriptions}
         return [
-            self._subscription(
-                configured[status.subscription],
-                status,
-                supervisor.attempts(status.subscription, RECENT),
-            )
-            for status in supervisor.status()
+            replace(each, last_error=_last_error(supervisor.attempts(each.id, RECENT)))
+            for each in supervisor.status()
+            if each.id in wanted  # else it is just leaving
         ]
+
+    def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
+        here = {each.id: each for each in self.subscriptions()}
+        return [here.get(each.id) or self._not_here(each) for each in entries]
+
+    def _not_here(self, entry: Entry) -> SubscriptionStatus:
+        state, cause = self._state_elsewhere(entry)
+        subscription = entry.subscription
+        return SubscriptionStatus(
+            id=entry.id,
+            sink="" if subscription is None else subscription.sink_text,
+            broker="" if subscription is None else subscription.source.broker,
+            group=group_name(self.installation, entry.id),
+            state=state,
+            cause=cause,
+        )
+
+    def _state_elsewhere(self, entry: Entry) -> tuple[str, str]:
+        halt = self._parts.roster.halts.get(entry.id)
+        if entry.faults or entry.subscription is None:
+            return "broken", "; ".join(entry.faults)
+        if self._parts.supervisor is not None:
+            return "starting", ""
+        if halt is not None:
+            return halt.kind, halt_words(halt)
+        if entry.subscription.paused:
+            return "paused", BY_CONFIGURATION
+        return "elsewhere", ""
+
+    def attempts(self, subscription: str | None, limit: int) -> Sequence[Attempt]:
+        supervisor = self._parts.supervisor
+        return [] if supervisor is None else supervisor.attempts(subscription, limit)
+
+    async def declared(self) -> Sequence[Subscription]:
+        await self._parts.roster.refresh()
+        return self._parts.roster.subscriptions
 
     async def lag(self) -> Sequence[GroupLag]:
         found: list[GroupLag] = []
         for name, log in self.logs.items():
             subscriptions = [
-                each for each in self._parts.config.subscriptions if each.source.broker == name
+                each for each in self._parts.roster.subscriptions if each.source.broker == name
             ]
             if not subscriptions or not (await log.health()).healthy:
                 continue
@@ -72,6 +148,13 @@ class State:
             except SkybridgeError:  # it went away in between; its health says so
                 continue
         return found
+
+    def _broken(self) -> list[str]:
+        """Kept by the store and not run: said, and no reason to take this process out of service."""
+        return [
+            f"subscription {each.id} is broken: {'; '.join(each.faults)}"
+            for each in self._parts.roster.broken()
+        ]
 
     async def _store_fares(self) -> list[str]:
         """A store in trouble holds up dead letters and nothing else: it is named, no more."""
@@ -87,50 +170,57 @@ class State:
             return RoleState(ready=False, causes=("the service is starting",))
         return RoleState(ready=ready, causes=tuple(causes))
 
-    def _subscription(
-        self, configured: Subscription, status: SubscriptionStatus, attempts: Sequence[Attempt]
-    ) -> SubscriptionState:
-        return SubscriptionState(
-            id=configured.id,
-            sink=status.sink,
-            broker=configured.source.broker,
-            group=group_name(self.installation, configured.id),
-            state=status.state,
-            cause=status.cause,
-            partitions=tuple(map(str, status.partitions)),
-            held=status.held,
-            in_flight=status.in_flight,
-            waiting=status.waiting,
-            window=status.window,
-            paused_for=status.paused_for,
-            oldest=status.oldest,
-            restarts=status.restarts,
-            last_error=_last_error(attempts),
-        )
+
+Faults = Mapping[str, Mapping[str, str]]
+"""By broker and place: why nothing can be published there."""
 
 
-def _routes_fare(routes: Sequence[Route], brokers: Mapping[str, Health]) -> tuple[bool, list[str]]:
+def _routes_fare(
+    routes: Sequence[Route], healths: Mapping[str, Health], faults: Faults
+) -> tuple[bool, list[str]]:
     """Ready when at least one route can accept; each that cannot says why."""
-    causes = [
-        f"route {route.name}: broker {target.broker}: {brokers[target.broker].cause}"
-        for route in routes
-        for target in route.to
-        if not brokers[target.broker].healthy
-    ]
     if not routes:
         return False, ["there is no route: add one under routes"]
-    accepting = [all(brokers[target.broker].healthy for target in route.to) for route in routes]
-    return any(accepting), causes
+    hindered = {route.name: list(_hindrances(route, healths, faults)) for route in routes}
+    causes = [f"route {name}: {cause}" for name, each in hindered.items() for cause in each]
+    return not all(hindered.values()), causes
 
 
-def _subscriptions_fare(subscriptions: Sequence[SubscriptionState]) -> tuple[bool, list[str]]:
+def _hindrances(route: Route, healths: Mapping[str, Health], faults: Faults) -> Iterator[str]:
+    for target in route.to:
+        health = healths[log_name(target.broker, route.acknowledgements)]
+        if not health.healthy:
+            yield f"broker {target.broker}: {health.cause}"
+        elif fault := _fault(target, faults):
+            yield f"{target.broker}/{target.place}: {fault}"
+
+
+def _sinks_fare(subscriptions: Sequence[Subscription], faults: Faults) -> tuple[bool, list[str]]:
+    """A mirror whose topic is missing delivers nothing; a dead-letter topic that is missing holds up
+    dead letters alone, and is named, no more."""
+    mirrors, letters = [], []
+    for each in subscriptions:
+        if isinstance(each.sink, Target | Exchange) and (fault := _fault(each.sink, faults)):
+            mirrors.append(f"subscription {each.id}: {each.sink_text}: {fault}")
+        if each.dead_letter is not None and (fault := _fault(each.dead_letter, faults)):
+            letters.append(f"subscription {each.id}: dead letters: {fault}")
+    return not mirrors, mirrors + letters
+
+
+def _fault(target: Target | Exchange, faults: Faults) -> str:
+    if not is_fixed(target):
+        return ""
+    return faults.get(target.broker, {}).get(fixed_place(target), "")
+
+
+def _subscriptions_fare(subscriptions: Sequence[SubscriptionStatus]) -> tuple[bool, list[str]]:
     """Ready when each has begun and none has given up; what hinders one is named all the same."""
     causes = [
         f"subscription {each.id} is {each.state}" + (f": {each.cause}" if each.cause else "")
         for each in subscriptions
         if not each.ready or each.cause
     ]
-    return all(each.ready for each in subscriptions), causes
+    return all(each.ready or each.state == "broken" for each in subscriptions), causes
 
 
 def _last_error(attempts: Sequence[Attempt]) -> str:

@@ -1,209 +1,200 @@
-"""One HTTP POST to a webhook (W1), by aiohttp. Holds no policy and never raises for what a target does.
-
-Redirects are never followed (W3), no cookie is kept, no proxy of the environment is used, at most
-``response_limit`` bytes of an answer are read. https is verified; plain http goes only where
-``allow_private`` says (reliability 4.3, 5.4).
-"""
+"""A webhook as a sink: the event written for HTTP as its subscription wants it, and posted once."""
 
 from __future__ import annotations
 
-import io
-import re
-import ssl
-from collections.abc import Sequence
-from functools import lru_cache
-from ipaddress import ip_address
-from itertools import chain
-from pathlib import Path
+from collections.abc import Collection, Sequence
+from typing import Protocol
 
-import aiohttp
-import msgspec
-from aiohttp.abc import AbstractResolver
-from yarl import URL
+from msgspec.structs import replace
 
-from app import __version__
-from app.delivery.address_guard import allowed
-from app.interfaces import SinkAnswer, SinkRequest
-from app.sinks.resolver import DNS_TIMEOUT, AddressBlocked, GuardedResolver
+from app.bindings.documents import FormatName, element_of, joined
+from app.bindings.http import HttpMessage, encode
+from app.bindings.record import Decoded
+from app.bindings.transcode import PLAIN, Writing, in_version
+from app.delivery.gathering import Piece
+from app.errors import SenderError
+from app.event.versions import NEWEST
+from app.interfaces import Outgoing, SinkAnswer
+from app.model.subscription import TO_WEBHOOKS, Subscription
+from app.sinks.consent import Handshake
+from app.sinks.credentials import Credentials, Shown
+from app.sinks.replies import Replies
+from app.sinks.signatures import Signatures
+from app.sinks.writing import unwritable, writing_of
 
-CONNECT_TIMEOUT = 3.0  # seconds, TCP and TLS
-DNS_CACHE = 30  # seconds
-RESPONSE_LIMIT = 65_536  # bytes
-CONNECTIONS = 64  # to one host
-USER_AGENT = f"skybridge/{__version__}"
-
-_BREAKS_A_HEADER = re.compile(r"[\r\n\0]")
-_IN_ONE_WRITE = 2**20  # bytes; a larger body is written in pieces
-_CLIP = 200  # characters of an error's text
-_INVENTED = ("Content-Type", "Accept-Encoding")  # headers aiohttp would add: nothing is invented
-
-_FAULTS: tuple[tuple[type[Exception], str], ...] = (
-    (aiohttp.ClientConnectorDNSError, "dns"),
-    (aiohttp.ClientSSLError, "tls"),
-    (ssl.SSLError, "tls"),
-    (TimeoutError, "timeout"),
-    (aiohttp.ClientConnectorError, "connect"),
-    (ValueError, "bad-request"),
-)
+UNAUTHORIZED = 401
+_TYPED = "Content-Type"
+_NO_EVENT = "the record is no CloudEvent: only a topic can take it as it is"
 
 
-class _Aim(msgspec.Struct, frozen=True):
-    url: URL
-    plain: bool
-    blocked: str = ""
+class Client(Protocol):
+    """What posts: ``posting.Poster``."""
+
+    async def post(self, url: str, message: HttpMessage, within: float) -> SinkAnswer: ...
+    async def stop(self) -> None: ...
 
 
 class WebhookSink:
-    """Fills ``interfaces.Sink``. One session a scheme, made at the first attempt, on its loop.
+    """Fills ``interfaces.Sink``.
 
-    ``connections``     most connections to one host: the subscription's concurrency.
-    ``allow_private``   networks and host patterns that may be reached although private, or by http.
-    ``ca_file``         PEM certificates trusted beside the system's.
-    ``dns_timeout``, ``connect_timeout``   seconds; the total comes with each request.
+    ``forward``  which foreign headers of the message go onto the request, by name (I3).
+    ``strict``   no request without a body or its content type: such an event goes as a document (W1).
+    ``together`` the format of requests of several events; None: each event in a request of its own.
+    ``replies``  takes events out of answers; None: answers are answers.
     """
 
     def __init__(
         self,
+        url: str,
+        client: Client,
+        writing: Writing = PLAIN,
+        forward: Collection[str] = frozenset(),
         *,
-        allow_private: Sequence[str] = (),
-        connections: int = CONNECTIONS,
-        response_limit: int = RESPONSE_LIMIT,
-        ca_file: Path | None = None,
-        resolver: AbstractResolver | None = None,
-        dns_timeout: float = DNS_TIMEOUT,
-        connect_timeout: float = CONNECT_TIMEOUT,
+        strict: bool = False,
+        signatures: Signatures | None = None,
+        credentials: Credentials | None = None,
+        handshake: Handshake | None = None,
+        together: FormatName | None = None,
+        replies: Replies | None = None,
     ) -> None:
-        self._allow_private = tuple(allow_private)
-        self._connections = connections
-        self._response_limit = response_limit
-        self._resolver = resolver
-        self._dns_timeout = dns_timeout
-        self._connect_timeout = connect_timeout
-        self._tls = ssl.create_default_context()
-        if ca_file is not None:
-            self._tls.load_verify_locations(ca_file)
-        self._sessions: dict[bool, aiohttp.ClientSession] = {}
-        self._aim = lru_cache(maxsize=256)(self._take_aim)
+        self._url = url
+        self._client = client
+        self._writing = writing
+        self._forward = frozenset(forward)
+        self._strict = strict
+        self._signatures = signatures
+        self._credentials = credentials
+        self._handshake = handshake
+        self._together = together
+        self._replies = replies
 
-    async def send(self, request: SinkRequest) -> SinkAnswer:
+    def pace(self) -> float:
+        """The rate that the webhook allowed."""
+        return 0.0 if self._handshake is None else self._handshake.wait()
+
+    async def send(self, outgoing: Outgoing) -> SinkAnswer:
+        decoded = outgoing.decoded
+        if decoded is None:
+            return unwritable(_NO_EVENT)
+        piece = self.piece(outgoing)
+        if piece is not None:
+            return await self.send_together((piece,), outgoing.timeout)
         try:
-            aim = self._aim(request.url)
-            if aim.blocked:
-                return SinkAnswer(None, "blocked-address", aim.blocked)
-            if _unsendable(request.headers):
-                return SinkAnswer(None, "bad-request", "a header holds CR, LF or NUL")
-            async with self._session(plain=aim.plain).post(
-                aim.url,
-                data=_payload(request.body),
-                headers=request.headers,
-                allow_redirects=False,  # W3
-                timeout=_timeout(request.timeout, self._connect_timeout),
-            ) as response:
-                return await self._answer(response)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return _fault(error)
+            message = self._written(decoded)
+        except SenderError as error:
+            return unwritable(str(error))
+        return await self._attempt(
+            message, (decoded,), outgoing.message.record.key, outgoing.timeout
+        )
+
+    def piece(self, outgoing: Outgoing) -> Piece | None:
+        """Documents that nobody here reads cannot be joined; events of older versions go alone too, for
+        a batch has one version (I6), and what of them a version cannot hold is written in 1.0."""
+        if self._together is None or outgoing.decoded is None or outgoing.decoded.opaque:
+            return None
+        decoded = in_version(outgoing.decoded, self._writing.version)
+        if decoded.event.version != NEWEST:
+            return None
+        try:
+            document = element_of(decoded, self._together)
+        except SenderError:
+            return None
+        return Piece(decoded, document, outgoing.message.record.key)
+
+    async def send_together(self, pieces: Sequence[Piece], within: float) -> SinkAnswer:
+        body, media_type = joined([piece.document for piece in pieces], self._together or "json")
+        message = HttpMessage(((_TYPED, media_type),), body)  # H13
+        key = pieces[0].key if len(pieces) == 1 else None
+        return await self._attempt(message, [piece.decoded for piece in pieces], key, within)
+
+    async def _attempt(
+        self, message: HttpMessage, events: Sequence[Decoded], key: bytes | None, within: float
+    ) -> SinkAnswer:
+        """One request, whatever is in it; ``key``: of the one record that it is made of."""
+        if self._handshake is not None:
+            refusal = await self._consent(self._handshake)
+            if refusal is not None:
+                return refusal
+            if self._handshake.headers:  # W2
+                message = HttpMessage(message.headers + self._handshake.headers, message.body)
+        if self._signatures is not None:
+            signed = self._signatures.headers(events, message.body)
+            message = HttpMessage(message.headers + signed, message.body)
+        answer = await self._answer(message, within)
+        if self._replies is None or not answer.headers:
+            return answer
+        return await self._replies.take(answer, events, key)
+
+    async def _answer(self, message: HttpMessage, within: float) -> SinkAnswer:
+        if self._credentials is not None:
+            return await self._authorized(self._credentials, message, within)
+        return await self._client.post(self._url, message, within)
+
+    async def _consent(self, handshake: Handshake) -> SinkAnswer | None:
+        """Why the attempt may not be made now; None: it begins."""
+        if handshake.due:
+            await handshake.settle()
+            refusal = handshake.refusal()
+            if refusal is not None:
+                return refusal
+        handshake.take()
+        return None
 
     async def stop(self) -> None:
-        for session in self._sessions.values():
-            await session.close()
-        self._sessions.clear()
+        if self._handshake is not None:
+            await self._handshake.stop()
+        await self._client.stop()
 
-    async def _answer(self, response: aiohttp.ClientResponse) -> SinkAnswer:
-        """A status that came counts, also when the body behind it breaks off."""
-        detail = ""
-        body = b""
+    def _written(self, decoded: Decoded) -> HttpMessage:
+        message = encode(decoded, self._writing, self._forward)
+        if not self._strict or (message.body and _TYPED in map(_name, message.headers)):
+            return message
+        return encode(decoded, replace(self._writing, mode="structured"), self._forward)
+
+    async def _authorized(
+        self, credentials: Credentials, message: HttpMessage, within: float
+    ) -> SinkAnswer:
+        """A 401 is answered once with something else, where there may be."""
         try:
-            body = await self._read(response)
-        except (aiohttp.ClientError, OSError) as error:
-            detail = f"answer cut short: {_text(error)}"
-        return SinkAnswer(
-            response.status,
-            detail=detail,
-            retry_after=response.headers.get("Retry-After"),
-            body=body,
-        )
-
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        stream, limit = response.content, self._response_limit
-        if stream.at_eof():
-            return b""
-        body = bytearray()
-        while len(body) < limit and not stream.at_eof():
-            body += await stream.read(limit - len(body))
-        if not stream.at_eof():
-            response.close()  # the rest is not worth reading to keep the connection
-        return bytes(body)
-
-    def _session(self, *, plain: bool) -> aiohttp.ClientSession:
-        session = self._sessions.get(plain)
-        if session is None:
-            session = self._sessions[plain] = self._open(plain=plain)
-        return session
-
-    def _open(self, *, plain: bool) -> aiohttp.ClientSession:
-        inner = self._resolver or aiohttp.ThreadedResolver()
-        connector = aiohttp.TCPConnector(
-            limit=0,
-            limit_per_host=self._connections,
-            resolver=GuardedResolver(
-                inner, self._allow_private, plain=plain, timeout=self._dns_timeout
-            ),
-            ttl_dns_cache=DNS_CACHE,
-            ssl=self._tls,
-        )
-        return aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": USER_AGENT},
-            skip_auto_headers=_INVENTED,
-            auto_decompress=False,
-            trust_env=False,
-        )
-
-    def _take_aim(self, text: str) -> _Aim:
-        """The connector asks the resolver for names only, so literal addresses are judged here."""
-        url = URL(text)
-        host = url.host or ""
-        plain = url.scheme == "http"
-        if _is_literal(host) and not allowed(host, host, self._allow_private, plain=plain):
-            return _Aim(url, plain, f"{host} is an address webhooks may not have")
-        return _Aim(url, plain)
+            shown = await credentials.show()
+            answer = await self._client.post(*_with(self._url, shown, message), within)
+            if answer.status == UNAUTHORIZED and credentials.refused(shown):
+                shown = await credentials.show()
+                answer = await self._client.post(*_with(self._url, shown, message), within)
+        except OSError as error:
+            return SinkAnswer(None, "token", str(error))
+        return answer
 
 
-def _is_literal(host: str) -> bool:
-    """An address rather than a name, also in the spellings that only resolvers know (``127.1``,
-    ``0x7f000001``, ``2130706433``): the guard refuses what it cannot read."""
-    try:
-        ip_address(host)
-    except ValueError:
-        last = host.rstrip(".").rpartition(".")[2]
-        return last.isdecimal() or last.startswith(("0x", "0X"))
-    return True
+def _with(url: str, shown: Shown, message: HttpMessage) -> tuple[str, HttpMessage]:
+    return shown.url(url), HttpMessage(message.headers + shown.headers, message.body)
 
 
-def _unsendable(headers: Sequence[tuple[str, str]]) -> bool:
-    """One search over all of it: nearly always there is nothing to find."""
-    return _BREAKS_A_HEADER.search("".join(chain.from_iterable(headers))) is not None
+def _name(header: tuple[str, str]) -> str:
+    return header[0]
 
 
-def _payload(body: bytes) -> bytes | io.BytesIO:
-    return body if len(body) < _IN_ONE_WRITE else io.BytesIO(body)
-
-
-@lru_cache(maxsize=64)
-def _timeout(total: float, connect: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=total, sock_connect=min(connect, total))
-
-
-def _fault(error: Exception) -> SinkAnswer:
-    if isinstance(error.__cause__, AddressBlocked):
-        return SinkAnswer(None, "blocked-address", _text(error.__cause__))
-    if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
-        return SinkAnswer(None, "bad-request", "not a URL to post to")  # it may hold a secret
-    name = next((name for kind, name in _FAULTS if isinstance(error, kind)), "reset")
-    return SinkAnswer(None, name, _text(error))
-
-
-def _text(error: Exception) -> str:
-    text = (str(error) or type(error).__name__)[:_CLIP]
-    return text.encode("utf-8", "replace").decode()  # it may quote the target's own bytes
+def open_webhook(
+    subscription: Subscription,
+    client: Client,
+    *,
+    signatures: Signatures | None = None,
+    credentials: Credentials | None = None,
+    handshake: Handshake | None = None,
+    replies: Replies | None = None,
+) -> WebhookSink:
+    """The sink of a subscription whose ``sink`` is a URL."""
+    named = subscription.forward_headers
+    format_ = "json" if subscription.format == "as_received" else subscription.format
+    return WebhookSink(
+        str(subscription.sink),
+        client,
+        writing_of(subscription),
+        TO_WEBHOOKS if named is None else named,
+        strict=subscription.strict_webhook,
+        signatures=signatures,
+        credentials=credentials,
+        handshake=handshake,
+        together=None if subscription.batch is None else format_,
+        replies=replies,
+    )

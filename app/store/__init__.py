@@ -1,9 +1,11 @@
-"""Shell. What must outlive a process beside the log: dead letters, disabled subscriptions, owners.
+"""Shell. What must outlive a process beside the log: parked messages, dead letters, attempts, subscriptions.
 
-``tables`` is the whole schema, ``engine`` opens the file so that a commit is durable, ``letters``
-and ``owners`` are plain functions on a connection, ``sql`` puts them on a thread of their own.
+One class a concern, each in a file of its own, fills its protocol of ``interfaces.store``; ``sql`` holds
+them on one database. ``tables`` is the whole schema, ``messages`` a message as columns and back,
+``owners`` the fence that an owner's writes pass, ``transactions`` the thread they run on; ``sqlite`` and
+``postgresql`` open a database so that a commit is durable.
 """
 
-from app.store.sql import SqlStore, open_store
+from app.store.sql import SqlStore, open_shared_store, open_store
 
-__all__ = ["SqlStore", "open_store"]
+__all__ = ["SqlStore", "open_shared_store", "open_store"]

@@ -1,58 +1,160 @@
-"""Dead letters as rows and back, byte for byte. Plain functions on a connection."""
+"""Dead letters: what will not be delivered, until somebody redrives or discards it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-from sqlalchemy import Connection, Row, func, select
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, select
 
-from app.bindings.record import Header, Record
-from app.interfaces import DeadLetter
-from app.model.message import Message, Partition
+from app.errors import StoreFull
+from app.interfaces import DeadLetter, LetterChoice
+from app.store import parked, revision
+from app.store.dialect import insert
+from app.store.messages import columns_of, event_of, message_of, text
+from app.store.owners import fence
+from app.store.room import Room
 from app.store.tables import dead_letters
+from app.store.transactions import Transactions
 
-_encode_headers = msgspec.msgpack.Encoder().encode
-_decode_headers = msgspec.msgpack.Decoder(tuple[Header, ...]).decode
+AT_ONCE = 5_000  # letters that one transaction discards
 
-
-def add(connection: Connection, letter: DeadLetter) -> None:
-    """A second write of the same message changes nothing (rule 5)."""
-    connection.execute(insert(dead_letters).values(_row(letter)).on_conflict_do_nothing())
+_c = dead_letters.c
 
 
-def newest(connection: Connection, subscription: str | None, limit: int) -> list[DeadLetter]:
-    query = select(dead_letters).order_by(dead_letters.c.id.desc()).limit(limit)
-    if subscription is not None:
-        query = query.where(dead_letters.c.subscription == subscription)
+class DeadLetters:
+    """Fills ``interfaces.DeadLetters``. ``full``: why the last one was refused, until one is taken."""
+
+    def __init__(self, transactions: Transactions, max_rows: int) -> None:
+        self._transactions = transactions
+        self._room = Room(dead_letters, max_rows)
+        self._max_rows = max_rows
+        self.full = ""
+
+    async def add(self, letter: DeadLetter, parked: int | None = None) -> None:
+        try:
+            await self._transactions.together(self._add, letter, parked)
+        except StoreFull as error:
+            self.full = str(error)
+            raise
+        self.full = ""
+
+    async def find(
+        self, choice: LetterChoice, limit: int = 100, before: int | None = None
+    ) -> list[DeadLetter]:
+        return await self._transactions.run(_find, choice, limit, before)
+
+    async def count(self, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
+        return await self._transactions.run(_count, choice)
+
+    async def discard(self, choice: LetterChoice) -> int:
+        """A portion a transaction: a million letters must not keep others waiting, nor run into the
+        time-out."""
+        gone = 0
+        while True:
+            count = await self._transactions.run(_discard, choice)
+            gone += count
+            if count < AT_ONCE:
+                return gone
+
+    async def redrive(self, choice: LetterChoice, *, rate: float, now_ms: int, limit: int) -> int:
+        return await self._transactions.run(_redrive, choice, rate, now_ms, limit)
+
+    def write(self, connection: Connection, letter: DeadLetter) -> None:
+        """A second write of the same message changes nothing, also where there is no room (rule 5)."""
+        values = {**columns_of(letter), **_fate(letter)}
+        written = connection.execute(
+            insert(connection, dead_letters)
+            .values(values)
+            .on_conflict_do_nothing()
+            .returning(_c.id)
+        )
+        if written.first() is not None and not self._room.take(connection):
+            raise StoreFull(
+                f"{self._max_rows} dead letters are kept, no more: redrive or discard some, or raise"
+                " store.dead_letters.max_rows"
+            )
+
+    def _add(self, connection: Connection, letter: DeadLetter, row: int | None) -> None:
+        message = letter.message
+        fence(connection, letter.subscription, letter.broker, message.partition, message.epoch)
+        self.write(connection, letter)
+        if row is not None:
+            parked.remove(connection, [row])
+
+
+def _find(
+    connection: Connection, choice: LetterChoice, limit: int, before: int | None
+) -> list[DeadLetter]:
+    query = select(dead_letters).where(*_chosen(choice)).order_by(_c.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(_c.id < before)
     return [_letter(row) for row in connection.execute(query)]
 
 
-def counts(connection: Connection) -> Mapping[tuple[str, str], int]:
-    columns = (dead_letters.c.subscription, dead_letters.c.cause)
-    rows = connection.execute(select(*columns, func.count()).group_by(*columns))
+def _count(connection: Connection, choice: LetterChoice) -> dict[tuple[str, str], int]:
+    rows = connection.execute(
+        select(_c.subscription, _c.cause, func.count())
+        .where(*_chosen(choice))
+        .group_by(_c.subscription, _c.cause)
+    )
     return {(subscription, cause): count for subscription, cause, count in rows}
 
 
-def _row(letter: DeadLetter) -> dict[str, Any]:
-    message, record = letter.message, letter.message.record
+def _discard(connection: Connection, choice: LetterChoice) -> int:
+    some = select(_c.id).where(*_chosen(choice)).order_by(_c.id).limit(AT_ONCE)
+    return connection.execute(delete(dead_letters).where(_c.id.in_(some))).rowcount
+
+
+def _redrive(
+    connection: Connection, choice: LetterChoice, rate: float, now_ms: int, limit: int
+) -> int:
+    """Locked first: of two that redrive the same, the second moves what the first left."""
+    query = select(dead_letters).where(*_chosen(choice)).order_by(_c.id).limit(limit)
+    rows = connection.execute(query.with_for_update(skip_locked=True)).all()
+    if rows:
+        parked.give_back(connection, rows, rate, now_ms)
+        for some in _hundreds([row.id for row in rows]):
+            connection.execute(delete(dead_letters).where(_c.id.in_(some)))
+        revision.grow(connection)
+    return len(rows)
+
+
+def _hundreds(ids: list[int]) -> Iterator[list[int]]:
+    """SQLite takes a bounded number of parameters."""
+    for first in range(0, len(ids), 500):
+        yield ids[first : first + 500]
+
+
+def _chosen(choice: LetterChoice) -> Iterator[ColumnElement[bool]]:
+    if choice.subscription is not None:
+        yield _c.subscription == choice.subscription
+    if choice.causes:
+        yield _c.cause.in_(choice.causes)
+    if choice.since_ms is not None:
+        yield _c.at_ms >= choice.since_ms
+    if choice.until_ms is not None:
+        yield _c.at_ms < choice.until_ms
+    if choice.source is not None:
+        yield _c.event_source == choice.source
+    if choice.type is not None:
+        yield _of_type(choice.type)
+    if choice.ids:
+        yield _c.id.in_(choice.ids)
+
+
+def _of_type(wanted: str) -> ColumnElement[bool]:
+    """Not LIKE: on SQLite it does not tell cases apart."""
+    if not wanted.endswith("*"):
+        return _c.event_type == wanted
+    prefix = wanted[:-1]
+    return func.substr(_c.event_type, 1, len(prefix)) == prefix
+
+
+def _fate(letter: DeadLetter) -> dict[str, Any]:
     return {
-        "subscription": letter.subscription,
-        "broker": letter.broker,
-        "topic": message.partition.topic,
-        "partition": message.partition.number,
-        "position": message.position,
-        "offset": message.offset,
-        "epoch": message.epoch,
-        "time_ms": message.time_ms,
-        "key": record.key,
-        "headers": _encode_headers(record.headers),
-        "body": record.body,
-        "content_type": record.content_type,
         "cause": letter.cause,
-        "detail": letter.detail.encode("utf-8", "replace").decode(),  # it comes from outside
+        "detail": text(letter.detail),
         "attempts": letter.attempts,
         "status": letter.status,
         "at_ms": letter.at_ms,
@@ -60,22 +162,16 @@ def _row(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _letter(row: Row[Any]) -> DeadLetter:
-    record = Record(row.key, _decode_headers(row.headers), row.body, row.content_type)
-    message = Message(
-        record,
-        Partition(row.topic, row.partition),
-        row.position,
-        row.offset,
-        row.time_ms,
-        row.epoch,
-    )
     return DeadLetter(
         subscription=row.subscription,
         broker=row.broker,
-        message=message,
+        message=message_of(row),
         cause=row.cause,
         detail=row.detail,
         attempts=row.attempts,
         status=row.status,
         at_ms=row.at_ms,
+        lane=row.lane,
+        event=event_of(row),
+        id=row.id,
     )

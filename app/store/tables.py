@@ -1,65 +1,216 @@
-"""Every table of the store. A change here raises ``SCHEMA_VERSION`` and brings its migration."""
+"""Every table of the store. A change here brings its migration (``migrations``)."""
 
 from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
+    Float,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
+    PrimaryKeyConstraint,
+    String,
     Table,
     Text,
     UniqueConstraint,
-    func,
 )
-
-SCHEMA_VERSION = 1
 
 metadata = MetaData()
 
-schema_version = Table(
+# Alembic's own: which revision this is.
+alembic_version = Table(
+    "alembic_version",
+    metadata,
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+
+# What releases before Alembic look at: they refuse a number that they do not know.
+skybridge_schema = Table(
     "skybridge_schema",
     metadata,
     Column("version", Integer, nullable=False),
 )
 
-# A dead letter with its record byte for byte: key and body may be NULL, which is not empty; headers
-# are MessagePack of ordered (name, value or nil) pairs, because names may repeat.
+# PostgreSQL counts in BIGINT; SQLite counts by itself in a column that is called INTEGER and nothing else.
+_Id = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _id() -> Column[int]:
+    """In order of writing. No number is used twice (``sqlite_autoincrement``): a write that is repeated
+    must not mean another row."""
+    return Column("id", _Id, primary_key=True, autoincrement=True)
+
+
+def _message() -> tuple[Column[object], ...]:
+    """A message byte for byte, and the event in it: key and body may be NULL, which is not empty; headers
+    are MessagePack of ordered (name, value or nil) pairs, because names may repeat; the content type is
+    bytes, because columns of text do not hold every character."""
+    return (
+        Column("subscription", Text, nullable=False),
+        Column("broker", Text, nullable=False),
+        Column("topic", Text, nullable=False),
+        Column("partition", Integer, nullable=False),
+        Column("position", Text, nullable=False),
+        Column("offset", BigInteger, nullable=False),
+        Column("epoch", BigInteger, nullable=False),
+        Column("time_ms", BigInteger, nullable=False),
+        Column("lane", LargeBinary, nullable=False),
+        Column("key", LargeBinary),
+        Column("headers", LargeBinary, nullable=False),
+        Column("body", LargeBinary),
+        Column("content_type", LargeBinary),
+        Column("event_id", Text, nullable=False),
+        Column("event_source", Text, nullable=False),
+        Column("event_type", Text, nullable=False),
+    )
+
+
+def _once() -> UniqueConstraint:
+    """Rule 5 of delivery: a message delivered again after a crash cannot be kept twice."""
+    return UniqueConstraint("subscription", "broker", "topic", "partition", "position")
+
+
 dead_letters = Table(
     "dead_letters",
     metadata,
-    Column("id", Integer, primary_key=True),  # in order of writing
-    Column("subscription", Text, nullable=False, index=True),
-    Column("broker", Text, nullable=False),
-    Column("topic", Text, nullable=False),
-    Column("partition", Integer, nullable=False),
-    Column("position", Text, nullable=False),
-    Column("offset", BigInteger, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("time_ms", BigInteger, nullable=False),
-    Column("key", LargeBinary),
-    Column("headers", LargeBinary, nullable=False),
-    Column("body", LargeBinary),
-    Column("content_type", Text),
+    _id(),
+    *_message(),
     Column("cause", Text, nullable=False),
     Column("detail", Text, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("status", Integer),
     Column("at_ms", BigInteger, nullable=False),
-    # Rule 5 of delivery: a message delivered again after a crash cannot be buried twice.
-    UniqueConstraint("subscription", "broker", "topic", "partition", "position"),
+    _once(),
+    Index("dead_letters_by_cause", "subscription", "cause", "at_ms"),  # counted without its rows
+    sqlite_autoincrement=True,
 )
 
-disabled_subscriptions = Table(
-    "disabled_subscriptions",
+parked = Table(
+    "parked",
+    metadata,
+    _id(),
+    *_message(),
+    Column("redriven", Boolean, nullable=False),
+    Column("steps", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due_ms", BigInteger, nullable=False),
+    Column("cause", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    _once(),
+    Index(
+        "parked_by_lane",
+        *("subscription", "broker", "topic", "partition", "lane", "redriven", "offset"),
+    ),
+    Index("parked_count", "subscription", "lane", "at_ms", "redriven"),  # counted without its rows
+    Index("parked_by_due", "subscription", "redriven", "due_ms"),
+    sqlite_autoincrement=True,
+)
+
+pulled = Table(
+    "pulled",
+    metadata,
+    _id(),
+    *_message(),
+    Column("deliveries", Integer, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("locked_until_ms", BigInteger, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    _once(),
+    Index("pulled_by_lane", "subscription", "lane", "id"),
+    Index("pulled_by_token", "token"),
+    sqlite_autoincrement=True,
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    _id(),
+    Column("subscription", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("position", Text, nullable=False),
+    Column("event_id", Text, nullable=False),
+    Column("event_source", Text, nullable=False),
+    Column("event_type", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("started_ms", BigInteger, nullable=False, index=True),
+    Column("duration_ms", Float, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("status", Integer),
+    Column("detail", Text, nullable=False),
+    Column("next_try_in", Float),
+    Column("together", Integer, nullable=False, server_default="1"),
+    Index("attempts_by_event", "event_id"),
+    Index("attempts_by_subscription", "subscription", "id"),
+    Index("attempts_by_outcome", "subscription", "outcome", "id"),  # the last success is replaced
+    sqlite_autoincrement=True,
+)
+
+# Subscriptions that the API made. The document is JSON, its credentials encrypted.
+subscriptions = Table(
+    "subscriptions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("updated_ms", BigInteger, nullable=False),
+)
+
+# Why a subscription delivers nothing: paused by a person, or disabled by its target's 410.
+halts = Table(
+    "halts",
     metadata,
     Column("subscription", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
     Column("cause", Text, nullable=False),
-    Column("since", Text, nullable=False, server_default=func.current_timestamp()),
+    Column("since_ms", BigInteger, nullable=False),
 )
 
-# The newest owner of each partition. A write under an older epoch is refused (rule 5).
+# What the API asks of the worker that runs the subscription.
+commands = Table(
+    "commands",
+    metadata,
+    _id(),
+    Column("subscription", Text, nullable=False, index=True),
+    Column("kind", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("asked_ms", BigInteger, nullable=False),
+    Column("taken_ms", BigInteger),
+    Column("answer", LargeBinary),
+    sqlite_autoincrement=True,
+)
+
+replays = Table(
+    "replays",
+    metadata,
+    _id(),
+    Column("subscription", Text, nullable=False, index=True),
+    Column("broker", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("next", Text, nullable=False),
+    Column("until", Text, nullable=False),
+    Column("rate", Float, nullable=False),
+    Column("asked_ms", BigInteger, nullable=False),
+    Column("done", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+# One row: grows with every change that workers are to take up.
+revision = Table(
+    "revision",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, nullable=False),
+)
+
+# The newest owner of each partition, and since when. A write under an older epoch is refused (rule 5).
 owners = Table(
     "owners",
     metadata,
@@ -68,4 +219,19 @@ owners = Table(
     Column("topic", Text, primary_key=True),
     Column("partition", Integer, primary_key=True),
     Column("epoch", BigInteger, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
+)
+
+# How far each group is in each stream: the lowest unfinished offset, the finished runs above it as text,
+# and the newest owner, whose epoch fences the writes of older ones (rules 2 and 5).
+stream_offsets = Table(
+    "stream_offsets",
+    metadata,
+    Column("broker", Text, primary_key=True),
+    Column("group", Text, primary_key=True),
+    Column("topic", Text, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("finished", Text, nullable=False),
 )

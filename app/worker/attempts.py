@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 from msgspec.structs import replace
 
 from app.delivery.outcomes import Fate, Outcome
-from app.delivery.plan import Decision, PauseEndpoint, RetryAt
+from app.delivery.plan import Decision, Park, PauseEndpoint, RetryAt
 from app.interfaces import Attempt, SinkAnswer
 from app.telemetry import Counters
 from app.worker.intake import Held
 
 REMEMBERED = 1_000
 CLIP = 500  # bytes of an answer that a dead letter or an attempt quotes
-DELIVERED = "delivered"
+DELIVERED, EXPIRED = "delivered", "expired"
 
 _log = logging.getLogger("skybridge.attempts")
 _line = msgspec.json.Encoder().encode
@@ -27,12 +28,19 @@ class AttemptLog:
 
     A delivered attempt is a line of level DEBUG, any other of INFO: an operator asks why something
     did not arrive, and the counters say how much did. Event data is never in it, nor what the
-    target said, which may be the event again; that is in the remembered attempt and the dead letter.
+    target said, which may be the event again; that is in the remembered attempt, the one that is kept,
+    and the dead letter. ``keep``: is given each attempt, for the store.
     """
 
-    def __init__(self, subscription: str, counters: Counters) -> None:
+    def __init__(
+        self,
+        subscription: str,
+        counters: Counters,
+        keep: Callable[[Attempt], None] = lambda _: None,
+    ) -> None:
         self._subscription = subscription
         self._counters = counters
+        self._keep = keep
         self._recent: deque[Attempt] = deque(maxlen=REMEMBERED)
 
     def note(
@@ -42,19 +50,30 @@ class AttemptLog:
         outcome: Outcome,
         decision: Decision,
         times: tuple[float, float, float],
+        together: int = 1,
     ) -> None:
-        """``times``: monotonic at the start and at the end, and the wall clock at the end."""
+        """``times``: monotonic at the start and at the end, and the wall clock at the end.
+        ``together``: how many events the request had."""
         self._counters.add("attempts", self._subscription, outcome.label)
-        attempt = self._attempt(held, answer, outcome, decision, *times)
+        attempt = self._attempt(held, answer, outcome, decision, *times, together)
         self._recent.append(attempt)
+        self._keep(attempt)
         level = logging.DEBUG if outcome.fate is Fate.DELIVERED else logging.INFO
         if _log.isEnabledFor(level):
             told = replace(attempt, detail=f"{answer.fault} {answer.detail}".strip())
             _log.log(level, "%s", _line(told).decode())
 
-    def finished(self, outcome: str) -> None:
-        """One message is finished: ``delivered``, ``dead-lettered``, ``filtered``, ``skipped``."""
-        self._counters.add("deliveries", self._subscription, outcome)
+    def finished(self, outcome: str, count: int = 1) -> None:
+        """Messages are finished: ``delivered``, ``dead-lettered``, ``filtered``, ``skipped``."""
+        self._counters.add("deliveries", self._subscription, outcome, by=count)
+
+    def passed(self, count: int) -> None:
+        """So many more were filtered out by their log."""
+        self.finished("filtered", count)
+
+    def parked(self) -> None:
+        """One message went from the log to the store, to be delivered from there."""
+        self._counters.add("parked", self._subscription)
 
     def buried(self, cause: str) -> None:
         self._counters.add("dead_letters", self._subscription, cause)
@@ -73,6 +92,7 @@ class AttemptLog:
         started: float,
         ended: float,
         wall: float,
+        together: int,
     ) -> Attempt:
         attributes = held.decoded.event.attributes if held.decoded else {}
         return Attempt(
@@ -81,6 +101,7 @@ class AttemptLog:
             position=held.message.position,
             event_id=attributes.get("id", ""),
             event_source=attributes.get("source", ""),
+            event_type=attributes.get("type", ""),
             number=held.attempts,
             started_ms=int((wall - ended + started) * 1000),
             duration_ms=(ended - started) * 1000,
@@ -88,12 +109,13 @@ class AttemptLog:
             status=answer.status,
             detail="" if outcome.fate is Fate.DELIVERED else quote(answer),
             next_try_in=_next_try(decision, ended),
+            together=together,
         )
 
 
 def _next_try(decision: Decision, now: float) -> float | None:
     match decision:
-        case RetryAt(moment) | PauseEndpoint(moment):
+        case RetryAt(moment) | Park(moment) | PauseEndpoint(moment):
             return max(0.0, moment - now)
         case _:
             return None

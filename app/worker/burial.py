@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from app.bindings.record import Header, Record
 from app.delivery.backoff import doubling
-from app.errors import BrokerError, BrokerRefused, StaleOwner, StoreUnavailable
-from app.interfaces import Clock, DeadLetter, Log, Store
-from app.model.message import Message
+from app.errors import StoreUnavailable
+from app.interfaces import Clock, DeadLetter, Log, Notify, Store, silence
+from app.interfaces.notify import DEAD_LETTERED, DISABLED
 from app.model.subscription import Subscription
+from app.sinks.dead_letter_topic import DeadLetterTopic
+from app.worker.intake import Held, Verdict, name_of
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store or topic that refuses
 
@@ -18,11 +19,9 @@ _log = logging.getLogger("skybridge.worker")
 
 
 class Burial:
-    """Tries until it is stored: until then the message is not finished, and its lane waits.
-
-    ``copies``  the log of the ``dead_letter`` topic, None where none is set. Its acknowledgement is
-                part of *finished*; a copy may be made twice when the process dies in between, and one
-                that is too large with its marks is left out: its letter is in the store.
+    """``copies``  the log of the ``dead_letter`` topic, None where none is set. The copy is acknowledged
+                before the letter is stored (``DeadLetterTopic``).
+    ``notify``  is told what was stored.
     """
 
     def __init__(
@@ -32,82 +31,57 @@ class Burial:
         clock: Clock,
         jitter: Callable[[], float],
         copies: Log | None,
+        notify: Notify = silence,
     ) -> None:
+        target = subscription.dead_letter
         self._subscription = subscription
         self._store = store
         self._clock = clock
         self._jitter = jitter
-        self._copies = copies
+        self._topic = DeadLetterTopic(copies, target.topic) if copies and target else None
+        self._notify = notify
         self.trouble = ""
 
-    async def bury(
-        self, message: Message, *, cause: str, detail: str, attempts: int, status: int | None
-    ) -> bool:
-        """False: a newer owner has the partition, and the message is its affair now."""
+    async def bury(self, held: Held, verdict: Verdict) -> None:
+        """The message is finished when this returns; the row that it was until now went in the same
+        step. StoreUnavailable and BrokerError: it is not, and this may be repeated. StaleOwner: a newer
+        owner has the partition, and the message is its affair now."""
         letter = DeadLetter(
             subscription=self._subscription.id,
             broker=self._subscription.source.broker,
-            message=message,
-            cause=cause,
-            detail=detail,
-            attempts=attempts,
-            status=status,
+            message=held.message,
+            cause=verdict.cause,
+            detail=verdict.detail,
+            attempts=held.attempts,
+            status=verdict.status,
             at_ms=int(self._clock.now() * 1000),
+            lane=held.lane,
+            event=name_of(held),
         )
-        try:
-            await self._until_done(lambda: self._store.add_dead_letter(letter))
-        except StaleOwner as error:
-            _log.warning("%s", error)
-            return False
-        if self._copies is not None:
-            await self._until_done(lambda: self._copy(letter))
-        return True
+        if self._topic is not None and not held.copied:
+            await self._topic.put([letter])
+            held.copied = True  # a store that is full is asked again and again
+        await self._store.letters.add(letter, None if held.row is None else held.row.id)
+        self._notify(DEAD_LETTERED, self._subscription.id, {"cause": verdict.cause})
 
     async def disable(self, cause: str) -> None:
         """W5: the target is gone; remembered through restarts."""
-        await self._until_done(lambda: self._store.set_disabled(self._subscription.id, cause))
-
-    async def _copy(self, letter: DeadLetter) -> None:
-        target = self._subscription.dead_letter
-        if target is None or self._copies is None:
-            return
-        (result,) = await self._copies.submit(target.topic, [marked(letter)])
-        if isinstance(result, BrokerRefused) and result.kind == "record-too-large":
-            _log.error(
-                "%s: a dead letter is too large for its topic: %s", letter.subscription, result
-            )
-        elif isinstance(result, BrokerError):
-            raise result
+        now_ms = int(self._clock.now() * 1000)
+        halts, name = self._store.halts, self._subscription.id
+        await self._until_done(lambda: halts.halt(name, "disabled", cause, now_ms))
+        self._notify(DISABLED, name, {"cause": cause})
 
     async def _until_done(self, step: Callable[[], Awaitable[None]]) -> None:
         failures = 0
         while True:
             try:
                 await step()
-            except (StoreUnavailable, BrokerError) as error:
+            except StoreUnavailable as error:
                 failures += 1
-                self.trouble = f"a dead letter cannot be stored: {error}"
+                self.trouble = f"that it is disabled cannot be stored: {error}"
                 _log.error("%s: %s", self._subscription.id, self.trouble)
                 pause = doubling(FIRST_WAIT, LONGEST_WAIT, failures, self._jitter())
                 await self._clock.sleep(pause)
             else:
                 self.trouble = ""
                 return
-
-
-def marked(letter: DeadLetter) -> Record:
-    """The record as it was, and behind its own headers where it comes from and why. The names are
-    outside ``ce_``, so the event is untouched."""
-    record, message = letter.message.record, letter.message
-    said = {
-        "subscription": letter.subscription,
-        "cause": letter.cause,
-        "topic": message.partition.topic,
-        "partition": str(message.partition.number),
-        "position": message.position,
-        "attempts": str(letter.attempts),
-    }
-    marks: tuple[Header, ...] = tuple(
-        (f"skybridge-dead-letter-{name}", text.encode()) for name, text in said.items()
-    )
-    return Record(record.key, record.headers + marks, record.body, record.content_type)

@@ -1,4 +1,4 @@
-"""Sends what is held, one attempt at a time in each lane, and concludes: decide, act, conclude.
+"""What is sent: one attempt at a time in each lane. Decide, act, conclude.
 
 There is no task a message: a sender is a task that lives as long as a lane is ready, so under load
 the ``concurrency`` senders just keep taking the next lane. All of it runs on the event loop, so
@@ -8,42 +8,36 @@ between two awaits nothing changes underneath.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import cast
 
-from app.bindings import http
-from app.bindings.record import ContentMode, Decoded
 from app.delivery.endpoint import Endpoint, Flow
 from app.delivery.lanes import Lane, Lanes
-from app.delivery.outcomes import Outcome, judge
+from app.delivery.outcomes import Fate, Outcome
+from app.delivery.parked_lanes import ParkedLane
 from app.delivery.plan import (
-    DeadLetterIt,
     Decision,
-    Disable,
     PauseEndpoint,
-    Policy,
-    RetryAt,
-    Settle,
-    asked_wait,
-    conclude,
+    Place,
 )
-from app.errors import StaleOwner
-from app.interfaces import Clock, Sink, SinkAnswer, SinkRequest
+from app.interfaces import Clock, Outgoing, Sink, SinkAnswer
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
-from app.worker.attempts import DELIVERED, AttemptLog, quote
-from app.worker.burial import Burial
+from app.worker.attempts import AttemptLog
+from app.worker.budget import Budget
+from app.worker.concluding import LEASE_RECHECK, Conclusions
 from app.worker.intake import Held
-from app.worker.waiting import happened
+from app.worker.rules import Rules, verdict_of
+from app.worker.timing import Pace, Timekeeper
+from app.worker.together import Together
 
-LEASE_RECHECK = 0.2  # seconds until a message whose partition is in doubt is looked at again
 TOO_MANY = 429
 
 
 class Courier:
     """``holds``: whether the message's partition is still ours, asked before each attempt (rule 5).
+    ``crowded``: whether half of the window of a partition is used (rule 4).
 
-    ``finished``  messages to settle; whoever settles them empties it.
     ``lanes``     all that is held; to be looked at from outside, not touched.
     ``landed``    set whenever an attempt was concluded.
     """
@@ -53,56 +47,98 @@ class Courier:
         subscription: Subscription,
         sink: Sink,
         clock: Clock,
-        burial: Burial,
+        lanes: Lanes[Held],
+        conclusions: Conclusions,
+        timekeeper: Timekeeper,
         attempts: AttemptLog,
         jitter: Callable[[], float],
+        budget: Budget,
     ) -> None:
         self._subscription = subscription
         self._sink = sink
         self._clock = clock
-        self._burial = burial
+        self._conclusions = conclusions
+        self._timekeeper = timekeeper
         self._attempts = attempts
         self._jitter = jitter
-        self._mode = ContentMode(subscription.content_mode)
-        self._policy = Policy(subscription.retry.schedule, subscription.retry.retry_after_max)
-        self._retried = frozenset(subscription.retry.statuses)
-        self.lanes: Lanes[Held] = Lanes(subscription.concurrency)
+        self._rules = Rules(subscription, clock, jitter)
+        self._pace = Pace(subscription, sink)
+        self._together: Together | None = None
+        if subscription.batch is not None:
+            self._together = Together(
+                subscription, sink, clock, lanes, self._pace, conclusions, attempts, self
+            )
+        self._part = budget.join(self.wake)
         self._senders: set[asyncio.Task[None]] = set()
-        self._alarm: float | None = None  # the moment the time keeper sleeps until
-        self._retimed = asyncio.Event()
+        self._slot = 0.0  # when the target's rate allows the next attempt; 0.0: now
         self._holds: Callable[[Message], bool] = lambda _: False
+        self._crowded: Callable[[Partition], bool] = lambda _: False
+        self._probe_parked: Callable[[ParkedLane], None] = lambda _: None
         self._tasks: asyncio.TaskGroup | None = None
-        self.endpoint = Endpoint()
+        self.lanes = lanes
+        self.endpoint = Endpoint(subscription.concurrency)
         self.halted = ""  # why nothing may be sent at all; "" when it may
-        self.finished: list[Message] = []
         self.landed = asyncio.Event()
         self.bytes_held = 0
 
-    def begin(self, tasks: asyncio.TaskGroup, holds: Callable[[Message], bool]) -> None:
+    def begin(
+        self,
+        tasks: asyncio.TaskGroup,
+        holds: Callable[[Message], bool],
+        crowded: Callable[[Partition], bool],
+        probe_parked: Callable[[ParkedLane], None],
+    ) -> None:
         """Senders become tasks of ``tasks``: a bug in one ends them all, rather than go unseen."""
         self._tasks, self._holds = tasks, holds
+        self._crowded, self._probe_parked = crowded, probe_parked
 
     def end(self) -> None:
         """Their tasks are over: nothing can be sent any more, whoever asks."""
         self._tasks = None
+        self._part.leave()
 
     @property
     def flows(self) -> bool:
         return not self.halted and self.endpoint.flow is Flow.FLOWING
 
     @property
+    def takes(self) -> bool:
+        """Whether more may be taken from the log (rule 6)."""
+        if self.halted or self.endpoint.flow is not Flow.PAUSED:
+            return self.flows
+        return self.endpoint.doubtful and not any(map(_untried, self.lanes.heads()))
+
+    @property
     def busy(self) -> bool:
         """Whether something is on the wire, or about to be."""
         return self.lanes.flying > 0 or (self.flows and self.lanes.ready > 0)
 
-    def add(self, lane: Hashable, held: Held) -> None:
+    @property
+    def may_hold(self) -> bool:
+        """Whether the process has room for more of ours."""
+        return self._part.may_hold()
+
+    def add(self, held: Held) -> None:
+        self.hold(held)
+        self.lanes.add(held.lane, held)
+
+    def hold(self, held: Held) -> None:
+        """It costs from now on, wherever it is held."""
         self.bytes_held += held.size
-        self.lanes.add(lane, held)
+        self._part.hold(held.size)
+
+    def released(self, held: Held) -> None:
+        """It is held no more."""
+        self.bytes_held -= held.size
+        self._part.release(held.size)
+        if held.landed is not None:
+            held.landed(held)
 
     def drop(self, partitions: set[Partition]) -> None:
         """Forget what is held of these partitions. Attempts on the wire land by themselves."""
         for held in self.lanes.drop(lambda held: held.message.partition in partitions):
-            self.bytes_held -= held.size
+            held.gone = True
+            self.released(held)
         for held in self.lanes.in_flight():
             held.gone = held.gone or held.message.partition in partitions
 
@@ -116,50 +152,111 @@ class Courier:
 
     def allow(self) -> None:
         self.halted = ""
+        self._timekeeper.soon()
+
+    def act(self, now: float) -> float | None:
+        """What is due now, and when something is next."""
+        self.lanes.wake(now)
         self.wake()
+        moments = (self.lanes.next_due(), None if self.halted else self._next_begin(now))
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _next_begin(self, now: float) -> float | None:
+        """When something may begin that could not now; None: we are woken. Never ``now`` itself, or we
+        would ask again and again until it may."""
+        if self._slot:
+            return self._slot
+        if self.endpoint.flow is Flow.PAUSED:
+            return self.endpoint.until
+        at = self._leaves_at(now) if self.flows else None
+        return None if at is None or at <= now else at
 
     def wake(self) -> None:
         """Start as many senders as may send now."""
-        if self.halted or self._tasks is None:
+        if self.halted or self._tasks is None or self._paced():
             return
         if self.endpoint.flow is not Flow.FLOWING:
             self._probe_if_due()
             return
-        wanted = min(self._subscription.concurrency, self.lanes.flying + self.lanes.ready)
-        while len(self._senders) < wanted:
+        if self._together is not None:
+            self._begin_request()
+            return
+        wanted = min(self._most, self.lanes.flying + self.lanes.ready)
+        while len(self._senders) < wanted and self._part.may_send():
             self._start_sender(None)
+
+    def _begin_request(self) -> None:
+        """One of several events, if one is to leave now. It calls for the next when it is gathered."""
+        now = self._clock.monotonic()
+        at = self._leaves_at(now)
+        if at is not None and at > now:
+            self._timekeeper.at(at)
+        elif at is not None and self._part.may_send():
+            self._start_sender(None)
+
+    def _leaves_at(self, now: float) -> float | None:
+        """When the next request is to leave; None where nothing is ready, or as many as may be are on
+        the wire."""
+        if self._together is None or len(self._senders) >= self._most:
+            return None
+        return self._together.leaves_at(now)
+
+    def probe(self, key: bytes) -> bool:
+        """Send the head of this lane, whose events were parked until now, as the probe; False: it
+        cannot be sent now."""
+        lane = self.lanes.find(key)
+        barred = self.halted or self._tasks is None or self.endpoint.flow is not Flow.PROBING
+        if barred or lane is None:
+            return False
+        self._start_sender(self.lanes.take_this(lane))
+        return True
+
+    def no_probe(self) -> None:
+        """Nothing came of it: there was no such event."""
+        if self.endpoint.flow is Flow.PROBING:
+            self._nothing_sent(self._clock.monotonic() + LEASE_RECHECK, probe=True)
+
+    def park_holding(self) -> None:
+        """Rule 4: a lane that holds while half of the window is used parks, also one that waits."""
+        if self._rules.parks and self.flows:
+            for lane in self.lanes.holding():
+                if self._crowded(lane.head.message.partition):
+                    self._conclusions.park_waiting(lane)
 
     def cancel(self) -> None:
         """End all senders now; what they had in flight stays unfinished."""
         for sender in self._senders:
             sender.cancel()
 
-    async def keep_time(self) -> None:
-        """Wakes lanes when their wait is over, and the endpoint when its pause is."""
-        while True:
-            self._retimed.clear()
-            now = self._clock.monotonic()
-            self.lanes.wake(now)
-            self.wake()
-            self._alarm = self._next_alarm()
-            await happened(
-                self._retimed, self._clock, None if self._alarm is None else self._alarm - now
-            )
+    @property
+    def _most(self) -> int:
+        """Attempts at a time; after an outage fewer at first."""
+        allowed = self.endpoint.allowed
+        return (
+            self._subscription.concurrency
+            if allowed is None
+            else min(self._subscription.concurrency, allowed)
+        )
 
-    def _next_alarm(self) -> float | None:
-        moments = [self.lanes.next_due()]
-        if self.endpoint.flow is Flow.PAUSED and not self.halted:
-            moments.append(self.endpoint.until)
-        return min((moment for moment in moments if moment is not None), default=None)
-
-    def _alarm_at(self, moment: float) -> None:
-        if self._alarm is None or moment < self._alarm:
-            self._retimed.set()
+    def _paced(self) -> bool:
+        """Whether the target's rate lets nothing begin now; then we are woken when it does."""
+        now = self._clock.monotonic()
+        wait = self._pace.wait(now)
+        self._slot = now + wait if wait else 0.0
+        if wait:
+            self._timekeeper.at(self._slot)
+        return wait > 0.0
 
     def _start_sender(self, probe: Lane[Held] | None) -> None:
         if self._tasks is None:
             return
-        sender = self._tasks.create_task(self._send(probe), name=f"{self._subscription.id} sender")
+        sending = self._send(probe)
+        try:
+            sender = self._tasks.create_task(sending, name=f"{self._subscription.id} sender")
+        except RuntimeError:  # they are ending, of whatever it is: nothing begins any more
+            sending.close()
+            self._tasks = None
+            return
         self._senders.add(sender)
         sender.add_done_callback(self._senders.discard)
 
@@ -167,135 +264,137 @@ class Courier:
         now = self._clock.monotonic()
         if not self.endpoint.probe_if_due(now):
             return
-        lane = self.lanes.take_oldest()
-        if lane is not None:
-            self._start_sender(lane)
+        new = self.lanes.oldest(_untried) if self.endpoint.doubtful else None
+        lane, parked = new or self.lanes.oldest(), self._conclusions.parked.lanes.oldest()
+        if not new and parked is not None and (lane is None or parked.since < lane.since):
+            self._probe_parked(parked)
+        elif lane is not None:
+            self._start_sender(self.lanes.take_this(lane))
         elif self.lanes.held:  # all of it is still on the wire
-            self.endpoint.probe_came_to_nothing(now + LEASE_RECHECK)
+            self._nothing_sent(now + LEASE_RECHECK, probe=True)
         else:
             self.endpoint.nothing_to_probe()
+            self._timekeeper.soon()
 
-    def _no_probe(self, until: float, *, probe: bool) -> None:
+    def _nothing_sent(self, until: float, *, probe: bool) -> None:
         if probe:
             self.endpoint.probe_came_to_nothing(until)
-            self._alarm_at(until)
+            self._timekeeper.at(until)
 
     async def _send(self, probe: Lane[Held] | None) -> None:
         try:
             if probe is not None:
                 await self._deliver(probe, probe=True)
-            while self.flows and (lane := self.lanes.take()) is not None:
+            while (lane := self._next()) is not None:
                 await self._deliver(lane, probe=False)
         finally:  # in the same step as the last take: a lane made ready later finds it gone
             self._senders.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
-    async def _deliver(self, lane: Lane[Held], *, probe: bool) -> None:
-        held, decoded = lane.head, lane.head.decoded
+    def _next(self) -> Lane[Held] | None:
+        if not self.flows or self._paced() or not self._is_due():
+            return None
+        return self.lanes.take() if self._part.may_send() else None
+
+    def _is_due(self) -> bool:
+        """Whether a sender may go on with the next."""
+        if self._together is None:
+            return self.lanes.flying < self._most
         now = self._clock.monotonic()
-        if not self._holds(held.message):  # rule 5; a Revoked or Lost will say more
-            self._wait(lane, now + LEASE_RECHECK)
-            self._no_probe(now + LEASE_RECHECK, probe=probe)
-        elif decoded is None:
-            self._no_probe(now, probe=probe)
-            await self._bury(lane, "foreign", held.foreign, None)
-        else:
-            await self._attempt(lane, decoded, now, probe=probe)
+        at = self._together.leaves_at(now)
+        self._timekeeper.at(at)
+        return at is not None and at <= now and len(self._senders) <= self._most
+
+    async def _deliver(self, lane: Lane[Held], *, probe: bool) -> None:
+        now = self._clock.monotonic()
+        self._part.sent()
+        try:
+            if not self._holds(lane.head.message):  # rule 5; a Revoked or Lost will say more
+                self._conclusions.wait(lane, now + LEASE_RECHECK)
+                self._nothing_sent(now + LEASE_RECHECK, probe=probe)
+            elif (verdict := self._rules.early(lane.head)) is not None:
+                self._nothing_sent(now, probe=probe)
+                await self._conclusions.carry_out(lane, verdict)
+            elif self._together is None or probe or not await self._sent_together(lane, now):
+                await self._attempt(lane, now, probe=probe)
+        finally:
+            self._part.landed()
         self.landed.set()
 
-    async def _attempt(
-        self, lane: Lane[Held], decoded: Decoded, started: float, *, probe: bool
-    ) -> None:
-        held, subscription = lane.head, self._subscription
+    async def _sent_together(self, lane: Lane[Held], now: float) -> bool:
+        """Whether its head went in a request with others; False: it has to go alone."""
+        assert self._together is not None  # noqa: S101 - asked before
+        request = self._together.gather(lane, now)
+        self._timekeeper.soon()  # there may be enough for another
+        if request is None:
+            return False
+        await self._together.attempt(request, now)
+        if self.endpoint.allowed is not None:
+            self._timekeeper.soon()
+        return True
+
+    def may_go(self, held: Held) -> bool:
+        return self._holds(held.message) and self._rules.early(held) is None
+
+    def judge(self, answer: SinkAnswer) -> Outcome:
+        return self._rules.judge(answer)
+
+    async def _attempt(self, lane: Lane[Held], started: float, *, probe: bool) -> None:
+        held = lane.head
         held.attempts += 1
-        message = http.encode(decoded, self._mode)
+        self._pace.begun(started)
         answer = await self._sink.send(
-            SinkRequest(subscription.sink, message.headers, message.body, subscription.timeout)
+            Outgoing(held.message, held.decoded, self._subscription.timeout)
         )
         now = self._clock.monotonic()
-        outcome = judge(answer.status, answer.fault, self._retried)
-        decision = self._decide(lane, answer, outcome, now, probe=probe)
+        outcome = self.judge(answer)
+        decision = self.decide(lane, answer, outcome, now, probe=probe)
         self._attempts.note(held, answer, outcome, decision, (started, now, self._clock.now()))
-        await self._conclude(lane, answer, decision)
-        if probe and self.flows:
-            self.wake()  # one came through: the others may follow
+        await self._conclusions.carry_out(lane, verdict_of(decision, outcome, answer))
+        if self.flows and (probe or self.endpoint.allowed is not None):
+            self._timekeeper.soon()  # one came through: the others may follow
 
-    def _decide(
-        self, lane: Lane[Held], answer: SinkAnswer, outcome: Outcome, now: float, *, probe: bool
+    def decide(
+        self,
+        lane: Lane[Held],
+        answer: SinkAnswer,
+        outcome: Outcome,
+        now: float,
+        *,
+        probe: bool = False,
     ) -> Decision:
         """The conclusion of this event, and what the answer says about the endpoint (rule 6)."""
-        asked = None
-        if answer.retry_after is not None:
-            asked = asked_wait(answer.retry_after, self._clock.now(), self._policy)
-        decision = conclude(
-            outcome,
-            steps=lane.head.steps,
-            asked=asked,
-            now=now,
-            jitter=self._jitter(),
-            policy=self._policy,
-        )
+        asked = self._rules.asked(answer)
+        decision = self.concluded(lane, answer, outcome, now)
         if asked and (isinstance(decision, PauseEndpoint) or answer.status == TOO_MANY):
-            self.endpoint.asked_to_wait(now + asked, outcome.code)
-            self._alarm_at(now + asked)
+            cause = answer.detail if answer.hold else f"{outcome.code} with Retry-After"
+            self.endpoint.asked_to_wait(now + asked, cause)
+            self._timekeeper.at(now + asked)
         elif not outcome.reached:
-            self._no_probe(now, probe=probe)
+            self._nothing_sent(now, probe=probe)
         elif not outcome.endpoint_fault:
             self.endpoint.answered(probe=probe)
         elif self.endpoint.failed(lane.key, outcome.code, now, self._jitter(), probe=probe):
+            self._timekeeper.at(self.endpoint.until)
             return PauseEndpoint(self.endpoint.until)
         return decision
 
-    async def _conclude(self, lane: Lane[Held], answer: SinkAnswer, decision: Decision) -> None:
-        match decision:
-            case Settle():
-                self._finish(lane)
-                self._attempts.finished(DELIVERED)
-            case RetryAt(at):
-                lane.head.steps += 1
-                self._wait(lane, at)
-            case PauseEndpoint(until):
-                self._give_back(lane)
-                self._alarm_at(until)
-            case DeadLetterIt(cause):
-                await self._bury(lane, cause, quote(answer), answer.status)
-            case Disable(cause):
-                self.halt(f"disabled: {cause}")
-                self._give_back(lane)
-                await self._burial.disable(cause)
+    def concluded(
+        self, lane: Lane[Held], answer: SinkAnswer, outcome: Outcome, now: float
+    ) -> Decision:
+        """Of the head of this lane, whatever it says about the endpoint."""
+        place = self._place(lane) if outcome.fate is Fate.RETRY else Place.LANE
+        return self._rules.conclude(lane.head, outcome, answer, now, place)
 
-    async def _bury(self, lane: Lane[Held], cause: str, detail: str, status: int | None) -> None:
-        held = lane.head
-        if held.gone:
-            self._release(lane)
-            return
-        stored = await self._burial.bury(
-            held.message, cause=cause, detail=detail, attempts=held.attempts, status=status
-        )
-        if stored:
-            self._finish(lane)
-            self._attempts.buried(cause)
-        elif self._holds(held.message):
-            raise StaleOwner(f"{held.message.partition}: the store and the log differ on its owner")
-        else:
-            self._release(lane)
+    def _place(self, lane: Lane[Held]) -> Place:
+        """Rules 4 to 6: where its wait may be."""
+        if lane.head.row is not None:
+            return Place.STORE
+        if self.halted or self.endpoint.flow is Flow.PAUSED:
+            return Place.LANE_ONLY
+        if not self._conclusions.parked.room(len(lane.items)):
+            return Place.LANE_ONLY
+        return Place.CROWDED if self._crowded(lane.head.message.partition) else Place.LANE
 
-    def _finish(self, lane: Lane[Held]) -> None:
-        self.finished.append(lane.head.message)
-        self._release(lane)
 
-    def _release(self, lane: Lane[Held]) -> None:
-        self.bytes_held -= lane.head.size
-        self.lanes.finish(lane)
-
-    def _wait(self, lane: Lane[Held], until: float) -> None:
-        if lane.head.gone:
-            self._release(lane)
-        else:
-            self.lanes.hold(lane, until)
-            self._alarm_at(until)
-
-    def _give_back(self, lane: Lane[Held]) -> None:
-        if lane.head.gone:
-            self._release(lane)
-        else:
-            self.lanes.give_back(lane)
+def _untried(held: Held) -> bool:
+    return not held.attempts

@@ -1,8 +1,9 @@
 """One subscription: asks the log for batches, hands them to the courier, settles what is finished.
 
-Only this task talks to the consumer. Each turn: settle, steer (which partitions may be read), poll,
-act on what came. Nothing is settled before it is finished (rule 2); the window of each partition
-bounds what is taken (rule 4); while the endpoint is at fault nothing is taken at all (rule 6).
+Only this task talks to the consumer. Each turn: settle, make ready what is newly ours, steer (which
+partitions may be read), poll, act on what came. Nothing is settled before it is finished (rule 2); the
+window of each partition bounds what is taken (rule 4); nothing is taken of a partition whose parked
+keys are not known (rule 5), nor while the endpoint is at fault (rule 6).
 """
 
 from __future__ import annotations
@@ -13,29 +14,30 @@ import random
 from collections.abc import Callable
 
 from app.delivery.endpoint import Flow
-from app.errors import BrokerError, PositionOutOfRange
-from app.interfaces import Clock, Consumer, Log, Sink, Store
-from app.model.message import Assigned, Batch, ConsumerEvent, Lost, Partition, Revoked
+from app.errors import PositionOutOfRange
+from app.interfaces import Clock, Consumer, Log, Notify, Sink, Store, silence
+from app.model.message import Assigned, ConsumerEvent, Lost, Partition, Revoked
 from app.model.subscription import Subscription
+from app.model.subscription_status import SubscriptionStatus
 from app.worker.attempts import AttemptLog
-from app.worker.burial import Burial
-from app.worker.courier import Courier
-from app.worker.intake import Intake
+from app.worker.budget import Budget
 from app.worker.joining import start_at
-from app.worker.status import SubscriptionStatus
+from app.worker.settling import Settling
 from app.worker.waiting import happened
+from app.worker.way_out import WayOut
 
 BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while attempts are on the wire, and while none is
+AT_REST = 30.0  # and while nothing is held, where a poll can be nudged: a thousand may be at rest
 HAND_OVER = 4.0  # seconds to wait for attempts on the wire when a partition is taken from us; a log
 # waits 5 s, and what is settled later than that is void
 MOST_HELD = 64 * 2**20  # bytes held for one subscription; beyond them nothing is taken
-RECOMMIT = 86_400.0  # seconds; a group that commits nothing for long is forgotten (rule 10)
 
 _log = logging.getLogger("skybridge.worker")
 
 
 class Dispatcher:
-    """``group`` is the consumer group. ``copies``: the log of the subscription's dead-letter topic.
+    """``group`` is the consumer group, ``kind`` that of the source's broker. ``copies``: the log of the
+    subscription's dead-letter topic.
 
     ``run`` until ``stop``; a dispatcher runs once.
     """
@@ -50,9 +52,12 @@ class Dispatcher:
         *,
         group: str,
         attempts: AttemptLog,
+        kind: str = "embedded",
         copies: Log | None = None,
         jitter: Callable[[], float] = random.random,
         hand_over: float = HAND_OVER,
+        budget: Budget | None = None,
+        notify: Notify = silence,
     ) -> None:
         self._subscription = subscription
         self._log = log
@@ -61,18 +66,29 @@ class Dispatcher:
         self._group = group
         self._attempts = attempts
         self._hand_over = hand_over
-        self._intake = Intake(subscription)
-        self._burial = Burial(subscription, store, clock, jitter, copies)
-        self._courier = Courier(subscription, sink, clock, self._burial, attempts, jitter)
+        self._out = WayOut(
+            subscription,
+            log,
+            store,
+            sink,
+            clock,
+            group=group,
+            attempts=attempts,
+            kind=kind,
+            copies=copies,
+            jitter=jitter,
+            budget=budget or Budget(),
+            notify=notify,
+        )
+        self._courier, self._parking = self._out.courier, self._out.parking
+        self._conclusions, self._ownership = self._out.conclusions, self._out.ownership
         self._consumer: Consumer | None = None
-        self._partitions: set[Partition] = set()
-        self._paused: set[Partition] = set()
+        self._settling = Settling(self._conclusions, clock)
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
         self._drain = hand_over
         self._state = "starting"
         self._trouble = ""
-        self._committed = clock.monotonic()
 
     async def run(self) -> None:
         """Returns when stopped, or when a position is out of range (rule 10: it asks). Raises what
@@ -86,16 +102,17 @@ class Dispatcher:
                 subscription.source.topics,
                 start_at(subscription),
                 client_id=f"skybridge-{subscription.id}",
+                wanted=self._out.intake.wanted(self._attempts.passed),
             )
             self._consumer = consumer
             try:
                 await self._work(consumer)
             finally:
                 self._state = "stopping"
-                self._courier.end()
                 self._consumer = None
                 await consumer.close()
         finally:
+            self._out.end()
             self._state = "stopped"
             self._stopped.set()
 
@@ -105,14 +122,24 @@ class Dispatcher:
         self._courier.halt("stopping")
         self._stopping.set()
         self._courier.landed.set()
+        self._nudge()
         await self._stopped.wait()
 
     def enable(self) -> None:
         """Send again after a 410, or a pause; whoever asks has told the store."""
         self._courier.allow()
+        self._nudge()
 
     def pause(self, cause: str) -> None:
         self._courier.halt(cause)
+        self._nudge()
+
+    def look(self, *, replays: bool = True) -> None:
+        """The store changed: dead letters may have been given back (redrive), a replay asked for.
+        ``replays``: whether the store has any of ours."""
+        self._out.drain.look()
+        if replays or self._out.replaying.busy:
+            self._out.replaying.look()
 
     def status(self) -> SubscriptionStatus:
         courier = self._courier
@@ -120,21 +147,26 @@ class Dispatcher:
         if courier.endpoint.flow is not Flow.FLOWING:
             paused_for = max(0.0, courier.endpoint.until - self._clock.monotonic())
         return SubscriptionStatus(
-            subscription=self._subscription.id,
-            sink=self._subscription.sink,
+            id=self._subscription.id,
+            sink=self._subscription.sink_text,
+            broker=self._subscription.source.broker,
+            group=self._group,
             state=self._state_word(),
-            cause=self._cause(),
-            partitions=tuple(sorted(self._partitions, key=str)),
+            cause=self._trouble or self._out.trouble,
+            partitions=tuple(sorted(self._ownership.partitions, key=str)),
             held=courier.lanes.held,
             in_flight=courier.lanes.flying,
             waiting=courier.lanes.waiting,
             window=self._window(),
             paused_for=paused_for,
             oldest=self._oldest(),
+            parked_rows=self._parking.kept,
+            parked_keys=len(self._parking.lanes),
         )
 
     def _oldest(self) -> float | None:
-        came = min((held.message.time_ms for held in self._courier.lanes.heads()), default=None)
+        heads = (held for held in self._courier.lanes.heads() if not held.replayed)
+        came = min((held.message.time_ms for held in heads), default=None)
         return None if came is None else max(0.0, self._clock.now() - came / 1000)
 
     def _window(self) -> int:
@@ -142,35 +174,38 @@ class Dispatcher:
         consumer = self._consumer
         if consumer is None:
             return 0
-        return max((consumer.window(partition) for partition in self._partitions), default=0)
+        return max(
+            (consumer.window(partition) for partition in self._ownership.partitions), default=0
+        )
+
+    @property
+    def disabled(self) -> bool:
+        """By its target's 410, which the store knows of."""
+        return self._courier.halted.startswith("disabled") and not self._conclusions.disabling
 
     def _state_word(self) -> str:
         if self._state != "running" or self._courier.flows:
             return self._state
         return "disabled" if self._courier.halted.startswith("disabled") else "paused"
 
-    def _cause(self) -> str:
-        courier = self._courier
-        return self._trouble or courier.halted or courier.endpoint.cause or self._burial.trouble
-
     async def _halt_if_asked(self) -> None:
-        disabled = (await self._store.disabled()).get(self._subscription.id)
-        if disabled is not None:
-            self._courier.halt(f"disabled: {disabled}")
+        halt = (await self._store.halts.all()).get(self._subscription.id)
+        if halt is not None:
+            self._courier.halt(f"{halt.kind}: {halt.cause}" if halt.cause else halt.kind)
         elif self._subscription.paused:
             self._courier.halt("paused by its configuration")
 
     async def _work(self, consumer: Consumer) -> None:
         async with asyncio.TaskGroup() as tasks:
-            self._courier.begin(tasks, consumer.holds)
-            time_keeper = tasks.create_task(self._courier.keep_time())
+            lasting = self._out.begin(tasks, consumer)
             self._state = "running"
             await self._consume(consumer)
             self._state = "stopping"
-            await self._land(self._partitions, self._drain)
-            self._courier.cancel()
-            time_keeper.cancel()
-        await self._settle(consumer)
+            await self._land(self._ownership.partitions, self._drain)
+            await self._out.cancel()
+            for task in lasting:
+                task.cancel()
+        await self._settling.settle(consumer)
 
     async def _consume(self, consumer: Consumer) -> None:
         while not self._stopping.is_set():
@@ -183,9 +218,12 @@ class Dispatcher:
                 return
 
     async def _turn(self, consumer: Consumer) -> None:
-        await self._settle(consumer)
+        await self._settling.settle(consumer)
+        await self._ownership.settle(consumer.holds)
+        if self._courier.lanes.waiting:
+            self._courier.park_holding()
         self._steer(consumer)
-        wait = BUSY if self._courier.busy else IDLE
+        wait = self._patience(consumer)
         if self._at_bound():
             await happened(self._courier.landed, self._clock, BUSY)
             self._courier.landed.clear()
@@ -194,86 +232,71 @@ class Dispatcher:
         if event is not None:
             await self._act_on(event, consumer)
 
+    def _patience(self, consumer: Consumer) -> float:
+        """How long a poll may wait. Who makes work for a turn while nothing is held must nudge."""
+        courier = self._courier
+        if courier.busy:
+            return BUSY
+        at_work = courier.lanes.held or self._conclusions.finished or self._parking.unwritten
+        waits = not self._ownership.settled or self._parking.full
+        waits = waits or (
+            bool(self._settling.paused) and not courier.halted
+        )  # for room, or for its endpoint
+        return AT_REST if consumer.nudges and not at_work and not waits else IDLE
+
+    def _nudge(self) -> None:
+        if self._consumer is not None:
+            self._consumer.nudge()
+
     async def _act_on(self, event: ConsumerEvent, consumer: Consumer) -> None:
         match event:
             case Assigned(partitions, epoch):
                 self._forget(set(partitions))
-                self._partitions.update(partitions)
-                await self._store.own(
-                    self._subscription.id, self._subscription.source.broker, partitions, epoch
-                )
+                self._ownership.assigned(partitions, epoch)
+                await self._ownership.settle(consumer.holds)
             case Revoked(partitions):
                 gone = set(partitions)
-                self._courier.drop(gone)
+                self._out.drop(gone)
                 await self._land(gone, self._hand_over)
-                await self._settle(consumer)
+                await self._settling.settle(consumer)
                 self._forget(gone)
             case Lost(partitions):
                 self._forget(set(partitions))
             case _:
-                self._take(event)
-
-    def _take(self, batch: Batch) -> None:
-        courier = self._courier
-        for message in batch:
-            held = self._intake.read(message)
-            if isinstance(held, str):
-                courier.finished.append(message)
-                self._attempts.finished(held)
-            else:
-                courier.add(self._intake.lane(held), held)
-        courier.wake()
+                for message in event:
+                    self._out.take(message)
+                self._courier.wake()
 
     def _forget(self, gone: set[Partition]) -> None:
-        """What is held, finished or paused of these partitions concerns others now."""
-        courier = self._courier
-        courier.drop(gone)
-        courier.finished = [done for done in courier.finished if done.partition not in gone]
-        self._partitions -= gone
-        self._paused -= gone
+        self._out.forget(gone)
+        self._settling.forget(gone)
 
     async def _land(self, partitions: set[Partition], seconds: float) -> None:
         """Wait for the attempts of these partitions that are on the wire, at most so long."""
         landed = self._courier.landed
         deadline = self._clock.monotonic() + seconds
-        while self._courier.flying(partitions):
+        while self._out.busy(partitions) and (left := deadline - self._clock.monotonic()) > 0:
             landed.clear()
-            if not await happened(landed, self._clock, deadline - self._clock.monotonic()):
-                return
-
-    async def _settle(self, consumer: Consumer) -> None:
-        courier = self._courier
-        now = self._clock.monotonic()
-        if courier.finished:
-            finished, courier.finished = courier.finished, []
-            try:
-                await consumer.settle(finished)
-            except BrokerError:
-                courier.finished += finished  # settling is idempotent
-                raise
-            self._committed = now
-        elif now - self._committed >= RECOMMIT:
-            self._committed = now
-            await consumer.commit()
+            await happened(landed, self._clock, min(left, BUSY))
 
     def _steer(self, consumer: Consumer) -> None:
-        wanted = {partition for partition in self._partitions if self._full(partition, consumer)}
-        if resumed := self._paused - wanted:
-            consumer.resume(resumed)
-        if paused := wanted - self._paused:
-            consumer.pause(paused)
-        self._paused = wanted
+        owned = self._ownership.partitions
+        full = {partition for partition in owned if self._full(partition, consumer)}
+        self._settling.hold_back(consumer, full)
 
     def _full(self, partition: Partition, consumer: Consumer) -> bool:
         """Whether nothing more may be taken of it; once full, until an eighth of it is free."""
-        if not self._courier.flows or self._courier.bytes_held > MOST_HELD:
+        courier = self._courier
+        if not courier.takes or courier.bytes_held > MOST_HELD or not courier.may_hold:
+            return True
+        if self._parking.full or not self._ownership.ready(partition):
             return True
         bound = self._subscription.window
-        if partition in self._paused:
+        if partition in self._settling.paused:
             bound -= max(1, bound // 8) - 1
         return consumer.window(partition) >= bound
 
     def _at_bound(self) -> bool:
         """All that could be read is full, and attempts are under way that will make room."""
-        full = bool(self._paused) and self._paused == self._partitions
-        return full and self._courier.busy
+        paused = self._settling.paused
+        return bool(paused) and paused == self._ownership.partitions and self._courier.busy

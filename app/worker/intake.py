@@ -2,37 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
 
-from app.bindings import kafka
-from app.bindings.record import Decoded
+from app.bindings.record import Decoded, Record
+from app.bindings.wrapping import Origin, wrap
+from app.delivery.lane_id import lane_id
+from app.delivery.parked_lanes import ParkedLane
+from app.delivery.plan import Decision
 from app.errors import SenderError
 from app.filters.dialects import compile_filters
+from app.filters.index import types_of
+from app.interfaces import EventName, Parked, Wanted
 from app.model.message import Message
 from app.model.subscription import Subscription
 
 OVERHEAD = 1_000  # bytes that a held message costs beside its body and key, about
 
 
+class Verdict(NamedTuple):
+    """What was decided of a message, and what the target said: for its row, or its dead letter."""
+
+    decision: Decision
+    cause: str = ""
+    detail: str = ""
+    status: int | None = None
+
+
 class Held:
     """A message on its way out.
 
-    ``decoded``   None for a record that is no CloudEvent; ``foreign`` then says why not.
+    ``lane``      what it is in line with (``lane_id``).
+    ``decoded``   None for a record that is no CloudEvent; ``foreign`` then says why not. It is copied
+                  or buried, as ``on_foreign`` says.
     ``steps``     failures that took a step of the schedule; ``attempts`` counts all attempts.
+    ``last``      what was decided of it last; ``due``: and is still to be carried out, because the store
+                  did not take it. ``refusals``: how often it did not, in a row.
+    ``row``       of the store, where it waited: parked, or redriven. None for a live one.
+    ``copied``    it is in the topic of dead letters; its letter is not stored yet.
+    ``parked``    the lane that it was read from; None for live and redriven ones. ``done``: its row goes,
+                  or is gone.
+    ``until``     when its row may be tried again (monotonic); 0.0: it was not given back to the store.
+    ``replayed``  it is read again: its group has nothing to do with it, and its age is meant.
+    ``landed``    told once, when it is held no more, whatever became of it.
+    ``most``      events of the largest request that it may be in (``together``).
     ``size``      bytes that it costs while it is held.
     ``gone``      its partition is no longer ours: whatever comes of it concerns others now.
     """
 
-    __slots__ = ("attempts", "decoded", "foreign", "gone", "message", "size", "steps")
+    __slots__ = (
+        *("attempts", "copied", "decoded", "done", "due", "foreign", "gone", "landed", "lane"),
+        *("last", "message", "most", "parked", "refusals", "replayed", "row", "size", "steps"),
+        "until",
+    )
 
-    def __init__(self, message: Message, decoded: Decoded | None, foreign: str = "") -> None:
+    def __init__(
+        self, message: Message, decoded: Decoded | None, foreign: str = "", lane: bytes = b""
+    ) -> None:
         self.message = message
         self.decoded = decoded
         self.foreign = foreign
+        self.lane = lane
         self.steps = 0
         self.attempts = 0
+        self.most = sys.maxsize
+        self.last: Verdict | None = None
+        self.due = False
+        self.refusals = 0
+        self.copied = False
+        self.replayed = False
+        self.row: Parked | None = None
+        self.parked: ParkedLane | None = None
+        self.done = False
+        self.until = 0.0
+        self.landed: Callable[[Held], None] | None = None
         self.gone = False
         self.size = _size(message)
+
+
+def name_of(held: Held) -> EventName:
+    if held.decoded is None:
+        return EventName()
+    attributes = held.decoded.event.attributes
+    names = (attributes.get(name, "") for name in ("id", "source", "type"))
+    return EventName(*names)
 
 
 def _size(message: Message) -> int:
@@ -47,33 +101,74 @@ def _size(message: Message) -> int:
 
 
 class Intake:
-    """Reads and filters for one subscription, and knows whose lane a message belongs in."""
+    """Reads and filters for one subscription, and knows whose lane a message belongs in.
 
-    def __init__(self, subscription: Subscription) -> None:
+    ``decode``   of the binding of its source's broker.
+    ``lasting``  whether positions are the same when a message is delivered again.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        decode: Callable[[Record], Decoded],
+        *,
+        lasting: bool = True,
+    ) -> None:
+        self._decode = decode
+        self._wraps = subscription.on_foreign == "wrap"
+        self._broker = subscription.source.broker
+        self._lasting = lasting
+        self._types = types_of(subscription.filters)
         self._wanted = compile_filters(subscription.filters)
         self._skip_foreign = subscription.on_foreign == "skip"
         self._ordered = subscription.ordering == "per_key"
         self._order_by = subscription.order_by
 
+    def wanted(self, passed: Callable[[int], None]) -> Wanted:
+        """What its log need not hand out. ``passed``: see there."""
+        return Wanted(self._types, self._wanted, passed)
+
     def read(self, message: Message) -> Held | str:
         """The message as held; or the word for why it is finished already: ``skipped``, ``filtered``."""
+        if message.decoded is not None:  # the log has looked: it is wanted
+            return self._held(message, message.decoded)
         try:
-            decoded = kafka.decode(message.record)
+            decoded = self._decode(message.record)
         except SenderError as error:
-            return "skipped" if self._skip_foreign else Held(message, None, str(error))
-        if not self._wanted(decoded.event.attributes):
+            if not self._wraps:
+                return "skipped" if self._skip_foreign else self._held(message, None, str(error))
+            decoded = wrap(message.record, self._origin(message))
+        if not self._wanted(decoded.event):
             return "filtered"
-        return Held(message, decoded)
+        return self._held(message, decoded)
 
-    def lane(self, held: Held) -> Hashable:
+    def read_back(self, row: Parked) -> Held:
+        """A row of the store as held. It was wanted when it was stored, and nobody asks again."""
+        message = row.message
+        try:
+            held = self._held(message, self._decode(message.record))
+        except SenderError as error:
+            wrapped = wrap(message.record, self._origin(message)) if self._wraps else None
+            held = self._held(message, wrapped, str(error))
+        held.lane = row.lane or held.lane
+        held.row, held.steps, held.attempts = row, row.steps, row.attempts
+        return held
+
+    def _origin(self, message: Message) -> Origin:
+        topic, number = message.partition.topic, message.partition.number
+        if not self._lasting:
+            return Origin(self._broker, topic, number)
+        return Origin(self._broker, topic, number, message.position, message.time_ms)
+
+    def _held(self, message: Message, decoded: Decoded | None, foreign: str = "") -> Held:
+        return Held(message, decoded, foreign, self._lane(message, decoded))
+
+    def _lane(self, message: Message, decoded: Decoded | None) -> bytes:
         """Rule 3: the key of the record, within its partition; or the attribute, wherever it comes
         from. Without either there is no order, and each message has a lane of its own."""
-        message = held.message
-        if not self._ordered:
-            return (message.partition, message.offset)
-        if self._order_by is None:
+        key = value = None
+        if self._ordered and self._order_by is None:
             key = message.record.key
-            return (message.partition, message.offset if key is None else key)
-        attributes = held.decoded.event.attributes if held.decoded else {}
-        value = attributes.get(self._order_by)
-        return (message.partition, message.offset) if value is None else value
+        elif self._ordered and decoded is not None:
+            value = decoded.event.attributes.get(self._order_by or "")
+        return lane_id(key, value, message.partition, message.offset)

@@ -1,4 +1,8 @@
-"""Runs one dispatcher a subscription, begins one anew that died, and says so: never silently."""
+"""Runs one dispatcher a subscription, begins one anew that died, and says so: never silently.
+
+Which subscriptions there are may change while it runs (``apply``): one that is new begins, one that is
+gone or different ends in order first, and the others notice nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +11,42 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec.structs import replace
-
-from app.delivery.backoff import doubling
-from app.errors import SetupError
-from app.interfaces import Attempt, Clock, Log, Sink, Store
+from app.errors import SetupError, StoreUnavailable
+from app.interfaces import (
+    Attempt,
+    Clock,
+    Command,
+    Halt,
+    Log,
+    Notify,
+    Sink,
+    Store,
+    silence,
+)
+from app.model.pull import Pull
 from app.model.subscription import Subscription
+from app.model.subscription_status import SubscriptionStatus
+from app.store.nudges import Nudges
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
+from app.worker.budget import Budget
+from app.worker.commands import obey
 from app.worker.dispatch import Dispatcher
 from app.worker.joining import group_name
-from app.worker.status import SubscriptionStatus
+from app.worker.offering import Offering
+from app.worker.run import Run
+from app.worker.status import halt_words
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a dispatcher that died begins anew
-HEALTHY = 60.0  # seconds of running after which earlier deaths are forgotten
+CHANGE_DRAIN = 5.0  # seconds for attempts on the wire of a subscription that is changed or deleted
+BY_CONFIGURATION = "paused by its configuration"
 
 _log = logging.getLogger("skybridge.worker")
 
 
-class _Run:
-    """One subscription as it is kept running."""
-
-    def __init__(self, subscription: Subscription, sink: Sink, attempts: AttemptLog) -> None:
-        self.subscription = subscription
-        self.sink = sink
-        self.attempts = attempts
-        self.dispatcher: Dispatcher | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.restarts = 0
-        self.death = ""
-        self.ending = False
-
-
 class Supervisor:
-    """``logs`` by broker name. ``sink_for`` makes the sink of a subscription: a pool of connections
-    each, so that one target that hangs takes none from the others."""
+    """``logs`` by broker name, ``kinds`` likewise (embedded where it says nothing). ``sink_for`` makes
+    the sink of a subscription: a pool of connections each, so that one target that hangs takes none
+    from the others."""
 
     def __init__(
         self,
@@ -53,34 +58,97 @@ class Supervisor:
         counters: Counters,
         *,
         installation: str,
+        kinds: Mapping[str, str] | None = None,
+        nudges: Nudges | None = None,
+        notify: Notify = silence,
+        keep: Callable[[Attempt], None] = lambda _: None,
         jitter: Callable[[], float] = random.random,
+        budget: Budget | None = None,
     ) -> None:
         self._logs = logs
         self._store = store
+        self._sink_for = sink_for
         self._clock = clock
+        self._counters = counters
         self._installation = installation
+        self._kinds = kinds or {}
+        self._nudges = nudges or Nudges()
+        self._notify = notify
+        self._keep_attempt = keep
         self._jitter = jitter
-        self._runs = {
-            subscription.id: _Run(
-                subscription, sink_for(subscription), AttemptLog(subscription.id, counters)
-            )
-            for subscription in subscriptions
-        }
+        self._budget = budget or Budget()
+        self._runs = {each.id: self._run(each, None) for each in subscriptions}
+        self._wanted = {each.id: each for each in subscriptions}
+        self._broken: dict[str, SubscriptionStatus] = {}
+        self._halts: Mapping[str, Halt] = {}
+        self._changing: dict[str, asyncio.Lock] = {}
+        self._commands: set[asyncio.Task[None]] = set()
+        self._leaving = False
 
     async def start(self) -> None:
         """Begin all; returns at once, ``status`` tells how they fare. Raises SetupError for a broker
         that nobody configured."""
         for run in self._runs.values():
             self._check(run.subscription)
-        for name, run in self._runs.items():
-            run.task = asyncio.create_task(self._keep(run), name=f"subscription {name}")
+        for run in self._runs.values():
+            run.begin()
 
     async def stop(self, drain: float) -> None:
         """All at once; each gives its attempts on the wire ``drain`` seconds (rule 11)."""
-        await asyncio.gather(*(self._end(run, drain) for run in self._runs.values()))
+        self._leaving = True
+        for command in self._commands:
+            command.cancel()
+        await asyncio.gather(*(self._leave(name, drain) for name in list(self._runs)))
+
+    async def apply(self, subscriptions: Sequence[Subscription]) -> None:
+        """These are all there are from now on. Returns when everything that differs has ended or begun;
+        may be called again meanwhile. One that cannot be made is reported, and stops nobody else."""
+        self._wanted = {each.id: each for each in subscriptions}
+        await asyncio.gather(
+            *(
+                self._change(name)
+                for name in {*self._runs, *self._broken, *self._wanted}
+                if self._differs(name)
+            )
+        )
+
+    def halt(self, halts: Mapping[str, Halt]) -> None:
+        """What the store says now. A dispatcher that just met a 410 has halted by itself already, and one
+        that begins reads the store. A halt that came and went between two looks shows in the dispatcher
+        alone; one whose row was being written while this was read is met again by the next look."""
+        before, self._halts = self._halts, halts
+        for name, run in self._runs.items():
+            if run.dispatcher is None:
+                continue
+            gone = name not in halts and run.dispatcher.disabled
+            if halts.get(name) == before.get(name) and not gone:
+                continue
+            if name in halts:
+                run.dispatcher.pause(halt_words(halts[name]))
+            elif run.subscription.paused:
+                run.dispatcher.pause(BY_CONFIGURATION)
+            else:
+                run.dispatcher.enable()
+
+    async def take_commands(self) -> None:
+        """Those of the store that nobody has taken yet, each in a task of its own."""
+        names = [name for name, run in self._runs.items() if run.begun]
+        for command in await self._store.commands.take(names, int(self._clock.now() * 1000)):
+            task = asyncio.create_task(self._obey(command))
+            self._commands.add(task)
+            task.add_done_callback(self._commands.discard)
+
+    async def look(self) -> None:
+        """The store changed: replays and redriven rows may be there for those that run."""
+        replayed = {row.subscription for row in await self._store.replays.all()}
+        for name, run in self._runs.items():
+            if isinstance(run.dispatcher, Dispatcher):
+                run.dispatcher.look(replays=name in replayed)
+            elif run.dispatcher is not None:
+                run.dispatcher.look()
 
     def status(self) -> list[SubscriptionStatus]:
-        return [self._status(run) for run in self._runs.values()]
+        return [*(run.status() for run in self._runs.values()), *self._broken.values()]
 
     def attempts(self, subscription: str | None = None, limit: int = 100) -> list[Attempt]:
         """The newest first; of one subscription or all."""
@@ -93,9 +161,75 @@ class Supervisor:
     async def enable(self, subscription: str) -> None:
         """Deliver again after a 410. KeyError for a subscription that there is none of."""
         run = self._runs[subscription]
-        await self._store.enable(subscription)
+        await self._store.halts.allow(subscription)
         if run.dispatcher is not None:
             run.dispatcher.enable()
+
+    def _run(self, subscription: Subscription, attempts: AttemptLog | None) -> Run:
+        """``attempts``: of the one before it, whose last error stays in sight."""
+        return Run(
+            subscription,
+            self._sink_for(subscription),
+            attempts or AttemptLog(subscription.id, self._counters, self._keep_attempt),
+            group_name(self._installation, subscription.id),
+            self._dispatcher,
+            self._clock,
+            self._jitter,
+        )
+
+    def _differs(self, name: str) -> bool:
+        """One that could not be made is tried again: what it lacked may be there now."""
+        run = self._runs.get(name)
+        found = None if run is None else run.subscription
+        return name in self._broken or found != self._wanted.get(name)
+
+    async def _change(self, name: str) -> None:
+        async with self._lock(name):
+            run, attempts = self._runs.get(name), None
+            if run is not None and self._differs(name):
+                await run.end(CHANGE_DRAIN)
+                attempts = run.attempts
+                del self._runs[name]
+            self._broken.pop(name, None)
+            wanted = self._wanted.get(name)
+            if wanted is not None and name not in self._runs and not self._leaving:
+                self._try(wanted, attempts)
+
+    def _try(self, wanted: Subscription, attempts: AttemptLog | None) -> None:
+        try:
+            self._check(wanted)
+            run = self._runs[wanted.id] = self._run(wanted, attempts)
+        except SetupError as error:
+            _log.error("%s cannot run: %s", wanted.id, error)
+            self._broken[wanted.id] = SubscriptionStatus(
+                id=wanted.id,
+                sink=wanted.sink_text,
+                broker=wanted.source.broker,
+                group=group_name(self._installation, wanted.id),
+                state="broken",
+                cause=str(error),
+            )
+        else:
+            run.begin()
+
+    async def _leave(self, name: str, drain: float) -> None:
+        async with self._lock(name):
+            if name in self._runs:
+                await self._runs[name].end(drain)
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        return self._changing.setdefault(name, asyncio.Lock())
+
+    async def _obey(self, command: Command) -> None:
+        run = self._runs.get(command.subscription)
+        if run is None:  # it left in between: nobody will answer, which the asker is told
+            return
+        kind = self._kinds.get(run.subscription.source.broker, "embedded")
+        answer = await obey(command, run.subscription, run.sink, kind, self._clock)
+        try:
+            await self._store.commands.answer(command.id, answer)
+        except StoreUnavailable as error:
+            _log.warning("%s: the answer to a command is lost: %s", command.subscription, error)
 
     def _check(self, subscription: Subscription) -> None:
         places = {"source.broker": subscription.source.broker}
@@ -109,26 +243,9 @@ class Supervisor:
                     cure=f"name one of: {', '.join(self._logs) or 'none is configured'}",
                 )
 
-    async def _keep(self, run: _Run) -> None:
-        """Until its dispatcher ends by itself: it was stopped, or asks for a person."""
-        name, deaths = run.subscription.id, 0
-        while True:
-            begun = self._clock.monotonic()
-            run.dispatcher = self._dispatcher(run)
-            run.death = ""
-            try:
-                await run.dispatcher.run()
-                return
-            except Exception as error:  # noqa: BLE001 - whatever it died of, it is said and begun anew
-                deaths = 1 if self._clock.monotonic() - begun > HEALTHY else deaths + 1
-                run.restarts += 1
-                run.death = _cause(error)
-                _log.exception("%s died of %s", name, run.death)
-            if run.ending:
-                return
-            await self._clock.sleep(doubling(FIRST_PAUSE, LONGEST_PAUSE, deaths, self._jitter()))
-
-    def _dispatcher(self, run: _Run) -> Dispatcher:
+    def _dispatcher(self, run: Run) -> Dispatcher | Offering:
+        if isinstance(run.subscription.sink, Pull):
+            return self._offering(run)
         subscription = run.subscription
         target = subscription.dead_letter
         return Dispatcher(
@@ -137,36 +254,28 @@ class Supervisor:
             self._store,
             run.sink,
             self._clock,
-            group=group_name(self._installation, subscription.id),
+            group=run.group,
             attempts=run.attempts,
+            kind=self._kinds.get(subscription.source.broker, "embedded"),
             copies=None if target is None else self._logs[target.broker],
+            notify=self._notify,
             jitter=self._jitter,
+            budget=self._budget,
         )
 
-    async def _end(self, run: _Run, drain: float) -> None:
-        run.ending = True
-        if run.task is not None:
-            if self._status(run).state in {"starting", "restarting"}:
-                run.task.cancel()
-            elif run.dispatcher is not None:
-                await run.dispatcher.stop(drain)
-            await asyncio.wait((run.task,))
-        await run.sink.stop()
-
-    def _status(self, run: _Run) -> SubscriptionStatus:
-        if run.dispatcher is None or run.death:
-            return SubscriptionStatus(
-                subscription=run.subscription.id,
-                sink=run.subscription.sink,
-                state="restarting" if run.death else "starting",
-                cause=run.death,
-                restarts=run.restarts,
-            )
-        return replace(run.dispatcher.status(), restarts=run.restarts)
-
-
-def _cause(error: BaseException) -> str:
-    """The first that went wrong, without the group that carried it."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
+    def _offering(self, run: Run) -> Offering:
+        subscription = run.subscription
+        target = subscription.dead_letter
+        return Offering(
+            subscription,
+            self._logs[subscription.source.broker],
+            self._store,
+            self._clock,
+            group=run.group,
+            attempts=run.attempts,
+            nudges=self._nudges,
+            kind=self._kinds.get(subscription.source.broker, "embedded"),
+            copies=None if target is None else self._logs[target.broker],
+            notify=self._notify,
+            jitter=self._jitter,
+        )

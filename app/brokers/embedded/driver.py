@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 
 import apsw
 
 from app.brokers.driver import Submission
-from app.brokers.embedded.consumer import ConsumerSettings, EmbeddedConsumer
+from app.brokers.embedded.consumer import ConsumerSettings, EmbeddedConsumer, Shared
 from app.brokers.embedded.starts import resolve, to_offset
+from app.brokers.embedded.tail import Tail
+from app.brokers.embedded.upkeep import Rounds
 from app.errors import BrokerError, BrokerUnavailable
-from app.log.catalogue import PartitionLog
+from app.interfaces import Wanted
+from app.log.catalogue import PartitionLog, is_topic_name
 from app.log.coordinator import Coordinator
 from app.log.engine import Engine
 from app.log.positions import Committed, Declared
@@ -45,21 +48,40 @@ class EmbeddedDriver:
         self.capabilities = CAPABILITIES
         self.engine = Engine(settings)
         self._settings = consumers
-        self._coordinator: Coordinator | None = None
-        self._consumers: list[EmbeddedConsumer] = []
+        self._shared: Shared | None = None
+        self._consumers: dict[str, list[EmbeddedConsumer]] = {}  # by group
+        self._tails: dict[Partition, Tail] = {}
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """Of all groups, whoever their members are. While it runs."""
+        return self._running().coordinator
 
     async def start(self) -> None:
         await self.engine.start()
-        self._coordinator = Coordinator(self.engine)
+        coordinator = Coordinator(self.engine)
+        coordinator.passed = self._passed
+        self._shared = Shared(
+            self.engine,
+            coordinator,
+            self._settings,
+            self._tail,
+            Rounds(self._settings.times.heartbeat_interval),
+            Rounds(self._settings.idle_interval),
+        )
 
     async def stop(self) -> None:
-        if self._coordinator is None:
+        if self._shared is None:
             return
-        for consumer in self._consumers:
-            await consumer.close()
+        for consumers in self._consumers.values():
+            for consumer in consumers:
+                await consumer.close()
         self._consumers.clear()
-        self._coordinator.close()
-        self._coordinator = None
+        for tail in self._tails.values():
+            tail.close()
+        self._tails.clear()
+        self._shared.coordinator.close()
+        self._shared = None
         await self.engine.stop()
 
     def publish(self, submission: Submission) -> None:
@@ -68,24 +90,16 @@ class EmbeddedDriver:
     async def subscribe(
         self, group: str, topics: Sequence[str], start: StartAt, client_id: str
     ) -> EmbeddedConsumer:
-        coordinator = self._running()
-        await self._begin(group, topics, start)
-        consumer = EmbeddedConsumer(
-            self.engine,
-            coordinator,
-            group=group,
-            topics=topics,
-            client_id=client_id,
-            settings=self._settings,
-        )
-        self._consumers = [known for known in self._consumers if not known.closed]
-        self._consumers.append(consumer)
-        consumer.start()
-        return consumer
+        return await self._subscribe(group, topics, start, client_id, None)
+
+    async def subscribe_to(
+        self, group: str, topics: Sequence[str], start: StartAt, client_id: str, wanted: Wanted
+    ) -> EmbeddedConsumer:
+        return await self._subscribe(group, topics, start, client_id, wanted)
 
     async def read(
         self, partition: Partition, start: str, until: str | None
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncGenerator[Message, None]:
         log = self.engine.partition(partition)
         offset = to_offset(start, log)
         end = log.next_offset if until is None else min(to_offset(until, log), log.next_offset)
@@ -95,6 +109,13 @@ class EmbeddedDriver:
             for message in page.messages:
                 yield message
             offset = page.next_offset
+
+    async def position_at(self, partition: Partition, time_ms: int) -> str:
+        return str(await self.engine.offset_at(partition, time_ms))
+
+    async def position_back(self, partition: Partition, count: int) -> str:
+        log = self.engine.partition(partition)
+        return str(max(log.earliest, log.next_offset - count))
 
     async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
         self._running()
@@ -112,9 +133,23 @@ class EmbeddedDriver:
         self._running()
         await self.engine.create_topic(topic, partitions)
 
+    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Every topic comes to be by its first event, but for names that are none. What else keeps the
+        log from taking events is its ``health``."""
+        self._running()
+        return {
+            topic: f"{topic[:80]!r} cannot be a topic's name"
+            for topic in topics
+            if not is_topic_name(topic)
+        }
+
     async def declare(self, declared: Sequence[Declared]) -> None:
         """All groups whose unread records retention must keep; others are declared no more."""
         await self.engine.declare(declared, whole=True)
+
+    async def forget(self, group: str) -> None:
+        """Its last member has left."""
+        await self.engine.forget(group)
 
     async def health(self) -> Health:
         return self.engine.health()
@@ -123,6 +158,35 @@ class EmbeddedDriver:
         if isinstance(error, apsw.Error):
             return BrokerUnavailable(f"the log's file: {error}", broker=self.name)
         return None
+
+    async def _subscribe(
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: StartAt,
+        client_id: str,
+        wanted: Wanted | None,
+    ) -> EmbeddedConsumer:
+        shared = self._running()
+        await self._begin(group, topics, start)
+        consumer = EmbeddedConsumer(
+            shared, group=group, topics=topics, client_id=client_id, wanted=wanted
+        )
+        self._consumers[group] = [consumer, *self._members(group)]
+        consumer.start()
+        return consumer
+
+    def _members(self, group: str) -> list[EmbeddedConsumer]:
+        return [one for one in self._consumers.get(group, ()) if not one.closed]
+
+    def _tail(self, place: Partition) -> Tail:
+        tail = self._tails.get(place)
+        if tail is None or tail.gone:
+            settings = self._settings
+            tail = self._tails[place] = Tail(
+                self.engine, place, settings.page_records, settings.page_bytes
+            )
+        return tail
 
     async def _begin(self, group: str, topics: Sequence[str], start: StartAt) -> None:
         """Topics that are missing come to be; a group without a position gets one (rule 10)."""
@@ -144,18 +208,23 @@ class EmbeddedDriver:
             await self.engine.begin(group, starts)
 
     def _lags(self, group: str, topics: Sequence[str] | None) -> Iterator[GroupLag]:
-        for place, committed in sorted(
-            self.engine.positions.of(group).items(),
-            key=lambda item: (item[0].topic, item[0].number),
-        ):
-            if topics is None or place.topic in topics:
+        coordinator = self._running().coordinator
+        known = self.engine.positions.of(group)
+        for place in sorted(known, key=lambda place: (place.topic, place.number)):
+            committed = coordinator.position(group, place)
+            if committed is not None and (topics is None or place.topic in topics):
                 lag = self.engine.partition(place).next_offset - committed.offset
-                yield GroupLag(group, place.topic, place.number, str(committed.offset), max(0, lag))
+                position = str(committed.offset)
+                yield GroupLag(group, place.topic, place.number, position, max(0, lag))
 
-    def _running(self) -> Coordinator:
-        if self._coordinator is None:
+    def _passed(self, group: str, place: Partition) -> int | None:
+        known = [one.passed(place) for one in self._members(group)]
+        return max((position for position in known if position is not None), default=None)
+
+    def _running(self) -> Shared:
+        if self._shared is None:
             raise BrokerUnavailable(f"log {self.name} is not running", broker=self.name)
-        return self._coordinator
+        return self._shared
 
 
 def _ends(log: PartitionLog) -> PartitionMetadata:

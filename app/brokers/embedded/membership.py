@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal, Protocol
@@ -18,12 +19,14 @@ from app.brokers.embedded.assignment import (
     write_assignment,
     write_subscription,
 )
+from app.brokers.embedded.upkeep import Rounds
 from app.log.coordinator import Coordinator
 from app.log.engine import Engine
 from app.log.groups import Code, Join, Joined
 from app.model.message import Partition
 
 End = Literal["rebalance", "lost"]
+_log = logging.getLogger(__name__)
 
 
 class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +67,7 @@ class Membership:
         topics: Sequence[str],
         client_id: str,
         times: GroupTimes,
+        beats: Rounds,
     ) -> None:
         self._engine = engine
         self._coordinator = coordinator
@@ -71,12 +75,14 @@ class Membership:
         self._topics = tuple(topics)
         self._client = client_id or "skybridge"
         self._times = times
+        self._beats = beats
         self._loop = asyncio.get_running_loop()
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.group = group
         self.member = self._new_name()
         self.generation = -1
+        self._told = False  # that others keep it out of the group
         self.lease = (
             0.0  # of the loop's clock: until then the partitions are ours, whatever happens
         )
@@ -122,6 +128,7 @@ class Membership:
         if joined.code is not Code.NONE:
             await self._refused(joined.code)
             return None
+        self._told = False
         self.generation = joined.generation
         synced = await self._coordinator.sync(
             self.group, self.member, self.generation, self._assign(joined)
@@ -153,23 +160,28 @@ class Membership:
         return {member: write_assignment(partitions) for member, partitions in given.items()}
 
     async def _refused(self, code: Code) -> None:
+        if code is Code.INCONSISTENT_PROTOCOL and not self._told:
+            self._told = True
+            _log.warning("group %s: its members do not know %s; asking again", self.group, STRATEGY)
         if code is Code.UNKNOWN_MEMBER:
             self.member = self._new_name()
         elif code is not Code.REBALANCE_IN_PROGRESS:
             await asyncio.sleep(self._times.retry_interval)
 
     async def _hold(self) -> End:
-        """Beat until the group wants to share anew, or has given us up."""
-        while True:
-            self._stirred.clear()
-            code = self._beat()
-            if code is Code.REBALANCE_IN_PROGRESS:
-                return "rebalance"
-            if code is not Code.NONE:
-                return "lost"
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._times.heartbeat_interval):
-                    await self._stirred.wait()
+        """Beat, with all other members, until the group wants to share anew, or has given us up."""
+        self._beats.add(self._beat_or_stir)
+        try:
+            while True:
+                self._stirred.clear()
+                code = self._beat()
+                if code is Code.REBALANCE_IN_PROGRESS:
+                    return "rebalance"
+                if code is not Code.NONE:
+                    return "lost"
+                await self._stirred.wait()
+        finally:
+            self._beats.remove(self._beat_or_stir)
 
     async def _give_up(self) -> None:
         """Wait for the consumer to deal with it, within bounds, then commit and let go."""
@@ -189,6 +201,10 @@ class Membership:
         self.lease = 0.0
         self._owner.lost()
         self.member = self._new_name()
+
+    def _beat_or_stir(self) -> None:
+        if self._beat() is not Code.NONE:
+            self._stirred.set()
 
     def _beat(self) -> Code:
         code = self._coordinator.heartbeat(self.group, self.member, self.generation)

@@ -7,6 +7,8 @@ from app.log.catalogue import PartitionLog
 from app.log.engine import Engine
 from app.model.start import StartAt
 
+_DIGITS = 19  # of the greatest offset
+
 
 async def resolve(engine: Engine, log: PartitionLog, start: StartAt) -> int:
     """Raises PositionOutOfRange for a position that the log does not hold."""
@@ -27,7 +29,7 @@ async def resolve(engine: Engine, log: PartitionLog, start: StartAt) -> int:
 
 def to_offset(position: str, log: PartitionLog) -> int:
     """A position is this log's offset as text."""
-    if not position.isdecimal():
+    if not position.isdecimal() or len(position) > _DIGITS:
         raise PositionOutOfRange(
             f"{position!r} is no position of {log.place}",
             earliest=str(log.earliest),

@@ -1,10 +1,10 @@
 """Shell. The Kafka driver, and the only home of aiokafka.
 
-``settings`` how to reach a cluster · ``connection`` one idempotent producer at a time, replaced when
-it is wedged · ``batcher`` the queue and the wire batches of a partition · ``producer`` topics, and
-what becomes of each record · ``starts``, ``membership``,
-``ownership``, ``consumer`` one member of a group ·
-``reader`` reading without a group · ``admin`` metadata, lag, topics · ``errors`` what the client's
+``settings``, ``bearer`` how to reach a cluster · ``connection`` one idempotent producer at a time, replaced when
+it is wedged · ``batcher`` the queue and the wire batches of a partition · ``producer``, ``topics``
+what becomes of each record · ``starts``, ``membership``, ``ownership``, ``commits``, ``consumer`` one
+member of a group · ``records`` header names that are not UTF-8 · ``reader`` reading without a group · ``admin``,
+``standing``, ``questions``, ``asking`` metadata, offsets, lag, topics · ``errors`` what the client's
 errors mean · ``driver`` all of it behind the portable log.
 """
 
@@ -12,11 +12,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.brokers.kafka.bearer import OAuth, TokenSource
 from app.brokers.kafka.driver import CAPABILITIES, KafkaDriver
 from app.brokers.kafka.settings import KafkaSettings, Sasl, Tls
 from app.brokers.portable import Bounds, PortableLog
 
-__all__ = ["CAPABILITIES", "KafkaDriver", "KafkaSettings", "Sasl", "Tls", "open_log"]
+__all__ = [
+    "CAPABILITIES",
+    "KafkaDriver",
+    "KafkaSettings",
+    "OAuth",
+    "Sasl",
+    "Tls",
+    "TokenSource",
+    "open_log",
+]
 
 
 def open_log(*, bounds: Bounds | None = None, **settings: Any) -> PortableLog:

@@ -1,5 +1,5 @@
-"""What the cluster says about itself: topics, positions, groups. Each question has its own client:
-they are rare, and nothing needs watching in between."""
+"""What the cluster says about itself: topics, positions, groups. A question has its own client, or the
+standing one: nothing needs watching in between."""
 
 from __future__ import annotations
 
@@ -12,25 +12,32 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import (
     KafkaError,
+    LeaderNotAvailableError,
     TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
     for_code,
 )
 
+from app.brokers.kafka.asking import ASK_AGAIN
 from app.brokers.kafka.connection import STOP_WITHIN, shut
-from app.brokers.kafka.settings import KafkaSettings
+from app.brokers.kafka.questions import EARLIEST, LATEST, Leaders, Offsets, describe, offsets
+from app.brokers.kafka.settings import ISOLATION, KafkaSettings
+from app.brokers.kafka.standing import Standing
+from app.errors import PositionOutOfRange
+from app.model.message import Partition
 from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMetadata
 
-Offsets = Mapping[TopicPartition, int]
 _NO_LEADER = -1
-ASK_AGAIN = 0.1
 
 
 class Admin:
     """Raises KafkaError, OSError or TimeoutError; ``errors.explain`` says what they mean."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, standing: Standing | None = None) -> None:
+        """``standing``: the client of all questions; without it each has its own."""
         self._settings = settings
+        self._standing = standing
 
     @property
     def patience(self) -> float:
@@ -40,15 +47,11 @@ class Admin:
     async def places(self, topics: Collection[str]) -> list[TopicPartition]:
         """Every partition of ``topics``. Raises UnknownTopicOrPartitionError."""
         async with self._client() as client:
-            described = await _describe(client, list(topics))
+            described = await describe(client, list(topics))
         missing = set(topics) - {each["topic"] for each in described}
         if missing:
             raise UnknownTopicOrPartitionError(", ".join(sorted(missing)))
-        return [
-            TopicPartition(topic["topic"], partition["partition"])
-            for topic in described
-            for partition in topic["partitions"]
-        ]
+        return _places(described)
 
     async def committed(self, group: str) -> Offsets:
         """Every position that the group has."""
@@ -56,64 +59,108 @@ class Admin:
             return await _committed(client, group)
 
     async def ensure(self, topics: Collection[str]) -> None:
-        """Make those that are not there, where the settings allow it, and wait until they are seen:
-        a topic that was just made is unknown to its own broker for a moment."""
-        if not self._settings.create_topics:
-            return
-        missing = await self._unknown(topics)
-        for topic in missing:
-            await self.create_topic(topic, self._settings.partitions)
-        async with asyncio.timeout(self.patience):
-            while True:
-                if not await self._unknown(missing):
-                    return
-                await asyncio.sleep(ASK_AGAIN)
+        """Make those that are not there, where the settings allow it."""
+        if self._settings.create_topics:
+            for topic in await self._unknown(topics):
+                await self.create_topic(topic, self._settings.partitions)
 
     async def _unknown(self, topics: Collection[str]) -> set[str]:
         if not topics:
             return set()
         async with self._client() as client:
-            described = await _describe(client, list(topics))
+            described = await describe(client, list(topics))
         return set(topics) - {each["topic"] for each in described}
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        """No error when it is there already."""
+        """No error when it is there already. Returns when it is seen: a topic that was just made is
+        unknown to its own broker for a moment."""
         new = NewTopic(topic, partitions, self._settings.replication)
         async with self._client() as client:
             answer = await client.create_topics([new])
         for _, code, message in answer.topic_errors:
             if code and for_code(code) is not TopicAlreadyExistsError:
                 raise for_code(code)(message)
+        async with asyncio.timeout(self.patience):
+            while True:
+                if not await self._unknown([topic]):
+                    return
+                await asyncio.sleep(ASK_AGAIN)
 
     async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
         """The guide's Metadata and Offset answers, and the lag of ``groups`` in those topics."""
         async with self._client() as client:
-            described = await _describe(client, topics)
+            described = await describe(client, topics)
             committed = {group: await _committed_now(client, group) for group in groups}
-        places = [
-            TopicPartition(topic["topic"], partition["partition"])
-            for topic in described
-            for partition in topic["partitions"]
-            if partition["leader"] != _NO_LEADER
-        ]
-        async with self.reader(auto_offset_reset="none") as reader:
-            reader.assign(places)  # learns all topics at once; otherwise one each 100 ms
-            earliest = await reader.beginning_offsets(places) if places else {}
-            latest = await reader.end_offsets(places) if places else {}
+            leaders = _leaders(described)
+            earliest = await offsets(client, leaders, EARLIEST)
+            latest = await offsets(client, leaders, LATEST)
         return LogMetadata(
             self._settings.name,
             tuple(_topic(topic, earliest, latest) for topic in described),
             tuple(
                 lag
-                for group, offsets in committed.items()
-                for lag in _lags(group, offsets, places, latest)
+                for group, positions in committed.items()
+                for lag in _lags(group, positions, leaders, latest)
             ),
         )
+
+    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Why a topic takes no events now; without those that do."""
+        async with self._client() as client:
+            try:
+                described = await describe(client, list(topics))
+            except TopicAuthorizationFailedError as error:
+                refused = str(error.args[0])
+                left = [topic for topic in topics if topic != refused]
+                found = await self.check_targets(left) if left else {}
+                return {**found, refused: "we are not authorised to see this topic"}
+        there = {str(each["topic"]): each for each in described}
+        found = {topic: self._unfit(there.get(topic)) for topic in topics}
+        return {topic: why for topic, why in found.items() if why}
+
+    def _unfit(self, described: Mapping[str, Any] | None) -> str:
+        if described is None:
+            return (
+                ""
+                if self._settings.create_topics
+                else "there is no such topic, and none is created"
+            )
+        alone = [
+            str(each["partition"])
+            for each in described["partitions"]
+            if each["leader"] == _NO_LEADER
+        ]
+        return f"without a leader: partition {', '.join(alone)}" if alone else ""
+
+    async def offset_at(self, partition: Partition, time_ms: int) -> int:
+        """Of the first record stored at a time or later; the next one to come where there is none."""
+        async with self._client() as client:
+            leaders = await self._leader(client, partition)
+            found = await offsets(client, leaders, time_ms) or await offsets(
+                client, leaders, LATEST
+            )
+        return _only(found, partition)
+
+    async def offset_back(self, partition: Partition, count: int) -> int:
+        """``count`` before the next one to come, or the earliest there is."""
+        async with self._client() as client:
+            leaders = await self._leader(client, partition)
+            earliest = _only(await offsets(client, leaders, EARLIEST), partition)
+            latest = _only(await offsets(client, leaders, LATEST), partition)
+        return max(earliest, latest - count)
+
+    async def _leader(self, client: AIOKafkaAdminClient, partition: Partition) -> Leaders:
+        described = await describe(client, [partition.topic])
+        place = TopicPartition(partition.topic, partition.number)
+        if place not in _places(described):
+            raise PositionOutOfRange(f"there is no partition {partition}")
+        leaders = _leaders(described)
+        return {place: leaders[place]} if place in leaders else {}
 
     @contextlib.asynccontextmanager
     async def reader(self, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
         """A consumer without a group."""
-        consumer = AIOKafkaConsumer(**self._settings.client(), **options)
+        consumer = AIOKafkaConsumer(isolation_level=ISOLATION, **self._settings.client(), **options)
         try:
             await consumer.start()
             await asyncio.sleep(0)  # its tasks must have begun, or its stop ends in CancelledError
@@ -123,25 +170,38 @@ class Admin:
 
     @contextlib.asynccontextmanager
     async def _client(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        client = AIOKafkaAdminClient(**self._settings.client())
+        standing = self._standing or Standing(self._settings)
         try:
-            await client.start()
-            yield client
+            async with standing.client() as client:
+                yield client
         finally:
-            await client.close()
+            if standing is not self._standing:
+                await standing.close()
 
 
-async def _describe(
-    client: AIOKafkaAdminClient, topics: Sequence[str] | None
-) -> list[dict[str, Any]]:
-    """Topics that are there, in the order of their names; an unknown one is left out."""
-    if topics is not None and not topics:
-        return []
-    described = await client.describe_topics(list(topics) if topics is not None else None)
-    return sorted(
-        (each for each in described if not each["error_code"] and not each.get("is_internal")),
-        key=lambda each: str(each["topic"]),
-    )
+def _places(described: Sequence[Mapping[str, Any]]) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic["topic"], partition["partition"])
+        for topic in described
+        for partition in topic["partitions"]
+    ]
+
+
+def _leaders(described: Sequence[Mapping[str, Any]]) -> Leaders:
+    """A partition without a leader, while an election is under way, is left out."""
+    return {
+        TopicPartition(topic["topic"], partition["partition"]): partition["leader"]
+        for topic in described
+        for partition in topic["partitions"]
+        if partition["leader"] != _NO_LEADER
+    }
+
+
+def _only(found: Offsets, partition: Partition) -> int:
+    if not found:
+        raise LeaderNotAvailableError(str(partition))
+    (offset,) = found.values()
+    return offset
 
 
 async def _committed(client: AIOKafkaAdminClient, group: str) -> Offsets:
@@ -183,12 +243,13 @@ def _partition(
 
 
 def _lags(
-    group: str, committed: Offsets, places: Sequence[TopicPartition], latest: Offsets
+    group: str, committed: Offsets, places: Collection[TopicPartition], latest: Offsets
 ) -> list[GroupLag]:
     lags = []
     for place in places:
         offset = committed.get(place)
-        lag = None if offset is None else max(0, latest[place] - offset)
+        end = latest.get(place)
+        lag = None if offset is None or end is None else max(0, end - offset)
         text = None if offset is None else str(offset)
         lags.append(GroupLag(group, place.topic, place.partition, text, lag))
     return lags

@@ -15,7 +15,7 @@ from aiokafka import TopicPartition
 
 from app.bindings.record import Record
 from app.brokers.portable import Submission, size_of
-from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
+from app.errors import BrokerError, BrokerRefused
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
 
@@ -71,7 +71,9 @@ class Lane:
                         headers=list(record.headers),
                     )
                 except (TypeError, ValueError) as error:  # nothing of it was written
-                    submission.resolve(index, BrokerRefused(f"no Kafka record: {error}"))
+                    submission.resolve(
+                        index, BrokerRefused(f"no Kafka record: {error}", kind="not-capable")
+                    )
                 else:
                     if taken is None:
                         break
@@ -81,10 +83,14 @@ class Lane:
         self.size = batch.size()
         return bool(aboard)
 
-    def landed(self, broker: str, offset: int) -> None:
-        """Every record aboard is stored, the first one at ``offset``."""
+    def landed(self, broker: str, offset: int | None) -> None:
+        """Every record aboard is stored, the first one at ``offset``; None where nobody says so."""
         aboard = self._unload()
         name, number = self.topic.name, self.number
+        if offset is None:
+            for submission, index, _ in aboard:
+                submission.resolve(index, Receipt(broker, name, number, ""))
+            return
         for submission, index, _ in aboard:
             submission.resolve(index, Receipt(broker, name, number, str(offset)))
             offset += 1
@@ -180,6 +186,3 @@ def _unanswered(entries: Iterable[Entry], dropped: BrokerError) -> list[Entry]:
         else:
             kept.append(entry)
     return kept
-
-
-DROPPED = BrokerUnavailable("dropped before it was on the wire: its caller has had an answer")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -19,6 +20,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 
+from app.brokers.kafka.asking import ask_any
 from app.brokers.kafka.errors import Abandoned
 from app.brokers.kafka.settings import KafkaSettings
 
@@ -40,11 +42,12 @@ class Connection:
         """``may_leave``: asked for each partition of a request in the step that would send it."""
         self.tainted = False  # nothing may leave any more
         self._may_leave = may_leave
-        # acks=all and idempotence, against the defaults acks=1 and none; without idempotence a
-        # produce time-out is not retried (reliability 5.1, #197). No linger: it only hurts.
+        # acks=all and idempotence, against the defaults acks=1 and none, unless a route is relaxed;
+        # without idempotence a produce time-out is not retried (reliability 5.1, #197). No linger:
+        # it only hurts.
         self._producer = AIOKafkaProducer(
-            acks="all",
-            enable_idempotence=True,
+            acks=settings.acks,
+            enable_idempotence=settings.acks == "all",
             linger_ms=0,
             max_batch_size=settings.max_batch,
             compression_type=settings.compression,
@@ -107,7 +110,7 @@ class Connection:
 
     async def ask(self, request: Any) -> Any:
         """One request to any broker."""
-        return await self.client.send(self.client.get_random_node(), request)
+        return await ask_any(self.client, request)
 
     async def probe(self) -> None:
         """A real answer of a broker, soon. Raises KafkaError, OSError or TimeoutError."""
@@ -127,9 +130,12 @@ class Connection:
         """Why the first broker of the list does not let us in: the client tells it to nobody. None
         when it does by now."""
         host, port, _ = collect_hosts(self._settings.bootstrap_servers, randomize=False)[0]
+        options = self._settings.one_connection()
         try:
             async with asyncio.timeout(PROBE_WITHIN):
-                connection = await create_conn(host, port, **self._settings.one_connection())
+                connection = await create_conn(host, port, **options)
+        except KafkaConnectionError as error:
+            return await _farewell(host, port, options["ssl_context"]) or error
         except (KafkaError, OSError, TimeoutError) as error:
             return error
         connection.close()
@@ -142,6 +148,23 @@ class Connection:
             if self.tainted or not all(map(self._may_leave, _places(request))):
                 raise Abandoned
         return await self._send(node, request, **options)
+
+
+async def _farewell(host: str, port: int, tls: ssl.SSLContext | None) -> Exception | None:
+    """What a broker says in TLS before it hangs up, such as that it wants a certificate: with TLS 1.3
+    that comes when we believe to be connected already, and the client does not tell it."""
+    if tls is None:
+        return None
+    try:
+        async with asyncio.timeout(PROBE_WITHIN):
+            reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+            try:
+                await reader.read(1)
+            finally:
+                writer.transport.abort()  # no farewell of ours: it would outlast us
+    except (OSError, TimeoutError) as error:
+        return error if isinstance(error, ssl.SSLError) else None
+    return None
 
 
 async def shut(what: Any, client: Any, within: float) -> None:

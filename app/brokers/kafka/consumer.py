@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
@@ -23,6 +24,7 @@ from aiokafka.errors import (
 )
 
 from app.brokers.kafka.admin import Admin
+from app.brokers.kafka.commits import Commits
 from app.brokers.kafka.connection import STOP_WITHIN
 from app.brokers.kafka.errors import explain
 from app.brokers.kafka.membership import Membership, make_consumer
@@ -30,8 +32,10 @@ from app.brokers.kafka.ownership import Owned
 from app.brokers.kafka.reader import message_of, position_lost
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.starts import prepare, resolve_new
+from app.brokers.kafka.unwanted import is_unwanted
 from app.delivery.offsets import FinishedRuns
 from app.errors import SkybridgeError
+from app.interfaces import Consumer, Wanted
 from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
 from app.model.start import StartAt
 
@@ -41,7 +45,7 @@ FETCH_MS = 60_000
 NOTHING = Owned(-1, {})
 
 
-class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+class KafkaConsumer(ConsumerRebalanceListener, Consumer):  # type: ignore[misc]  # aiokafka is untyped
     """A ``Consumer``."""
 
     def __init__(
@@ -51,11 +55,14 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         topics: Sequence[str],
         start: StartAt,
         client_id: str = "",
+        monotonic: Callable[[], float] = time.monotonic,
+        wanted: Wanted | None = None,
     ) -> None:
         self._settings = settings
         self._group = group
         self._topics = list(topics)
         self._start = start
+        self._wanted = wanted
         self._admin = Admin(settings)
         self._owned = NOTHING
         self._events: deque[Assigned | Revoked | Lost] = deque()
@@ -66,12 +73,12 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         self._failure: BaseException | None = None
         self._fetch: asyncio.Task[Any] | None = None
         self._paused: set[Partition] = set()
-        self._settled = asyncio.Event()
-        self._commit_lock = asyncio.Lock()
-        self._committing: asyncio.Task[None] | None = None
         self._closed = False
         self._consumer = make_consumer(settings, group, client_id)
-        self._membership = Membership(self._consumer, settings.session_timeout)
+        self._membership = Membership(self._consumer, settings.session_timeout, monotonic)
+        self._commits = Commits(
+            self._consumer, group, settings, lambda: self._owned, self._fail, monotonic
+        )
 
     async def start(self) -> None:
         """Join. Raises PositionOutOfRange for a start that the log does not hold, or KafkaError."""
@@ -83,7 +90,7 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
             await self._membership.leave(STOP_WITHIN)
             raise
         self._consumer.subscribe(self._topics, listener=self)
-        self._committing = asyncio.create_task(self._commit_as_settled())
+        self._commits.start()
 
     async def poll(self, wait: float) -> ConsumerEvent | None:
         self._dealt_with()
@@ -106,7 +113,7 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
 
     async def settle(self, messages: Collection[Message]) -> None:
         self._owned.settle(messages)
-        self._settled.set()
+        self._commits.soon()
 
     def window(self, partition: Partition) -> int:
         return self._owned.window(partition)
@@ -123,23 +130,7 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         return self._owned.has(message) and self._membership.sure()
 
     async def commit(self) -> None:
-        """Bounded. A commit that the group refuses means that a rebalance is under way or was: the
-        events of ``poll`` tell, and what is not committed is read again (reliability 5.1)."""
-        async with self._commit_lock:
-            owned = self._owned
-            offsets = owned.due()
-            if not offsets:
-                return
-            try:
-                async with asyncio.timeout(self._settings.request_timeout):
-                    await self._consumer.commit(offsets)
-            except (CommitFailedError, IllegalStateError) as error:
-                log.warning("group %s refused a commit: %s", self._group, error)
-            except (KafkaError, TimeoutError) as error:
-                log.warning("a commit of group %s failed, to be made again: %r", self._group, error)
-                self._settled.set()
-            else:
-                owned.committed(offsets)
+        await self._commits.now()
 
     async def close(self) -> None:
         if self._closed:
@@ -149,10 +140,10 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         self._dealt_with(force=True)
         await self.commit()
         self._owned = NOTHING
-        for task in (self._committing, self._fetch):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait({task}, timeout=STOP_WITHIN)
+        await self._commits.stop(STOP_WITHIN)
+        if self._fetch is not None:
+            self._fetch.cancel()
+            await asyncio.wait({self._fetch}, timeout=STOP_WITHIN)
         await self._membership.leave(STOP_WITHIN)
 
     # What aiokafka calls, in its own task. Errors here would only be logged by it.
@@ -255,28 +246,29 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
                 continue
             messages += [
                 message_of(raw, partition, owned.epoch)
-                for raw in raws
+                for raw in self._leave_out(raws)
                 if owned.take(partition, raw.offset)
             ]
-        self._settled.set()  # what was finished before a restart moves the commit by itself
+            owned.pass_over(partition, raws[-1].offset + 1)
+        self._commits.soon()  # what was finished before a restart moves the commit by itself
         return messages
+
+    def _leave_out(self, raws: list[Any]) -> list[Any]:
+        """Those that may be wanted."""
+        wanted = self._wanted
+        if wanted is None or wanted.types is None:
+            return raws
+        types = wanted.types
+        left = [raw for raw in raws if not is_unwanted(raw.headers, types)]
+        if len(left) < len(raws):
+            wanted.passed(len(raws) - len(left))
+        return left
 
     def _forget_fetch(self) -> None:
         """What was fetched before the partitions were placed is fetched again from there."""
         fetch, self._fetch = self._fetch, None
         if fetch is not None and not fetch.cancel() and not fetch.cancelled():
             fetch.exception()  # seen, so that nobody warns of it
-
-    async def _commit_as_settled(self) -> None:
-        """Deferred, so that a commit covers what was settled within the interval."""
-        try:
-            while True:
-                await self._settled.wait()
-                self._settled.clear()
-                await asyncio.sleep(self._settings.commit_interval)
-                await self.commit()
-        except Exception as error:  # noqa: BLE001 - a bug must not end commits unseen: poll raises it
-            self._fail(error)
 
     def _add(self, event: Assigned | Revoked | Lost) -> None:
         self._events.append(event)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import aclosing
 
 from aiokafka.errors import KafkaError
 from msgspec import structs
 
+from app.brokers.kafka import bearer, records
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.consumer import KafkaConsumer
 from app.brokers.kafka.errors import explain
 from app.brokers.kafka.producer import Producer
 from app.brokers.kafka.reader import read
 from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings
+from app.brokers.kafka.standing import Standing
 from app.brokers.portable import Submission
 from app.errors import BrokerError
-from app.interfaces import Consumer
+from app.interfaces import Consumer, Wanted
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
@@ -41,14 +44,18 @@ class KafkaDriver:
         self.capabilities = structs.replace(CAPABILITIES, max_record=settings.max_record)
         self._settings = settings
         self._producer = Producer(settings)
-        self._admin = Admin(settings)
+        self._standing = Standing(settings)
+        self._admin = Admin(settings, self._standing)
 
     async def start(self) -> None:
         _quieten(logging.getLogger("aiokafka"))
+        bearer.install()
+        records.install()
         await self._producer.start()
 
     async def stop(self) -> None:
         await self._producer.stop()
+        await self._standing.close()
 
     def publish(self, submission: Submission) -> None:
         self._producer.publish(submission)
@@ -56,24 +63,49 @@ class KafkaDriver:
     async def subscribe(
         self, group: str, topics: Sequence[str], start: StartAt, client_id: str
     ) -> Consumer:
-        consumer = KafkaConsumer(self._settings, group, topics, start, client_id)
+        return await self._subscribe(group, topics, start, client_id, None)
+
+    async def subscribe_to(
+        self, group: str, topics: Sequence[str], start: StartAt, client_id: str, wanted: Wanted
+    ) -> Consumer:
+        return await self._subscribe(group, topics, start, client_id, wanted)
+
+    async def _subscribe(
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: StartAt,
+        client_id: str,
+        wanted: Wanted | None,
+    ) -> Consumer:
+        consumer = KafkaConsumer(self._settings, group, topics, start, client_id, wanted=wanted)
         await consumer.start()
         return consumer
 
     async def read(
         self, partition: Partition, start: str, until: str | None
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncGenerator[Message, None]:
         try:
-            async for message in read(self._admin, partition, start, until):
-                yield message
+            async with aclosing(read(self._admin, partition, start, until)) as messages:
+                async for message in messages:
+                    yield message
         except (KafkaError, OSError, TimeoutError) as error:
             raise explain(error, self.name) or error from error
+
+    async def position_at(self, partition: Partition, time_ms: int) -> str:
+        return str(await self._admin.offset_at(partition, time_ms))
+
+    async def position_back(self, partition: Partition, count: int) -> str:
+        return str(await self._admin.offset_back(partition, count))
 
     async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
         return await self._admin.metadata(topics, groups)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         await self._admin.create_topic(topic, partitions)
+
+    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
+        return await self._admin.check_targets(topics)
 
     async def health(self) -> Health:
         return await self._producer.health()

@@ -11,7 +11,7 @@ from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 from aiokafka.structs import OffsetAndMetadata
 
 from app.brokers.kafka.connection import shut
-from app.brokers.kafka.settings import KafkaSettings
+from app.brokers.kafka.settings import ISOLATION, KafkaSettings
 
 # No poll for long is no reason to leave: a full window, or a paused subscription, lasts for hours.
 # Heartbeats come from a task of their own; what a busy loop costs is the lease below (reliability
@@ -32,8 +32,10 @@ def make_consumer(settings: KafkaSettings, group: str, client_id: str) -> AIOKaf
     }
     return AIOKafkaConsumer(
         group_id=group,
+        group_instance_id=settings.instance_id,  # unique within its group
         enable_auto_commit=False,
         auto_offset_reset="none",
+        isolation_level=ISOLATION,
         session_timeout_ms=_ms(settings.session_timeout),
         heartbeat_interval_ms=_ms(heartbeat),
         rebalance_timeout_ms=_ms(rebalance),

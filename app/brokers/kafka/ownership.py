@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from aiokafka import TopicPartition
 
@@ -17,6 +18,7 @@ class Owned:
         self.epoch = epoch
         self._runs = dict(runs)
         self._committed = {place: _commit(runs) for place, runs in self._runs.items()}
+        self._written = dict.fromkeys(self._runs, -inf)  # when by us; what we found may be old
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
@@ -29,6 +31,12 @@ class Owned:
         """Whether this message is to be handed out: ours, and not finished before a restart."""
         runs = self._runs.get(partition)
         return runs is not None and runs.take(offset)
+
+    def pass_over(self, partition: Partition, position: int) -> None:
+        """What lies before and was not taken is not wanted."""
+        runs = self._runs.get(partition)
+        if runs is not None:
+            runs.pass_over(position)
 
     def settle(self, messages: Iterable[Message]) -> None:
         """Those of an older epoch are void."""
@@ -43,17 +51,19 @@ class Owned:
     def has(self, message: Message) -> bool:
         return message.epoch == self.epoch and message.partition in self._runs
 
-    def due(self) -> dict[TopicPartition, tuple[int, str]]:
-        """What a commit would change: the lowest unfinished offset, and the finished runs above it."""
+    def due(self, before: float = -inf) -> dict[TopicPartition, tuple[int, str]]:
+        """What a commit would change, and what was written last before that time, by our own clock: the
+        lowest unfinished offset, and the finished runs above it."""
         return {
             TopicPartition(place.topic, place.number): commit
             for place, runs in self._runs.items()
-            if (commit := _commit(runs)) != self._committed[place]
+            if (commit := _commit(runs)) != self._committed[place] or self._written[place] < before
         }
 
-    def committed(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        for place, commit in offsets.items():
-            self._committed[Partition(place.topic, place.partition)] = commit
+    def committed(self, offsets: Mapping[TopicPartition, tuple[int, str]], now: float) -> None:
+        for where, commit in offsets.items():
+            place = Partition(where.topic, where.partition)
+            self._committed[place], self._written[place] = commit, now
 
 
 def _commit(runs: FinishedRuns) -> tuple[int, str]:

@@ -15,7 +15,8 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 
-from app.brokers.kafka.batcher import DROPPED, Lane, Topic
+from app.brokers.asking import DROPPED
+from app.brokers.kafka.batcher import Lane, Topic
 from app.brokers.kafka.connection import Connection, Place
 from app.brokers.kafka.errors import Next, explain, judge, too_large
 from app.brokers.kafka.settings import KafkaSettings
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0  # seconds between attempts to connect
 NO_LEADER_DELAY = 0.1
+EXPECTED = (KafkaError, OSError, TimeoutError)  # anything else is a bug
 GROUNDED_WITHIN = 2.0  # what is under way with a producer that is given up has so long to be told
 START_WITHIN = 5.0
 
@@ -114,7 +116,7 @@ class Producer:
                 await connection.open()
                 await self._take_over(connection)
                 await self._ship_until_tainted(connection)
-            except (KafkaError, OSError, TimeoutError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, nobody else would try again
                 self._lose(error)
             finally:
                 await self._retire(connection)
@@ -136,7 +138,7 @@ class Producer:
         """The cluster is out of reach: what is queued was never sent, or its caller is told so."""
         cause, self._cause = self._cause, self._away_text(error)
         if self._cause != cause:
-            log.warning("%s", self._cause)
+            log.warning("%s", self._cause, exc_info=None if isinstance(error, EXPECTED) else error)
         self._tried.set()
         for lane in self._waiting:
             lane.give_up(self._unavailable())
@@ -155,9 +157,16 @@ class Producer:
             except Exception:
                 log.exception("shipping to Kafka %s failed", self.name)
                 connection.tainted = True
-                self._waiting += [
-                    each for each in lanes if each.waiting and each not in self._waiting
-                ]
+                for lane in lanes:
+                    self._left_behind(lane)
+
+    def _left_behind(self, lane: Lane) -> None:
+        """A shipment ended in the middle: what the client did not get is for the next one."""
+        flight = self._aboard.get(lane.tp)
+        if lane.aboard and (flight is None or flight[0] is not lane):
+            lane.again(DROPPED)
+        if (lane.queue or lane.waiting) and not lane.aboard and lane not in self._waiting:
+            self._await_turn(lane)
 
     async def _ship(self, connection: Connection, lanes: list[Lane]) -> None:
         busy = self._busy.copy()  # lanes of one leader that are ready now share a request
@@ -207,7 +216,8 @@ class Producer:
         else:
             self._answered = True
             self._cause = ""
-            lane.landed(self.name, future.result().offset)
+            stored = future.result()  # None with acks 0: it was sent, and that is all
+            lane.landed(self.name, None if stored is None else stored.offset)
         if lane.queue and not lane.waiting:
             self._await_turn(lane)
         self._wake.set()
@@ -265,7 +275,7 @@ class Producer:
         what = str(error) or type(error).__name__
         return (
             f"Kafka {self.name} cannot be reached at {self.settings.bootstrap_servers}: {what}"
-            " (is it running, and are address and credentials right?)"
+            " (is it running, and are address, TLS and credentials right?)"
         )
 
 

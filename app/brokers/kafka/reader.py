@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -15,11 +15,12 @@ from app.errors import PositionOutOfRange
 from app.model.message import Message, Partition
 
 POLL_MS = 1_000
+DIGITS = 19  # of the greatest offset
 
 
 async def read(
     admin: Admin, partition: Partition, start: str, until: str | None
-) -> AsyncIterator[Message]:
+) -> AsyncGenerator[Message, None]:
     """From ``start`` up to but not including ``until``, or the end as it is now."""
     place = TopicPartition(partition.topic, partition.number)
     if place not in await admin.places([partition.topic]):
@@ -58,7 +59,7 @@ def message_of(raw: Any, partition: Partition, epoch: int) -> Message:
 
 def offset_of(position: str) -> int:
     """The number in a position of ours; any other text is out of range by itself."""
-    if not position.isdecimal():
+    if not position.isdecimal() or len(position) > DIGITS:
         raise PositionOutOfRange(f"{position!r} is not a position of Kafka: an offset is a number")
     return int(position)
 

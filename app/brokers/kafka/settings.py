@@ -7,12 +7,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from app.brokers.kafka.bearer import OAuth
 from app.errors import SetupError
 
 Compression = Literal["gzip", "snappy", "lz4", "zstd"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 MAX_RECORD = 1_000_000
+
+ISOLATION = "read_committed"
+"""Of everybody who reads: what a transaction took back was never said."""
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,12 +42,16 @@ class Sasl(msgspec.Struct, frozen=True, kw_only=True):
 class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster. Times in seconds, sizes in bytes.
 
+    ``acks``             how many replicas must have a record: ``all`` in-sync ones, or, outside every
+                         guarantee (rule 1), the leader alone (1) or nobody (0).
     ``create_topics``    make topics that are not there, with ``partitions`` and ``replication``;
                          otherwise they are refused at once.
     ``request_timeout``  for one answer of a broker. Not below the publish time-out: an answer that
                          still comes in time is better than "unknown".
     ``session_timeout``  after how much silence the group gives our partitions to somebody else.
     ``handover``         how long a revocation waits for what is in work to be settled.
+    ``instance_id``      static membership: a member that comes back under it within the session
+                         time-out gets its partitions back without a rebalance. One a process.
     ``max_record``       just below the broker's own default bound of one wire batch.
     """
 
@@ -51,7 +59,8 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap_servers: str
     client_id: str = "skybridge"
     tls: Tls | None = None
-    sasl: Sasl | None = None
+    sasl: Sasl | OAuth | None = None
+    acks: Literal["all", 1, 0] = "all"
     compression: Compression | None = None
     create_topics: bool = False
     partitions: int = 8
@@ -61,6 +70,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_batch: int = 256 << 10
     max_record: int = MAX_RECORD
     session_timeout: float = 30.0
+    instance_id: str | None = None
     commit_interval: float = 1.0
     handover: float = 5.0
     max_poll_records: int = 1_000
@@ -87,9 +97,14 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
         transport = "SSL" if self.tls else "PLAINTEXT"
         return f"SASL_{transport}" if self.sasl else transport
 
-    def _credentials(self) -> dict[str, str]:
+    def _credentials(self) -> dict[str, Any]:
         if self.sasl is None:
             return {}
+        if isinstance(self.sasl, OAuth):
+            return {
+                "sasl_mechanism": "OAUTHBEARER",
+                "sasl_oauth_token_provider": self.sasl.provider(),
+            }
         return {
             "sasl_mechanism": self.sasl.mechanism,
             "sasl_plain_username": self.sasl.username,

@@ -13,7 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CommitFailedError, KafkaConnectionError, KafkaError
 
-from app.brokers.kafka.admin import ASK_AGAIN, Admin
+from app.brokers.kafka.admin import Admin
+from app.brokers.kafka.asking import ASK_AGAIN
 from app.brokers.kafka.reader import offset_of, out_of_range
 from app.model.message import Partition
 from app.model.start import EARLIEST, StartAt

@@ -11,16 +11,15 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 
+from app.brokers.asking import Asking
 from app.brokers.kafka.admin import Admin
-from app.brokers.kafka.batcher import DROPPED, Topic
+from app.brokers.kafka.batcher import Topic
 from app.brokers.kafka.connection import Connection
 from app.brokers.kafka.errors import explain
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.portable import Submission
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
 
-REFUSED_FOR = 2.0  # seconds before a topic that was refused is asked for again
-REFUSED_BOUND = 1_000  # topic names come from templates, templates from events (rule 8)
 ASK_AGAIN, ASK_AGAIN_LONGEST = 0.02, 1.0
 
 
@@ -33,35 +32,18 @@ class Topics:
         self.connection: Connection | None = None
         self._settings = settings
         self._admin = Admin(settings)
-        self._join = join
-        self._asked: dict[str, list[Submission]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._refused: dict[str, tuple[BrokerError, float]] = {}
+        self._asking = Asking(settings.name, self._find, join, explain)
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._asking.stop()
 
     def ask(self, submission: Submission) -> None:
         """The topic is not known yet; the submission waits for the answer."""
-        name = submission.topic
-        refusal, until = self._refused.get(name, (None, 0.0))
-        if refusal is not None and asyncio.get_running_loop().time() < until:
-            submission.fail(refusal)
-            return
-        self._asked.setdefault(name, []).append(submission)
-        if len(self._asked[name]) == 1:
-            task = asyncio.create_task(self._find(name))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        self._asking.ask(submission)
 
     def refuse(self, name: str, error: BrokerError) -> None:
         """Do not bother the broker with this topic for a moment."""
-        if len(self._refused) >= REFUSED_BOUND:
-            self._refused.clear()
-        self._refused[name] = error, asyncio.get_running_loop().time() + REFUSED_FOR
+        self._asking.refuse(name, error)
         self._forget(name, error)
 
     def _forget(self, name: str, error: BrokerError) -> None:
@@ -71,10 +53,7 @@ class Topics:
 
     def give_up(self, error: BrokerError) -> None:
         """Nobody can be asked."""
-        for submissions in self._asked.values():
-            for submission in submissions:
-                submission.fail(error)
-            submissions.clear()
+        self._asking.give_up(error)
 
     def refresh(self, cluster: Any) -> None:
         """Fresh metadata: partitions may have been added, topics deleted."""
@@ -86,29 +65,11 @@ class Topics:
             elif len(partitions) > len(topic.lanes):
                 topic.grow(len(partitions))
 
-    async def _find(self, name: str) -> None:
-        try:
-            async with asyncio.timeout(self._settings.request_timeout):
-                partitions = await self._partitions(name)
-            self.known[name] = Topic(name, partitions)
-        except (BrokerError, KafkaError, OSError, TimeoutError) as error:
-            meaning = explain(error, self._settings.name) or BrokerUnavailable(repr(error))
-            self.refuse(name, meaning)
-        except asyncio.CancelledError:
-            self.refuse(name, BrokerUnavailable("stopped", broker=self._settings.name))
-            raise
-        finally:
-            self._release(name)
-
-    def _release(self, name: str) -> None:
-        topic = self.known.get(name)
-        for submission in self._asked.pop(name, ()):
-            if submission.done():
-                submission.fail(DROPPED)
-            elif topic is not None:
-                self._join(topic, submission)
-            else:
-                submission.fail(self._refused[name][0])
+    async def _find(self, name: str) -> Topic:
+        async with asyncio.timeout(self._settings.request_timeout):
+            partitions = await self._partitions(name)
+        topic = self.known[name] = Topic(name, partitions)
+        return topic
 
     async def _partitions(self, name: str) -> int:
         """How many there are. A topic just made has no leaders for a moment."""

@@ -92,10 +92,14 @@ def _requests(feed: Feed) -> Iterator[tuple[Mode, Sequence[Decoded]]]:
 
 async def _dead_letters(admin: httpx.AsyncClient) -> dict[str, set[str]]:
     """Event ids by subscription, as the service has them stored."""
-    answer = await admin.get("/v1/dead-letters", params={"limit": 10_000})
-    answer.raise_for_status()
     found: dict[str, set[str]] = {}
-    for letter in answer.json():
-        event = letter["message"].get("event") or {}
-        found.setdefault(letter["subscription"], set()).add(event.get("id", ""))
+    path = "/v1/dead-letters?limit=1000"
+    while path:
+        answer = await admin.get(path)
+        answer.raise_for_status()
+        page = answer.json()
+        for letter in page["dead_letters"]:
+            event = letter["message"].get("event") or {}
+            found.setdefault(letter["subscription"], set()).add(event.get("id", ""))
+        path = page["next"]
     return found

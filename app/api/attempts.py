@@ -1,0 +1,48 @@
+"""``/v1/attempts``: what was tried, how it ended, what comes next."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from app.api import delivery_answers, kept_views
+from app.api.choosing import Text
+from app.api.kept import merged, store_of
+from app.api.problems import Refused
+from app.api.running import Running
+from app.delivery.outcomes import Fate
+from app.interfaces import Attempt
+
+LIMIT, LIMIT_MAX = 100, 1_000
+REMEMBERED = 10_000  # attempts that this process is asked for
+
+
+def router(running: Running) -> APIRouter:
+    routes = APIRouter(prefix="/v1/attempts", tags=["attempts"])
+
+    @routes.get("", operation_id="attempts", responses=Refused.responses(422, 503))
+    async def attempts(
+        subscription: Annotated[Text | None, Query(description="all by default")] = None,
+        event_id: Annotated[Text | None, Query(description="the id of the event")] = None,
+        outcome: Annotated[Fate | None, Query(description="how it ended")] = None,
+        limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
+    ) -> delivery_answers.AttemptsView:
+        """The newest attempts: those in the store, and those that only this process remembers."""
+        word = None if outcome is None else outcome.value
+        stored = await store_of(running).attempts.find(
+            subscription, event_id=event_id, outcome=word, limit=limit
+        )
+        remembered = [
+            each
+            for each in running.attempts(subscription, REMEMBERED)
+            if _is_wanted(each, event_id, word)
+        ]
+        found = merged(stored, remembered)[:limit]
+        return delivery_answers.AttemptsView(attempts=list(map(kept_views.attempt, found)))
+
+    return routes
+
+
+def _is_wanted(each: Attempt, event_id: str | None, outcome: str | None) -> bool:
+    return event_id in {None, each.event_id} and outcome in {None, each.outcome}

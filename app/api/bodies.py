@@ -1,0 +1,77 @@
+"""JSON bodies of the admin listener: bounded, and refused in the words of problems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import Request
+
+from app.api.problems import Refused
+
+IDENTITY = "identity"
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+
+
+async def bounded(request: Request, most: int) -> bytes:
+    """413 beyond ``most`` bytes, as soon as they are there."""
+    found = bytearray()
+    async for chunk in request.stream():
+        found += chunk
+        if len(found) > most:
+            raise Refused(413, "too-large", f"the document is above {most} bytes")
+    return bytes(found)
+
+
+async def read_object(request: Request, most: int, media_type: str = JSON) -> dict[str, Any]:
+    """The JSON object of a request. Media types are told apart, or a patch would replace the whole."""
+    demand_type(request, media_type)
+    return json_object(await bounded(request, most))
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refused(400, "bad-request", f"the body is no JSON: {error}") from None
+    except RecursionError:
+        raise Refused(400, "bad-request", "the document is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise Refused(400, "bad-request", "the body is no JSON object")
+    return found
+
+
+def demand_type(request: Request, media_type: str) -> None:
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given != media_type:
+        raise Refused(
+            415, "unsupported-media-type", f"send it as {media_type}, not as {given or 'nothing'}"
+        )
+
+
+def event_body(description: str) -> dict[str, Any]:
+    """The description of a request that is an event, as ``/events`` takes it."""
+    example = {
+        "specversion": "1.0",
+        "id": "1",
+        "source": "/try",
+        "type": "com.example.hello",
+        "data": {"hello": "world"},
+    }
+    return {
+        "requestBody": {
+            "required": True,
+            "description": description,
+            "content": {
+                "application/cloudevents+json": {"schema": {"type": "object"}, "example": example},
+                "*/*": {"schema": {"type": "string", "format": "binary"}},
+            },
+        }
+    }
+
+
+def demand_identity(request: Request) -> None:
+    """What was packed is not unpacked here."""
+    if request.headers.get("content-encoding", IDENTITY).lower() != IDENTITY:
+        raise Refused(415, "unsupported-content-encoding", "send the event as it is: identity only")

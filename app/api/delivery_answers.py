@@ -1,0 +1,157 @@
+"""The shapes of what happened, what waits and what was given up."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from app.api.answers import MessageView
+
+
+class EventView(BaseModel):
+    """By which an event is found again; empty for a record that is none."""
+
+    id: str
+    source: str
+    type: str
+
+
+class AttemptView(BaseModel):
+    """One try to deliver one message. ``detail``: what came instead of a success, clipped; the target's
+    words, which are never in the log of the process."""
+
+    subscription: str
+    topic: str
+    partition: int
+    position: str
+    event: EventView
+    number: int = Field(description="1 for the first of this message")
+    started_ms: int
+    duration_ms: float
+    outcome: str = Field(description="delivered, retry, dead-letter or disable")
+    status: int | None
+    detail: str
+    next_try_in: float | None = Field(description="seconds, as it was decided then")
+    together: int = Field(description="how many events the request had")
+
+
+class AttemptsView(BaseModel):
+    attempts: list[AttemptView] = Field(description="the newest first")
+
+
+class DeadLetterView(BaseModel):
+    id: int
+    subscription: str
+    broker: str
+    cause: str
+    detail: str = Field(description="the last answer, clipped")
+    attempts: int
+    status: int | None
+    at_ms: int = Field(description="when it was given up")
+    message: MessageView
+
+
+class DeadLetterDetail(DeadLetterView):
+    history: list[AttemptView] = Field(
+        description="its attempts, as far as they are kept; the newest first"
+    )
+
+
+class DeadLetterPage(BaseModel):
+    dead_letters: list[DeadLetterView] = Field(description="the newest first")
+    next: str | None = Field(description="where the next page is; null on the last")
+
+
+class CauseCount(BaseModel):
+    subscription: str
+    cause: str
+    count: int
+
+
+class DeadLetterCounts(BaseModel):
+    total: int
+    counts: list[CauseCount]
+
+
+class Discarded(BaseModel):
+    dry_run: bool
+    matched: int
+    discarded: int
+    counts: list[CauseCount] = Field(description="what was found")
+
+
+class Skipped(BaseModel):
+    subscription: str
+    count: int
+    why: str
+
+
+class Redriven(BaseModel):
+    """Of a dry run, what it found; else what is on its way now."""
+
+    dry_run: bool
+    at_ms: int = Field(description="now, by the service's clock: what until takes")
+    matched: int
+    redriven: int
+    left: int = Field(description="found and not redriven yet, for limit: ask again")
+    counts: list[CauseCount] = Field(description="what was found")
+    skipped: list[Skipped] = Field(description="what cannot be redriven, and why")
+    waiting: dict[str, str] = Field(
+        description="subscriptions that deliver nothing now, and why: their letters wait"
+    )
+
+
+class ParkedView(BaseModel):
+    id: int
+    subscription: str
+    broker: str
+    topic: str
+    partition: int
+    position: str
+    key: str | None = Field(description="of the record, as text")
+    event: EventView
+    redriven: bool = Field(description="it was a dead letter: later events do not wait for it")
+    attempts: int
+    cause: str
+    detail: str
+    at_ms: int = Field(description="since when it waits")
+    due_ms: int = Field(description="when it may be tried next")
+    message: MessageView | None = Field(None, description="where it was asked for: messages=true")
+
+
+class ParkedPage(BaseModel):
+    parked: list[ParkedView] = Field(description="in order of writing")
+    next: str | None = Field(description="where the next page is; null on the last")
+
+
+class ParkedKeyView(BaseModel):
+    """One key that waits, by its oldest message."""
+
+    subscription: str
+    broker: str
+    topic: str
+    partition: int
+    key: str | None = Field(description="of its oldest record, as text; null where it has none")
+    rows: int
+    redriven: int = Field(description="of them: redriven")
+    at_ms: int = Field(description="since when its oldest waits")
+    due_ms: int = Field(description="when it may be tried next")
+    attempts: int = Field(description="of its oldest")
+    cause: str
+    detail: str
+    event: EventView
+
+
+class ParkedKeys(BaseModel):
+    keys: list[ParkedKeyView] = Field(description="those that wait longest first")
+
+
+class ParkedCountView(BaseModel):
+    subscription: str
+    rows: int
+    keys: int
+    redriven: int
+    oldest_ms: int = Field(description="since when the oldest waits")
+
+
+class ParkedCounts(BaseModel):
+    counts: list[ParkedCountView]

@@ -1,0 +1,158 @@
+"""``/subscriptions``: the CloudEvents Subscriptions API draft (0.1-wip), for clients that speak it.
+
+The same subscriptions as under ``/v1/subscriptions``, in the draft's words (``model.draft``). Those whose
+sink is a topic, or that are pulled, have no such words and are not here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from app.api import bodies
+from app.api.openapi_subscriptions import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION
+from app.api.preconditions import Conditions, IfMatch
+from app.api.problems import Refused
+from app.api.registry import Entry
+from app.api.running import Running
+from app.api.subscriptions import Id, begun, entry_of
+from app.errors import SenderError
+from app.model.draft import from_draft, to_draft
+
+PATH = "/subscriptions"
+ALLOWED = "GET, POST, OPTIONS"
+ALLOWED_ONE = "GET, PUT, DELETE, OPTIONS"
+
+
+def router(running: Running) -> APIRouter:
+    routes = APIRouter(prefix=PATH, tags=["subscriptions (CloudEvents draft)"])
+    _add_all(routes, running)
+    _add_one(routes, running)
+    _add_changes(routes, running)
+    return routes
+
+
+def _add_all(routes: APIRouter, running: Running) -> None:
+    @routes.post(
+        "",
+        operation_id="draft_create",
+        status_code=201,
+        response_class=JSONResponse,
+        responses={
+            201: {**DRAFT_ANSWER, "headers": {**ETAG, **LOCATION}},
+            **Refused.responses(400, 409, 413, 415, 422, 503),
+        },
+        openapi_extra=DRAFT_BODY,
+    )
+    async def create(request: Request) -> Response:
+        """Create. The id is ours: one in the body is not looked at."""
+        document = await _document(running, request)
+        document.pop("id", None)
+        entry = await running.registry.make(document)
+        await begun(running, entry)
+        return _answered(entry, 201)
+
+    @routes.get(
+        "",
+        operation_id="draft_query",
+        response_class=JSONResponse,
+        responses={200: _list_of(DRAFT_ANSWER), **Refused.responses(503)},
+    )
+    async def query() -> Response:
+        """Query: all that the draft has words for."""
+        found = [to_draft(each.document) for each in await running.registry.entries()]
+        return JSONResponse([each for each in found if each is not None])
+
+    @routes.options("", operation_id="draft_allow", status_code=204)
+    async def allowed() -> Response:
+        """Which operations there are."""
+        return Response(status_code=204, headers={"allow": ALLOWED})
+
+
+def _add_one(routes: APIRouter, running: Running) -> None:
+    @routes.get(
+        "/{id}",
+        operation_id="draft_retrieve",
+        response_class=JSONResponse,
+        responses={200: {**DRAFT_ANSWER, "headers": ETAG}, **Refused.responses(404, 503)},
+    )
+    async def retrieve(id: Id) -> Response:  # noqa: A002
+        """Retrieve. Secrets show as placeholders."""
+        return _answered(await entry_of(running, id))
+
+    @routes.options("/{id}", operation_id="draft_allow_one", status_code=204)
+    async def allowed(id: Id) -> Response:  # noqa: A002, ARG001
+        """Which operations there are."""
+        return Response(status_code=204, headers={"allow": ALLOWED_ONE})
+
+
+def _add_changes(routes: APIRouter, running: Running) -> None:
+    @routes.put(
+        "/{id}",
+        operation_id="draft_update",
+        response_class=JSONResponse,
+        responses={
+            200: {**DRAFT_ANSWER, "headers": ETAG},
+            **Refused.responses(400, 404, 409, 412, 413, 415, 422, 503),
+        },
+        openapi_extra=DRAFT_BODY,
+    )
+    async def update(request: Request, id: Id, if_match: IfMatch = None) -> Response:  # noqa: A002
+        """Update. The draft knows no ETags; `If-Match` is looked at where it is sent."""
+        entry = await entry_of(running, id)
+        _draft_of(entry)
+        Conditions(if_match).check(entry)
+        document = await _document(running, request)
+        return _answered(await running.registry.change(entry, document))
+
+    @routes.delete(
+        "/{id}",
+        operation_id="draft_delete",
+        response_class=JSONResponse,
+        responses={200: DRAFT_ANSWER, **Refused.responses(404, 409, 412, 503)},
+    )
+    async def delete(id: Id, if_match: IfMatch = None) -> Response:  # noqa: A002
+        """Delete. Answers what it was."""
+        entry = await entry_of(running, id)
+        Conditions(if_match).check(entry)
+        draft = _draft_of(entry)
+        await running.registry.remove(entry)
+        return JSONResponse(draft)
+
+
+async def _document(running: Running, request: Request) -> dict[str, Any]:
+    document, faults = from_draft(await bodies.read_object(request, running.largest_document))
+    if faults:
+        raise SenderError(
+            "Not a subscription that can be kept",
+            status=422,
+            code="invalid-subscription",
+            faults=faults,
+        )
+    return document
+
+
+def _draft_of(entry: Entry) -> dict[str, Any]:
+    draft = to_draft(entry.document)
+    if draft is None:
+        raise Refused(
+            404,
+            "unknown-subscription",
+            f"{entry.id} has no URL as its sink: /v1/subscriptions has it",
+        )
+    return draft
+
+
+def _answered(entry: Entry, status: int = 200) -> Response:
+    headers = {"etag": entry.etag}
+    if status == 201:  # noqa: PLR2004 - made
+        headers["location"] = f"{PATH}/{entry.id}"
+    return JSONResponse(_draft_of(entry), status, headers)
+
+
+def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
+    (media_type, content), *_ = answer["content"].items()
+    schema = {"type": "array", "items": content["schema"]}
+    return {"description": "In the draft's words.", "content": {media_type: {"schema": schema}}}

@@ -1,0 +1,177 @@
+"""``GET /v1/subscriptions/{id}/events``: what a subscription wants, as server-sent events.
+
+Its topics are read without a group, so nobody's position moves and nothing is finished by it: for
+looking on, for browsers, and for consumers that keep their own place. ``id`` is that place: of all
+partitions of all topics, whatever was filtered out included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Annotated, Literal
+from urllib.parse import quote, unquote
+
+import msgspec
+from fastapi import APIRouter, Header, Path, Query
+from fastapi.responses import StreamingResponse
+
+from app.api import messages, places, problems
+from app.api.follow import HEARTBEAT_EVERY, Item, Tail, follow
+from app.api.places import Places
+from app.api.problems import Refused
+from app.api.records import RECONNECT_MS, already, led
+from app.api.running import Running
+from app.api.subscribed import Reading, json_of, subscription_of
+from app.api.topics import ends_of
+from app.errors import BrokerError
+from app.filters.dialects import compile_filters
+from app.interfaces import Log
+from app.model.message import Message
+from app.model.subscription import Subscription
+
+
+def router(running: Running, stopped: asyncio.Event) -> APIRouter:
+    """``stopped`` ends the streams, once they have come to the end (rule 11)."""
+    routes = APIRouter(prefix="/v1/subscriptions", tags=["pull"])
+
+    @routes.get(
+        "/{name}/events",
+        operation_id="subscription_events",
+        response_class=StreamingResponse,
+        responses={
+            200: {"content": {"text/event-stream": {}}, "description": "One CloudEvent an event."},
+            **Refused.responses(400, 403, 404, 409, 503),
+        },
+    )
+    async def events(
+        name: Annotated[str, Path(description="id of the subscription, of whatever sink")],
+        start: Annotated[
+            Literal["earliest", "latest"], Query(description="without Last-Event-ID")
+        ] = "latest",
+        on: Annotated[bool, Query(alias="follow", description="false: end at the end")] = True,
+        last_event_id: Annotated[
+            str | None, Header(description="the id that came last: goes on behind it")
+        ] = None,
+    ) -> StreamingResponse:
+        """Events that pass the subscription's filters, as they come: `data` is the CloudEvent in the JSON
+        format. An event `record` shows what is no CloudEvent, or none that JSON can show; `gap` tells
+        what retention took, `problem` why the stream ends."""
+        subscription = await subscription_of(running, name)
+        log = _readable(running, subscription)
+        end = stopped if on else already()
+        tails = await _tails(log, subscription, start, last_event_id, end)
+        stream = EventStream(running, subscription, tails).lines(follow(tails, end))
+        return StreamingResponse(
+            stream, media_type="text/event-stream", headers={"cache-control": "no-store"}
+        )
+
+    return routes
+
+
+def _readable(running: Running, subscription: Subscription) -> Log:
+    log = running.logs[subscription.source.broker]
+    if log.capabilities.replayable:
+        return log
+    raise Refused(
+        409,
+        "not-capable",
+        f"what is read of broker {log.name} is taken from it: give the subscription sink: {{pull: {{}}}}"
+        " and :receive its events, or keep them in a log that can be read again",
+    )
+
+
+async def _tails(
+    log: Log,
+    subscription: Subscription,
+    start: str,
+    last_event_id: str | None,
+    stopped: asyncio.Event,
+) -> list[Tail]:
+    known = resume_points(last_event_id) if last_event_id else None
+    tails = []
+    for topic in subscription.source.topics:
+        ends = led(await ends_of(log, subscription.source.broker, topic), topic)
+        if known is None:
+            begin = await places.resolve(log, topic, ends, start)
+        else:
+            begin = places.resume(ends, known.get(topic, {}))
+        tails.append(Tail(log, topic, begin, stopped))
+    return tails
+
+
+def resume_point(tails: Sequence[Tail]) -> str:
+    """Opaque: the places of all partitions of all topics."""
+    return ";".join(f"{quote(each.topic, safe='')}={each.at}" for each in tails)
+
+
+def resume_points(text: str) -> dict[str, Places]:
+    """By topic. Raises Refused for what is none: going on elsewhere would leave something out."""
+    found: dict[str, Places] = {}
+    for each in text.split(";"):
+        topic, equals, at = each.partition("=")
+        known = places.places_of(at) if at else {}
+        if not equals or known is None:
+            raise Refused(400, "bad-position", "Last-Event-ID is no id that this stream gave")
+        found[unquote(topic)] = known
+    return found
+
+
+class EventStream:
+    """Written as it is read: a reader that is slow slows the reading, and no more than a message is held
+    here for it."""
+
+    def __init__(self, running: Running, subscription: Subscription, tails: Sequence[Tail]) -> None:
+        self._reading = Reading(running, subscription)
+        self._wants = compile_filters(subscription.filters)
+        self._skips = subscription.on_foreign == "skip"
+        self._kind = running.kinds[subscription.source.broker]
+        self._tails = tails
+        self._spoke = time.monotonic()
+
+    async def lines(self, items: AsyncGenerator[Item, None]) -> AsyncGenerator[bytes, None]:
+        """The first block has no data: it tells the client that it is heard, and where it begins."""
+        yield b"retry: %d\n%s" % (RECONNECT_MS, self._block())
+        try:
+            async with aclosing(items):
+                async for item in items:
+                    block = self._written(item)
+                    if block:
+                        yield block
+                        self._spoke = time.monotonic()
+        except BrokerError as error:
+            yield self._block("problem", msgspec.json.encode(problems.of_broker(error)))
+
+    def _written(self, item: Item) -> bytes:
+        if isinstance(item, Message):
+            return self._event(item) or self._sign_of_life()
+        if item is None:
+            return b": nothing new\n" + self._block()
+        gap = {"partition": item.partition, "from": str(item.place), "to": item.earliest}
+        return self._block("gap", msgspec.json.encode(gap))
+
+    def _event(self, message: Message) -> bytes:
+        """Empty for what the subscription does not want."""
+        decoded = self._reading.read(message)
+        if self._skips if decoded is None else not self._wants(decoded.event):
+            return b""
+        document = json_of(decoded)
+        if document is None:
+            return self._block("record", messages.to_json(message, self._kind))
+        return self._block(data=document)
+
+    def _sign_of_life(self) -> bytes:
+        """Much may come of which nothing is wanted; its place is told now and then all the same."""
+        if time.monotonic() - self._spoke < HEARTBEAT_EVERY:
+            return b""
+        return b": nothing wanted\n" + self._block()
+
+    def _block(self, name: str = "", data: bytes = b"") -> bytes:
+        lines = [b"id: " + resume_point(self._tails).encode()]
+        if name:
+            lines.append(b"event: " + name.encode())
+        if data:
+            lines.append(b"data: " + messages.one_line(data))
+        return b"\n".join(lines) + b"\n\n"

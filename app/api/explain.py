@@ -1,0 +1,96 @@
+"""``POST /v1/explain``: what an event would meet, and why. Nothing is sent and nothing is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from app.api import bodies
+from app.api.journeys import JourneyView, Partitions, to_json
+from app.api.problems import Refused
+from app.api.running import Running
+from app.bindings import http
+from app.errors import BrokerError
+from app.interfaces import Log
+from app.routing.journey import Guide, Hop, Journey
+
+LARGEST = 16 << 20  # bytes of a body
+WITHIN = 2.0  # seconds to ask a broker for a topic's partitions; what is away is left out
+_BODY = bodies.event_body("One CloudEvent or a batch, in any mode, as `/events` takes it.")
+
+
+def router(running: Running) -> APIRouter:
+    routes = APIRouter(prefix="/v1/explain", tags=["explain"])
+
+    @routes.post(
+        "",
+        operation_id="explain",
+        response_model=list[JourneyView],
+        responses=Refused.responses(400, 413, 415, 422),
+        openapi_extra=_BODY,
+    )
+    async def explain(
+        request: Request,
+        route: Annotated[str | None, Query(description="as in `/events/{route}`")] = None,
+        key: Annotated[
+            str | None, Header(alias="Skybridge-Key", description="the request's own key (K7)")
+        ] = None,
+    ) -> Response:
+        """Rules, key, topics and subscriptions that an event would meet, each with its reason."""
+        decoded = http.decode(request.headers.raw, await _body(request))
+        guide = Guide(
+            running.routes,
+            await running.declared(),
+            running.mappers,
+            running.kinds,
+            running.manners,
+        )
+        key_bytes = None if key is None else key.encode("latin-1")
+        journeys = [guide.explain(each, key_bytes, route) for each in decoded]
+        partitions = await ask_partitions(running.logs, journeys)
+        states = {each.id: each.state for each in running.subscriptions()}
+        content = [to_json(each, running.kinds, partitions, states) for each in journeys]
+        return Response(msgspec.json.encode(content), media_type="application/json")
+
+    return routes
+
+
+async def _body(request: Request) -> bytes:
+    bodies.demand_identity(request)
+    return await bodies.bounded(request, LARGEST)
+
+
+async def ask_partitions(logs: Mapping[str, Log], journeys: Collection[Journey]) -> Partitions:
+    """Of all topics that occur; those of brokers that do not answer now are left out."""
+    wanted: dict[str, set[str]] = {}
+    for hop in (each for journey in journeys for each in _all_hops(journey.hops)):
+        wanted.setdefault(hop.broker, set()).add(hop.topic)
+    asked = await asyncio.gather(
+        *(_ask(logs[broker], sorted(topics)) for broker, topics in wanted.items())
+    )
+    return {
+        (broker, topic): count
+        for broker, counts in zip(wanted, asked, strict=True)
+        for topic, count in counts.items()
+    }
+
+
+async def _ask(log: Log, topics: Sequence[str]) -> Mapping[str, int]:
+    try:
+        async with asyncio.timeout(WITHIN):
+            metadata = await log.metadata(topics)
+    except (BrokerError, TimeoutError):
+        return {}
+    return {each.name: len(each.partitions) for each in metadata.topics if each.partitions}
+
+
+def _all_hops(hops: Sequence[Hop]) -> Iterator[Hop]:
+    for hop in hops:
+        yield hop
+        for each in hop.subscriptions:
+            if each.onward is not None:
+                yield from _all_hops([each.onward])

@@ -1,0 +1,227 @@
+"""Hands out events of pull subscriptions, and lets a request wait until there are some.
+
+Whatever is true stands in the store, so that any process may answer any request. Here is only waiting:
+of those who wait for one subscription, one looks for all, in the order they came, when somebody in this
+process says that something changed, and now and then for what others changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from msgspec.structs import replace
+
+from app.api.kept import store_of
+from app.api.running import Running
+from app.api.subscribed import Reading
+from app.bindings.record import Decoded
+from app.brokers.portable import size_of
+from app.delivery.ages import Ages
+from app.errors import BrokerError, StoreUnavailable
+from app.interfaces import Offered
+from app.interfaces.notify import DEAD_LETTERED
+from app.model.pull import PullSettings
+from app.model.subscription import Subscription
+from app.sinks.dead_letter_topic import DeadLetterTopic
+from app.sinks.pull_burial import MAX_DELIVERIES, PullBurial
+
+LOOK_EVERY = (
+    0.5  # seconds between looks for what other processes offered, and for locks that ran out
+)
+FIRST_PAGE = 32  # events that are taken before their size is known
+MOST_BYTES = 16 << 20  # of one answer's records; the page that goes beyond is the last
+
+_log = logging.getLogger("skybridge.api")
+
+FIT, EXPIRED = "", "expired"
+_DETAILS = {MAX_DELIVERIES: "handed out as often as it may be, and never acknowledged"}
+
+Handed = tuple[Offered, Decoded | None]
+"""What was handed out, and the event in it."""
+
+
+class Caller:
+    """Who waits: ``gone`` is set when the connection is lost."""
+
+    def __init__(self) -> None:
+        self.gone = asyncio.Event()
+
+
+class HandingOut:
+    """Of one process. ``stopped`` ends all waiting (rule 11)."""
+
+    def __init__(self, running: Running, stopped: asyncio.Event) -> None:
+        self._running = running
+        self._stopped = stopped
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def receive(
+        self,
+        subscription: Subscription,
+        settings: PullSettings,
+        most: int,
+        seconds: float,
+        caller: Caller,
+    ) -> list[Handed]:
+        """At least one as soon as there is one; none after ``seconds``."""
+        if not seconds:
+            return await self._take(subscription, settings, most)
+        deadline = asyncio.get_running_loop().time() + seconds
+        turn = self._turns[subscription.id]
+        if not await self._take_turn(turn, deadline, caller):
+            return []
+        try:
+            return await self._look(subscription, settings, most, deadline, caller)
+        finally:
+            turn.release()
+
+    async def _take_turn(self, turn: asyncio.Lock, deadline: float, caller: Caller) -> bool:
+        """False: not to be had in time. There was nothing for those before us either."""
+        asking = asyncio.ensure_future(turn.acquire())
+        try:
+            await self._until(asking, deadline, caller)
+        except BaseException:
+            if not asking.cancel():  # it is done: the turn is ours
+                turn.release()
+            raise
+        return not asking.cancel()
+
+    async def _look(
+        self,
+        subscription: Subscription,
+        settings: PullSettings,
+        most: int,
+        deadline: float,
+        caller: Caller,
+    ) -> list[Handed]:
+        loop = asyncio.get_running_loop()
+        while True:
+            word = self._running.nudges.next(subscription.id)  # before the look
+            if caller.gone.is_set():  # what is handed out now would be locked for nobody
+                return []
+            handed = await self._take(subscription, settings, most)
+            if handed or self._stopped.is_set() or loop.time() >= deadline:
+                return handed
+            told = asyncio.ensure_future(word.wait())
+            await self._until(told, min(deadline, loop.time() + LOOK_EVERY), caller)
+            told.cancel()
+
+    async def _until(
+        self, done: asyncio.Task[Literal[True]], moment: float, caller: Caller
+    ) -> None:
+        """Or until the caller left, or we are to leave."""
+        others = [asyncio.ensure_future(each.wait()) for each in (self._stopped, caller.gone)]
+        try:
+            left = moment - asyncio.get_running_loop().time()
+            await asyncio.wait(
+                (done, *others), timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            for each in others:
+                each.cancel()
+
+    async def _take(
+        self, subscription: Subscription, settings: PullSettings, most: int
+    ) -> list[Handed]:
+        """Pages until there are enough events or bytes. A page of which none is to be had any more is
+        passed over, for there may be others behind it."""
+        taken: list[Handed] = []
+        size, page = 0, FIRST_PAGE
+        reading = Reading(self._running, subscription)
+        while len(taken) < most and size < MOST_BYTES:
+            rows = await store_of(self._running).pulled.receive(
+                subscription.id,
+                most=min(most - len(taken), page),
+                lock_ms=int(settings.lock * 1000),
+                now_ms=self._now_ms(),
+            )
+            if not rows:
+                break
+            size += sum(size_of(row.message.record) for row in rows)
+            page = max(1, (MOST_BYTES - size) * len(rows) // max(size, 1))
+            handed = [(row, reading.read(row.message)) for row in rows]
+            taken += await self._fit(subscription, settings, handed)
+        return taken
+
+    async def _fit(
+        self, subscription: Subscription, settings: PullSettings, handed: Sequence[Handed]
+    ) -> list[Handed]:
+        """Those that may be had; the others are finished here, for their locks are ours. Where that does
+        not succeed they stay locked, and it is tried again when the locks ran out."""
+        fates: defaultdict[str, list[Offered]] = defaultdict(list)
+        for row, decoded in handed:
+            fates[self._fate(subscription, settings, row, decoded)].append(row)
+        try:
+            await self._finish(subscription, fates)
+        except (BrokerError, StoreUnavailable) as error:
+            _log.warning("%s: what is handed out no more stays: %s", subscription.id, error)
+        fit = set(map(id, fates[FIT]))
+        return [each for each in handed if id(each[0]) in fit]
+
+    def _fate(
+        self,
+        subscription: Subscription,
+        settings: PullSettings,
+        row: Offered,
+        decoded: Decoded | None,
+    ) -> str:
+        """``FIT``, ``EXPIRED``, or the cause of a dead letter."""
+        if row.deliveries > settings.max_deliveries:
+            return MAX_DELIVERIES
+        ages = Ages(
+            subscription.parked.retention,
+            subscription.max_age,
+            subscription.expirytime == "honour",
+        )
+        now = self._running.clock.now()
+        attributes: Mapping[str, str] = {} if decoded is None else decoded.event.attributes
+        if ages.expired(attributes.get("expirytime"), now):
+            return EXPIRED
+        return ages.too_old(row.message.time_ms, None, now)
+
+    async def _finish(
+        self, subscription: Subscription, fates: Mapping[str, Sequence[Offered]]
+    ) -> None:
+        for fate, rows in fates.items():
+            if fate == EXPIRED:
+                await self._expire(subscription, rows)
+            elif fate != FIT:
+                worn = [
+                    replace(row, deliveries=row.deliveries - 1) for row in rows
+                ]  # not this time
+                await self.bury(subscription, worn, fate, _DETAILS.get(fate, ""))
+
+    async def _expire(self, subscription: Subscription, rows: Sequence[Offered]) -> None:
+        tokens = [row.token for row in rows]
+        queue = store_of(self._running).pulled
+        done = await queue.acknowledge(subscription.id, tokens, self._now_ms())
+        self._count(subscription, "deliveries", EXPIRED, sum(done.values()))
+
+    async def bury(
+        self, subscription: Subscription, rows: Sequence[Offered], cause: str, detail: str
+    ) -> Mapping[str, bool]:
+        """By token, as ``PullBurial.bury``."""
+        letters = subscription.dead_letter
+        topic = None
+        if letters is not None:
+            topic = DeadLetterTopic(self._running.logs[letters.broker], letters.topic)
+        queue = store_of(self._running).pulled
+        buried = await PullBurial(queue, topic, self._running.clock).bury(rows, cause, detail)
+        for _ in filter(None, buried.values()):
+            self._running.notify(DEAD_LETTERED, subscription.id, {"cause": cause})
+        count = sum(buried.values())
+        self._count(subscription, "dead_letters", cause, count)
+        self._count(subscription, "deliveries", "dead-lettered", count)
+        self._running.nudges.tell(subscription.id)
+        return buried
+
+    def _count(self, subscription: Subscription, name: str, label: str, by: int) -> None:
+        if by:
+            self._running.counters.add(name, subscription.id, label, by=by)
+
+    def _now_ms(self) -> int:
+        return int(self._running.clock.now() * 1000)

@@ -1,0 +1,131 @@
+"""Bodies and answers of ``/v1/subscriptions`` in the words of OpenAPI. They are read and written by hand,
+so that a document stays the one that was given: nothing of this is derived."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.json_schema import models_json_schema
+
+from app.model.subscription import Subscription
+
+_REF = "#/components/schemas/{model}"
+_EXAMPLE = {
+    "id": "billing",
+    "source": {"broker": "log", "topics": ["events"]},
+    "filters": [{"exact": {"type": "com.example.order.created"}}],
+    "sink": "https://billing.example/hook",
+}
+_DRAFT = {
+    "source": "/shop",
+    "types": ["com.example.order.created"],
+    "config": {"broker": "log", "topics": ["events"]},
+    "sink": "https://billing.example/hook",
+    "protocol": "HTTP",
+}
+_KEYWORDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum"}  # pydantic leaves these
+
+
+def _body(media_type: str, schema: str, example: Any) -> dict[str, Any]:
+    reference = {"$ref": _REF.format(model=schema)}
+    content = {media_type: {"schema": reference, "example": example}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+REQUEST_BODY = _body("application/json", "Subscription", _EXAMPLE)
+PATCH_BODY = _body("application/merge-patch+json", "SubscriptionPatch", {"concurrency": 8})
+ANSWER: dict[str, Any] = {
+    "description": "The document, as it can be pasted into the configuration file.",
+    "content": {
+        "application/json": {"schema": {"$ref": _REF.format(model="SubscriptionDocument")}}
+    },
+}
+DRAFT_BODY = _body("application/json", "DraftSubscription", _DRAFT)
+DRAFT_ANSWER: dict[str, Any] = {
+    "description": "In the draft's words.",
+    "content": {"application/json": {"schema": {"$ref": _REF.format(model="DraftAnswer")}}},
+}
+ETAG: dict[str, Any] = {
+    "ETag": {"description": "For If-Match.", "schema": {"type": "string", "minLength": 3}}
+}
+LOCATION: dict[str, Any] = {"Location": {"schema": {"type": "string", "format": "uri-reference"}}}
+
+
+_LINKED = (
+    *("subscription", "subscription_status", "replace_subscription", "patch_subscription"),
+    *("pause_subscription", "resume_subscription", "replays", "delete_subscription"),
+)
+LINKS: dict[str, Any] = {
+    name: {"operationId": name, "parameters": {"id": "$response.body#/id"}} for name in _LINKED
+}
+"""What can be done next with one that was just made."""
+
+
+def schemas() -> Mapping[str, Any]:
+    """Of requests: the model itself. Of answers: whatever fits it as its author wrote it, references
+    of the file included."""
+    _, made = models_json_schema(
+        [(Subscription, "validation")], ref_template="#/components/schemas/Subscription.{model}"
+    )
+    models = made["$defs"]
+    named = {
+        name if name == "Subscription" else f"Subscription.{name}": _plain(schema)
+        for name, schema in models.items()
+    }
+    whole = named["Subscription"]
+    document = {
+        "type": "object",
+        "required": ["id", "source", "sink"],
+        "additionalProperties": True,
+    }
+    return {
+        **named,
+        "Subscription": {**whole, "required": [n for n in whole["required"] if n != "id"]},
+        "SubscriptionDocument": {**document, "properties": {"id": {"type": "string"}}},
+        "DraftSubscription": {
+            **_draft(),
+            "required": ["sink", "protocol", "config"],
+            "additionalProperties": False,
+        },
+        "DraftAnswer": {**_draft(), "required": ["id", "sink", "protocol"]},
+        "SubscriptionPatch": {
+            "type": "object",
+            "description": "Members as in Subscription; null takes one back to its default.",
+        },
+    }
+
+
+def _draft() -> dict[str, Any]:
+    """The CloudEvents Subscriptions API draft, 0.1-wip."""
+    text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+    return {
+        "type": "object",
+        "description": "The object of the CloudEvents Subscriptions API draft.",
+        "properties": {
+            "id": {**text, "description": "ours; not looked at when one is created"},
+            "source": {**text, "description": "all events have this source"},
+            "types": {**texts, "minItems": 1, "description": "an event's type is one of them"},
+            "config": {
+                "type": "object",
+                "description": "broker and topics of its source, and every other setting of ours",
+            },
+            "filters": {"type": "array", "items": {"type": "object"}},
+            "sink": {"type": "string", "format": "uri", "pattern": "^https?://[^/?#]"},
+            "protocol": {"const": "HTTP"},
+            "protocolsettings": {"type": "object", "properties": {"method": {"const": "POST"}}},
+            "sinkcredential": {
+                "type": "object",
+                "required": ["credentialtype"],
+                "properties": {"credentialtype": {"enum": ["PLAIN", "ACCESSTOKEN"]}},
+            },
+        },
+    }
+
+
+def _plain(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_plain(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {_KEYWORDS.get(name, name): _plain(inner) for name, inner in node.items()}

@@ -1,0 +1,95 @@
+"""``POST /v1/topics/…/records``: the Produce answer of the Kafka protocol guide, for one event.
+
+For looking and mending by hand: events that matter go through routes. It takes an event in any mode of
+HTTP, writes it as the broker's binding does, waits for the broker's acknowledgement within its time-out,
+and never makes a topic, whatever the broker's settings allow to routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request
+
+from app.api import answers, bodies
+from app.api.problems import Refused
+from app.api.running import Running
+from app.api.topics import Broker, Topic, ends_of, log_of
+from app.bindings import http
+from app.bindings.record import Decoded
+from app.bindings.table import BINDINGS
+from app.bindings.transcode import Mode, Writing
+from app.errors import BrokerError, BrokerRefused
+from app.interfaces import Log
+from app.routing.plan import Manner
+
+LARGEST = 16 << 20  # bytes of a body, where the log names no bound of its own
+GROWN = 2  # a document may be so much larger than the record made of it: base64, names, quotes
+
+_BODY = bodies.event_body("One CloudEvent: binary (`ce-` headers), structured, or a batch of one.")
+
+
+def router(running: Running) -> APIRouter:
+    routes = APIRouter(prefix="/v1/topics", tags=["topics"])
+
+    @routes.post(
+        "/{broker}/{topic:path}/records",
+        operation_id="produce",
+        status_code=201,
+        responses=Refused.responses(400, 403, 404, 413, 415, 503),
+        openapi_extra=_BODY,
+    )
+    async def publish(
+        request: Request,
+        broker: Broker,
+        topic: Topic,
+        key: Annotated[
+            str | None, Header(alias="Skybridge-Key", description="the record key (K7)")
+        ] = None,
+        content_mode: Annotated[Mode, Query(description="how it is written")] = "binary",
+    ) -> answers.ReceiptView:
+        """Publish one event to a topic that is there, without a route (Produce)."""
+        log = log_of(running, broker)
+        body = await _body(request, log)
+        decoded = _one(http.decode(request.headers.raw, body))
+        manner = running.manners.get(broker, Manner())
+        writing = Writing(mode=content_mode, names=manner.names, strings=manner.strings)
+        key_bytes = None if key is None else key.encode("latin-1")  # as they came: no text need be
+        record = BINDINGS[running.kinds[broker]].encode(decoded, writing, key_bytes)
+        await ends_of(log, broker, topic)  # also refuses what a log would make by itself
+        (result,) = await log.submit(topic, (record,))
+        if isinstance(result, BrokerError):
+            raise result
+        return answers.ReceiptView(
+            broker=broker,
+            topic=result.topic,
+            partition=result.partition,
+            position=result.position,
+        )
+
+    return routes
+
+
+async def _body(request: Request, log: Log) -> bytes:
+    """Not more of it than could be stored."""
+    bodies.demand_identity(request)
+    largest = (log.capabilities.max_record or LARGEST) * GROWN
+    found = bytearray()
+    async for chunk in request.stream():
+        found += chunk
+        if len(found) > largest:
+            raise BrokerRefused(
+                f"the body is above {largest} bytes", kind="record-too-large", broker=log.name
+            )
+    return bytes(found)
+
+
+def _one(decoded: Sequence[Decoded]) -> Decoded:
+    if len(decoded) != 1:
+        raise Refused(
+            400,
+            "not-one-event",
+            f"{len(decoded)} events came, and this takes one: post batches to /events",
+        )
+    return decoded[0]

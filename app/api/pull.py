@@ -1,0 +1,255 @@
+"""The verbs of pull subscriptions, in Event Grid's words: receive, acknowledge, release, reject, renew."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import msgspec
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import BaseModel, ValidationError
+
+from app.api import bodies, messages
+from app.api.handing_out import Caller, Handed, HandingOut
+from app.api.kept import store_of
+from app.api.problems import Refused
+from app.api.pull_answers import (
+    Failed,
+    Fates,
+    Receive,
+    ReceivedEvents,
+    Reject,
+    Release,
+    Tokens,
+)
+from app.api.running import Running
+from app.api.subscribed import json_of, subscription_of
+from app.errors import BrokerError
+from app.model.pull import Pull, PullSettings
+from app.model.subscription import Subscription
+from app.sinks.pull_burial import REJECTED
+
+LARGEST = 1 << 20  # bytes of a request's body
+LOST = (
+    "lock-lost",
+    "the lock ran out, the event is finished already, or nothing was handed out under this token",
+)
+
+Name = Annotated[str, Path(description="id of the subscription")]
+Asked = TypeVar("Asked", bound=BaseModel)
+
+
+class Pulled(NamedTuple):
+    """A subscription whose events are pulled."""
+
+    subscription: Subscription
+    settings: PullSettings
+
+
+def router(running: Running, stopped: asyncio.Event) -> APIRouter:
+    """``stopped`` ends requests that wait for events."""
+    routes = APIRouter(prefix="/v1/subscriptions", tags=["pull"])
+    hands = HandingOut(running, stopped)
+    _add_receive(routes, running, hands)
+    _add_reject(routes, running, hands)
+    _add_acknowledge(routes, running)
+    _add_release(routes, running)
+    _add_renew(routes, running)
+    return routes
+
+
+def _add_receive(routes: APIRouter, running: Running, hands: HandingOut) -> None:
+    @routes.post(
+        "/{name}:receive",
+        operation_id="receive",
+        response_model=ReceivedEvents,
+        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
+        openapi_extra=_body(Receive, required=False),
+    )
+    async def receive(request: Request, name: Name) -> Response:
+        """Events that wait, each locked for whoever gets it. The oldest of each key alone: the next one
+        follows when it is acknowledged, rejected or a dead letter."""
+        asked = await _asked(request, Receive)
+        subscription, settings = await _pulled(running, name)
+        await _demand_running(running, subscription)
+        async with _caller(request) as caller:
+            handed = await hands.receive(
+                subscription, settings, asked.max_events, asked.max_wait, caller
+            )
+        if handed:
+            running.counters.add("attempts", name, "handed-out", by=len(handed))
+        kind = running.kinds[subscription.source.broker]
+        content = {"events": [_view(each, kind) for each in handed], "lock": settings.lock}
+        return Response(msgspec.json.encode(content), media_type="application/json")
+
+
+def _add_acknowledge(routes: APIRouter, running: Running) -> None:
+    @routes.post(
+        "/{name}:acknowledge",
+        operation_id="acknowledge",
+        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
+        openapi_extra=_body(Tokens),
+    )
+    async def acknowledge(request: Request, name: Name) -> Fates:
+        """These are finished."""
+        asked = await _asked(request, Tokens)
+        await _pulled(running, name)
+        done = await store_of(running).pulled.acknowledge(name, _once(asked), _now_ms(running))
+        if finished := sum(done.values()):
+            running.counters.add("deliveries", name, "delivered", by=finished)
+        return _fates(running, name, done)
+
+
+def _add_release(routes: APIRouter, running: Running) -> None:
+    @routes.post(
+        "/{name}:release",
+        operation_id="release",
+        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
+        openapi_extra=_body(Release),
+    )
+    async def release(request: Request, name: Name) -> Fates:
+        """Not by me, or not now: these may be handed out again, after a delay."""
+        asked = await _asked(request, Release)
+        await _pulled(running, name)
+        done = await store_of(running).pulled.release(
+            name, _once(asked), delay_ms=int(asked.delay * 1000), now_ms=_now_ms(running)
+        )
+        return _fates(running, name, done)
+
+
+def _add_reject(routes: APIRouter, running: Running, hands: HandingOut) -> None:
+    @routes.post(
+        "/{name}:reject",
+        operation_id="reject",
+        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
+        openapi_extra=_body(Reject),
+    )
+    async def reject(request: Request, name: Name) -> Fates:
+        """These will never be good for anything: they become dead letters, cause `rejected`."""
+        asked = await _asked(request, Reject)
+        subscription, _ = await _pulled(running, name)
+        tokens = _once(asked)
+        rows = await store_of(running).pulled.locked(name, tokens, _now_ms(running))
+        detail = asked.reason or "rejected by its consumer"
+        try:
+            buried = await hands.bury(subscription, rows, REJECTED, detail)
+        except BrokerError as error:
+            failed = "dead-letter-topic", f"the copy of the dead letter is not stored: {error}"
+            return _fates(running, name, dict.fromkeys(tokens, False), failed)
+        return _fates(running, name, {token: buried.get(token, False) for token in tokens})
+
+
+def _add_renew(routes: APIRouter, running: Running) -> None:
+    @routes.post(
+        "/{name}:renew",
+        operation_id="renew",
+        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
+        openapi_extra=_body(Tokens),
+    )
+    async def renew(request: Request, name: Name) -> Fates:
+        """Work on these takes longer: their locks begin anew."""
+        asked = await _asked(request, Tokens)
+        _, settings = await _pulled(running, name)
+        done = await store_of(running).pulled.renew(
+            name, _once(asked), lock_ms=int(settings.lock * 1000), now_ms=_now_ms(running)
+        )
+        return _fates(running, name, done)
+
+
+async def _asked(request: Request, kind: type[Asked]) -> Asked:
+    """The body as what it is to be; one that may be left out is left out whole."""
+    if kind is Receive and not _has_body(request):
+        return kind()
+    given = await bodies.read_object(request, LARGEST)
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        raise Refused(422, "bad-request", "; ".join(faults)) from None
+
+
+def _has_body(request: Request) -> bool:
+    given = request.headers
+    return "transfer-encoding" in given or given.get("content-length", "0") != "0"
+
+
+def _body(kind: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
+    """For the description: bodies are read by hand, under a bound."""
+    content = {bodies.JSON: {"schema": kind.model_json_schema()}}
+    return {"requestBody": {"required": required, "content": content}}
+
+
+async def _pulled(running: Running, name: str) -> Pulled:
+    subscription = await subscription_of(running, name)
+    if not isinstance(subscription.sink, Pull):
+        raise Refused(
+            409,
+            "not-pulled",
+            f"events of {name} are delivered to {subscription.sink_text}: only a subscription with"
+            " sink: {pull: {}} hands them out. To look at them, read /v1/subscriptions/"
+            f"{name}/events",
+        )
+    return Pulled(subscription, subscription.sink.pull)
+
+
+async def _demand_running(running: Running, subscription: Subscription) -> None:
+    """What is locked may be finished all the same."""
+    halt = (await store_of(running).halts.all()).get(subscription.id)
+    cause = halt.cause if halt else "by its configuration" if subscription.paused else None
+    if cause is not None:
+        detail = f"{subscription.id} is paused: {cause}"
+        raise Refused(409, "paused", detail)
+
+
+@contextlib.asynccontextmanager
+async def _caller(request: Request) -> AsyncIterator[Caller]:
+    """Whoever hangs up while he waits is to be given nothing."""
+    caller = Caller()
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        caller.gone.set()
+
+    watching = asyncio.create_task(watch(), name="caller")
+    try:
+        yield caller
+    finally:
+        watching.cancel()
+
+
+def _view(handed: Handed, kind: str) -> dict[str, object]:
+    row, decoded = handed
+    said = {"lock_token": row.token, "delivery_count": row.deliveries}
+    document = json_of(decoded)
+    if document is not None:
+        return {"event": msgspec.Raw(document), "broker_properties": said}
+    record = msgspec.Raw(messages.to_json(row.message, kind))
+    return {"event": None, "broker_properties": said, "record": record}
+
+
+def _once(asked: Tokens) -> Sequence[str]:
+    return list(dict.fromkeys(asked.tokens))
+
+
+def _fates(
+    running: Running, name: str, done: Mapping[str, bool], why: tuple[str, str] = LOST
+) -> Fates:
+    """Whatever was done may have freed what others wait for."""
+    code, detail = why
+    if any(done.values()):
+        running.nudges.tell(name)
+    return Fates(
+        succeeded=[token for token, well in done.items() if well],
+        failed=[
+            Failed(token=token, code=code, detail=detail)
+            for token, well in done.items()
+            if not well
+        ],
+    )
+
+
+def _now_ms(running: Running) -> int:
+    return int(running.clock.now() * 1000)

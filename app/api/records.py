@@ -1,0 +1,176 @@
+"""``/v1/topics/…/records`` and ``…/tail``: the Fetch answers of the Kafka protocol guide, by the reading
+that belongs to no group: nobody's position moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Header, Query, Response
+from fastapi.responses import StreamingResponse
+
+from app.api import answers, follow, messages, places, problems
+from app.api.follow import Bounds, Gap, Tail
+from app.api.problems import Refused
+from app.api.running import Running
+from app.api.topics import Broker, OnePartition, Topic, ends_of, log_of
+from app.errors import BrokerError, BrokerUnavailable
+from app.interfaces import Log
+from app.model.metadata import PartitionMetadata
+
+LIMIT, LIMIT_MAX = 100, 1000  # messages of one page
+BYTES, BYTES_MAX = 1 << 20, 16 << 20  # of their records
+SECONDS, SECONDS_MAX = 5.0, 30.0
+RECONNECT_MS = 1000
+
+From = Query(
+    alias="from",
+    description="earliest, latest, latest-20, a time as 2026-01-01T00:00:00Z, a position of the one "
+    "partition that is read, or partition@position of several, joined by commas",
+)
+Raw = Annotated[bool, Query(description="with each record as it is on the wire")]
+
+
+def router(running: Running, stopped: asyncio.Event) -> APIRouter:
+    routes = APIRouter(prefix="/v1/topics", tags=["topics"])
+    _add_peek(routes, running)
+    _add_tail(routes, running, stopped)
+    return routes
+
+
+def _add_peek(routes: APIRouter, running: Running) -> None:
+    @routes.get(
+        "/{broker}/{topic:path}/records",
+        operation_id="peek",
+        response_model=answers.PageView,
+        responses=Refused.responses(400, 403, 404, 416, 501, 503),
+    )
+    async def peek(
+        broker: Broker,
+        topic: Topic,
+        begin: Annotated[str, From] = "earliest",
+        partition: OnePartition = None,
+        limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="messages")] = LIMIT,
+        max_bytes: Annotated[
+            int, Query(ge=1, le=BYTES_MAX, description="of records; one is always given")
+        ] = BYTES,
+        max_wait: Annotated[float, Query(ge=1, le=SECONDS_MAX, description="seconds")] = SECONDS,
+        raw: Raw = False,
+    ) -> Response:
+        """A page of a topic, partition after partition, as it lies in the log (Fetch)."""
+        log = readable(log_of(running, broker), topic)
+        ends = led(await ends_of(log, broker, topic, partition), topic)
+        start = await places.resolve(log, topic, ends, begin)
+        bounds = Bounds(limit, max_bytes, max_wait)
+        page = await follow.peek(log, topic, ends, start, bounds)
+        return Response(_page(page, running.kinds[broker], raw), media_type="application/json")
+
+
+def _add_tail(routes: APIRouter, running: Running, stopped: asyncio.Event) -> None:
+    @routes.get(
+        "/{broker}/{topic:path}/tail",
+        operation_id="tail",
+        response_class=StreamingResponse,
+        responses={
+            200: {"content": {"text/event-stream": {}}, "description": "One message an event."},
+            **Refused.responses(400, 403, 404, 416, 501, 503),
+        },
+    )
+    async def tail(
+        broker: Broker,
+        topic: Topic,
+        begin: Annotated[str, From] = "latest",
+        partition: OnePartition = None,
+        on: Annotated[bool, Query(alias="follow", description="false: end at the end")] = True,
+        raw: Raw = False,
+        last_event_id: Annotated[
+            str | None, Header(description="the id that came last: goes on behind it")
+        ] = None,
+    ) -> StreamingResponse:
+        """Messages as they come, as server-sent events (Fetch): `data` as in records, `id` the places
+        of all partitions. An event `gap` tells what retention took, `problem` why the stream ends."""
+        log = readable(log_of(running, broker), topic)
+        ends = led(await ends_of(log, broker, topic, partition), topic)
+        known = places.places_of(last_event_id) if last_event_id else None
+        start = (
+            await places.resolve(log, topic, ends, begin)
+            if known is None
+            else places.resume(ends, known)
+        )
+        following = Tail(log, topic, start, stopped if on else already(), partition)
+        stream = _events(following, running.kinds[broker], raw)
+        return StreamingResponse(
+            stream, media_type="text/event-stream", headers={"cache-control": "no-store"}
+        )
+
+
+def readable(log: Log, topic: str) -> Log:
+    """Refuses a log of which nothing can be read without being taken from it."""
+    if log.capabilities.replayable:
+        return log
+    raise Refused(
+        501,
+        "not-capable",
+        f"{topic} cannot be read without a subscription: what is read of broker {log.name} is taken"
+        " from it. Its depth is under offsets; to see its events, subscribe to it (a subscription whose"
+        " sink is `skybridge receive`), or keep it in a log that can be read again",
+    )
+
+
+def led(ends: Sequence[PartitionMetadata], topic: str) -> Sequence[PartitionMetadata]:
+    """Raises BrokerUnavailable while an election is under way: nobody could say where to begin."""
+    for each in ends:
+        if not each.latest:
+            raise BrokerUnavailable(f"partition {each.number} of {topic} has no leader now")
+    return ends
+
+
+def already() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+def _page(page: follow.Page, kind: str, raw: bool) -> bytes:
+    return msgspec.json.encode(
+        {
+            "messages": [
+                msgspec.Raw(messages.to_json(each, kind, raw=raw)) for each in page.messages
+            ],
+            "next": places.text_of(page.next),
+            "complete": page.complete,
+        }
+    )
+
+
+async def _events(tail: Tail, kind: str, raw: bool) -> AsyncGenerator[bytes, None]:
+    """The first block has no data: it tells the client that it is heard, and where "latest" was."""
+    yield b"retry: %d\n%s" % (RECONNECT_MS, _event(tail.at))
+    try:
+        async with aclosing(tail.items()) as items:
+            async for item in items:
+                if item is None:
+                    yield b": nothing new\n\n"
+                elif isinstance(item, Gap):
+                    gap = {
+                        "partition": item.partition,
+                        "from": str(item.place),
+                        "to": item.earliest,
+                    }
+                    yield _event(tail.at, "gap", msgspec.json.encode(gap))
+                else:
+                    yield _event(tail.at, data=messages.to_json(item, kind, raw=raw))
+    except BrokerError as error:
+        yield _event(tail.at, "problem", msgspec.json.encode(problems.of_broker(error)))
+
+
+def _event(at: str, name: str = "", data: bytes = b"") -> bytes:
+    lines = [b"id: " + at.encode()]
+    if name:
+        lines.append(b"event: " + name.encode())
+    if data:
+        lines.append(b"data: " + messages.one_line(data))
+    return b"\n".join(lines) + b"\n\n"

@@ -1,0 +1,241 @@
+"""``:replay``: a range of the log to one subscription once more, beside what it gets anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Response
+from msgspec.structs import replace
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from app.api import places
+from app.api.choosing import Rate
+from app.api.problems import Refused
+from app.api.records import led
+from app.api.running import Running
+from app.api.subscription_answers import ReplayPlan, ReplayView
+from app.api.subscription_verbs import now_ms, runnable, store_of
+from app.api.subscriptions import PATH, Id, entry_of
+from app.api.topics import ends_of, log_of
+from app.interfaces import Log, Replay
+from app.model.message import Partition
+from app.model.metadata import PartitionMetadata
+from app.model.pull import Pull
+from app.model.subscription import Start, Subscription
+
+
+def _form(value: object) -> str:
+    return "word" if isinstance(value, str) else "place"
+
+
+Place = Annotated[Start, Tag("place")]
+Earliest = Annotated[Annotated[Literal["earliest"], Tag("word")] | Place, Discriminator(_form)]
+Latest = Annotated[Annotated[Literal["latest"], Tag("word")] | Place, Discriminator(_form)]
+
+
+class ReplayRequest(BaseModel):
+    """Begin and end as `start` of a subscription has them; partitions that `position` does not name are
+    left out."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    begin: Earliest = Field(
+        alias="from",
+        description='earliest, {"time": "2026-01-01T00:00:00Z"} or {"position": {"0": "123"}}',
+        examples=["earliest"],
+    )
+    until: Latest = Field(
+        "latest", description="the first that is not wanted; latest is the end as it is now"
+    )
+    topic: str | None = Field(None, description="of its topics; all by default")
+    rate: Rate = Field(0, description="events a second, at least one a day; 0 for any")
+    dry_run: bool = Field(False, description="say what it would be, and do nothing")
+
+
+def router(running: Running) -> APIRouter:
+    routes = APIRouter(prefix=PATH, tags=["subscriptions"])
+    _add_ask(routes, running)
+    _add_progress(routes, running)
+    return routes
+
+
+def _add_ask(routes: APIRouter, running: Running) -> None:
+    @routes.post(
+        "/{id}:replay",
+        operation_id="replay_subscription",
+        status_code=202,
+        responses={
+            200: {"model": ReplayPlan, "description": "What it would be (`dry_run`)."},
+            **Refused.responses(400, 403, 404, 409, 416, 422, 501, 503),
+        },
+    )
+    async def replay(id: Id, body: ReplayRequest, response: Response) -> ReplayPlan:  # noqa: A002
+        """Deliver a range once more, beside new events, with the filters, order and retries of the
+        subscription. The group does not move. One replay of a subscription at a time."""
+        subscription = runnable(await entry_of(running, id))
+        planned = await _planned(running, subscription, body)
+        if body.dry_run:
+            response.status_code = 200
+            return _plan(planned, dry_run=True)
+        if not planned:
+            raise Refused(422, "empty-range", "there is nothing in that range")
+        numbers = await store_of(running).replays.ask(planned)
+        if not numbers:
+            raise Refused(409, "under-way", "a replay is under way: wait, or DELETE its /replays")
+        await running.registry.nudge()
+        asked = zip(planned, numbers, strict=True)
+        return _plan([replace(each, id=number) for each, number in asked], dry_run=False)
+
+
+def _add_progress(routes: APIRouter, running: Running) -> None:
+    @routes.get("/{id}/replays", operation_id="replays", responses=Refused.responses(404, 503))
+    async def replays(id: Id) -> list[ReplayView]:  # noqa: A002
+        """What is left of its replay; empty when it is done."""
+        entry = await entry_of(running, id)
+        return [_view(each) for each in await store_of(running).replays.all(entry.id)]
+
+    @routes.delete(
+        "/{id}/replays",
+        operation_id="cancel_replays",
+        status_code=204,
+        responses=Refused.responses(404, 503),
+    )
+    async def cancel(id: Id) -> Response:  # noqa: A002
+        """End its replay: what is on the wire still lands."""
+        entry = await entry_of(running, id)
+        for each in await store_of(running).replays.all(entry.id):
+            await store_of(running).replays.end(each.id)
+        await running.registry.nudge()
+        return Response(status_code=204)
+
+    @routes.delete(
+        "/{id}/replays/{replay}",
+        operation_id="cancel_replay",
+        status_code=204,
+        responses=Refused.responses(404, 503),
+    )
+    async def cancel_one(
+        id: Id,  # noqa: A002
+        replay: Annotated[int, Path(ge=1, le=2**63 - 1, description="of one partition")],
+    ) -> Response:
+        """End it in one partition."""
+        entry = await entry_of(running, id)
+        known = {each.id for each in await store_of(running).replays.all(entry.id)}
+        if replay not in known:
+            raise Refused(404, "unknown-replay", f"{entry.id} has no replay {replay} under way")
+        await store_of(running).replays.end(replay)
+        await running.registry.nudge()
+        return Response(status_code=204)
+
+
+async def _planned(
+    running: Running, subscription: Subscription, body: ReplayRequest
+) -> list[Replay]:
+    broker = subscription.source.broker
+    log = _replayable(running, subscription)
+    found = []
+    for topic in _topics(subscription, body):
+        ends = led(await ends_of(log, broker, topic), topic)
+        begin = await _places(log, topic, ends, body.begin, unnamed=None)
+        until = await _places(log, topic, ends, body.until, unnamed="latest")
+        found += [
+            Replay(
+                subscription=subscription.id,
+                broker=broker,
+                partition=Partition(topic, number),
+                next=begin[number],
+                until=until[number],
+                asked_ms=now_ms(running),
+            )
+            for number in begin
+            if begin[number] != until[number] and _distance(begin[number], until[number]) != 0
+        ]
+    return [replace(each, rate=body.rate / len(found)) for each in found]
+
+
+def _replayable(running: Running, subscription: Subscription) -> Log:
+    log = log_of(running, subscription.source.broker)
+    if isinstance(subscription.sink, Pull):
+        raise Refused(
+            409,
+            "not-replayable",
+            "its events are pulled: pull them from a subscription that starts there",
+        )
+    if not log.capabilities.replayable:
+        raise Refused(
+            409,
+            "not-replayable",
+            f"what is read of broker {log.name} is gone from it: keep the events in a log that can be"
+            " read again, as the embedded one, Kafka, Pulsar or a stream",
+        )
+    return log
+
+
+def _topics(subscription: Subscription, body: ReplayRequest) -> Sequence[str]:
+    topics = subscription.source.topics
+    if body.topic is not None and body.topic not in topics:
+        raise Refused(422, "unknown-topic", f"its topics are {', '.join(topics)}")
+    chosen = topics if body.topic is None else (body.topic,)
+    positions = any(isinstance(each, Start) and each.position for each in (body.begin, body.until))
+    if positions and len(chosen) > 1:
+        raise Refused(422, "topic-needed", "a position belongs to one topic: name it with topic")
+    return chosen
+
+
+async def _places(
+    log: Log,
+    topic: str,
+    ends: Sequence[PartitionMetadata],
+    at: str | Start,
+    *,
+    unnamed: Literal["latest"] | None,
+) -> dict[int, str]:
+    """By partition. Those that positions do not name are at ``unnamed``, or left out."""
+    if isinstance(at, Start) and at.time is not None and not log.capabilities.seek_by_time:
+        raise Refused(422, "not-capable", f"broker {log.name} knows no times: give positions")
+    found = await places.resolve(log, topic, ends, _text(at))
+    named = {number: place.position for number, place in found.items()}
+    if isinstance(at, Start) and at.position is not None:
+        wanted = set(at.position)
+        others = {each.number: each.latest for each in ends} if unnamed else {}
+        return others | {number: named[number] for number in wanted}
+    return named
+
+
+def _text(at: str | Start) -> str:
+    if isinstance(at, str):
+        return at
+    if at.time is not None:
+        return at.time
+    return ",".join(f"{number}@{position}" for number, position in (at.position or {}).items())
+
+
+def _plan(replays: Sequence[Replay], *, dry_run: bool) -> ReplayPlan:
+    views = [_view(each) for each in replays]
+    counts = [each.remaining for each in views]
+    known = [count for count in counts if count is not None]
+    return ReplayPlan(
+        dry_run=dry_run, replays=views, total=sum(known) if len(known) == len(counts) else None
+    )
+
+
+def _view(replay: Replay) -> ReplayView:
+    return ReplayView(
+        id=replay.id,
+        topic=replay.partition.topic,
+        partition=replay.partition.number,
+        next=replay.next,
+        until=replay.until,
+        remaining=_distance(replay.next, replay.until),
+        done=replay.done,
+        rate=replay.rate,
+        asked_ms=replay.asked_ms,
+    )
+
+
+def _distance(begin: str, until: str) -> int | None:
+    """Where positions are numbers, as on Kafka and the embedded log."""
+    if begin.isdecimal() and until.isdecimal():
+        return max(0, int(until) - int(begin))
+    return None

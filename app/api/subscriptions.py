@@ -1,0 +1,220 @@
+"""``/v1/subscriptions``: made, read, replaced, patched and deleted.
+
+The document is the one of the configuration file: what GET answers can be pasted there, and what stands
+there can be posted here. How a subscription fares is no part of it: ``/status`` says that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from app.api import bodies, views
+from app.api.openapi_subscriptions import ANSWER, ETAG, LINKS, LOCATION, PATCH_BODY, REQUEST_BODY
+from app.api.preconditions import Conditions, IfMatch, IfNoneMatch
+from app.api.problems import Refused
+from app.api.registry import Entry
+from app.api.running import Running
+from app.api.subscription_answers import Listed, Standing
+from app.model.merge_patch import merged
+
+PATH = "/v1/subscriptions"
+ALLOWED = "GET, POST, OPTIONS"
+ALLOWED_ONE = "GET, PUT, PATCH, DELETE, OPTIONS"
+BEGUN_WITHIN = (
+    5.0  # seconds that a new subscription is given to join its group before it is answered
+)
+TURN = 0.02
+
+Id = Annotated[str, Path(description="its id")]
+
+
+def router(running: Running) -> APIRouter:
+    """Is to come after the verbs: an id ends at a colon."""
+    routes = APIRouter(prefix=PATH, tags=["subscriptions"])
+    _add_all(routes, running)
+    _add_one(routes, running)
+    _add_changes(routes, running)
+    return routes
+
+
+def _add_all(routes: APIRouter, running: Running) -> None:
+    @routes.post(
+        "",
+        operation_id="create_subscription",
+        status_code=201,
+        response_class=JSONResponse,
+        responses={
+            201: {**ANSWER, "headers": {**ETAG, **LOCATION}, "links": LINKS},
+            **Refused.responses(400, 409, 413, 415, 422, 503),
+        },
+        openapi_extra=REQUEST_BODY,
+    )
+    async def create(request: Request) -> Response:
+        """Make a subscription. Its id is the document's, or one of ours. `start: latest` begins no later
+        than this is answered, where this process delivers."""
+        document = await bodies.read_object(request, running.largest_document)
+        entry = await running.registry.make(document)
+        await begun(running, entry)
+        return answered(entry, 201)
+
+    @routes.get("", operation_id="subscriptions", responses=Refused.responses(503))
+    async def subscriptions(
+        broker: Annotated[str | None, Query(description="that they read from")] = None,
+        state: Annotated[str | None, Query(description="running, paused, disabled ...")] = None,
+    ) -> list[Listed]:
+        """All subscriptions, of the file and of the API, each with how it fares."""
+        found = await running.registry.entries()
+        entries = [
+            each
+            for each, now in zip(found, running.states(found), strict=True)
+            if broker in (None, _broker(each)) and state in (None, now.state)
+        ]
+        standing = await views.standings(running, entries)
+        return [
+            Listed(**dict(each), document=dict(entry.document))
+            for each, entry in zip(standing, entries, strict=True)
+        ]
+
+    @routes.options("", operation_id="subscriptions_allow", status_code=204)
+    async def allowed() -> Response:
+        """What can be done here, as the CloudEvents draft has it."""
+        return Response(status_code=204, headers={"allow": ALLOWED})
+
+
+def _add_one(routes: APIRouter, running: Running) -> None:
+    @routes.get(
+        "/{id}",
+        operation_id="subscription",
+        response_class=JSONResponse,
+        responses={
+            200: {**ANSWER, "headers": ETAG},
+            304: {"description": "Not Modified", "headers": ETAG},
+            **Refused.responses(404, 503),
+        },
+    )
+    async def subscription(id: Id, if_none_match: IfNoneMatch = None) -> Response:  # noqa: A002
+        """Its document, as it stands in the file or was given. A secret shows as a placeholder, which
+        means the same one when it is sent back."""
+        entry = await entry_of(running, id)
+        if Conditions(if_none_match=if_none_match).unchanged(entry):
+            return Response(status_code=304, headers={"etag": entry.etag})
+        return answered(entry)
+
+    @routes.get("/{id}/status", operation_id="subscription_status",
+                responses=Refused.responses(404, 503))  # fmt: skip
+    async def status(id: Id) -> Standing:  # noqa: A002
+        """How it fares: state and cause, lag, what is held, why it does not run."""
+        (standing,) = await views.standings(running, [await entry_of(running, id)])
+        return standing
+
+    @routes.options("/{id}", operation_id="subscription_allow", status_code=204)
+    async def allowed(id: Id) -> Response:  # noqa: A002, ARG001
+        """What can be done here, as the CloudEvents draft has it."""
+        return Response(status_code=204, headers={"allow": ALLOWED_ONE})
+
+
+def _add_changes(routes: APIRouter, running: Running) -> None:
+    @routes.put(
+        "/{id}",
+        operation_id="replace_subscription",
+        response_class=JSONResponse,
+        responses={
+            200: {**ANSWER, "headers": ETAG},
+            201: {**ANSWER, "headers": {**ETAG, **LOCATION}},
+            **Refused.responses(400, 404, 409, 412, 413, 415, 422, 428, 503),
+        },
+        openapi_extra=REQUEST_BODY,
+    )
+    async def replace(
+        request: Request,
+        id: Id,  # noqa: A002
+        if_match: IfMatch = None,
+        if_none_match: IfNoneMatch = None,
+    ) -> Response:
+        """Another document in its place (`If-Match`), or a new one under this id (`If-None-Match: *`)."""
+        document = await bodies.read_object(request, running.largest_document)
+        entry = await running.registry.entry(id)
+        conditions = Conditions(if_match, if_none_match)
+        conditions.check(entry)
+        if entry is None and if_none_match is not None:
+            made = await running.registry.make({**document, "id": _same(document, id)})
+            await begun(running, made)
+            return answered(made, 201)
+        return await _changed(running, entry or await entry_of(running, id), conditions, document)
+
+    @routes.patch(
+        "/{id}",
+        operation_id="patch_subscription",
+        response_class=JSONResponse,
+        responses={
+            200: {**ANSWER, "headers": ETAG},
+            **Refused.responses(400, 404, 409, 412, 413, 415, 422, 428, 503),
+        },
+        openapi_extra=PATCH_BODY,
+    )
+    async def patch(request: Request, id: Id, if_match: IfMatch = None) -> Response:  # noqa: A002
+        """Some settings (RFC 7396): members replace members, null takes one back to its default."""
+        change = await bodies.read_object(request, running.largest_document, bodies.MERGE_PATCH)
+        entry = await entry_of(running, id)
+        conditions = Conditions(if_match)
+        conditions.check(entry)
+        return await _changed(running, entry, conditions, merged(entry.document, change))
+
+    @routes.delete(
+        "/{id}",
+        operation_id="delete_subscription",
+        response_class=JSONResponse,
+        responses={200: ANSWER, **Refused.responses(404, 409, 412, 503)},
+    )
+    async def delete(id: Id, if_match: IfMatch = None) -> Response:  # noqa: A002
+        """Its events are finished: what waited for it is gone, but for dead letters. Answers what it
+        was. `If-Match` is looked at where it is sent."""
+        entry = await entry_of(running, id)
+        Conditions(if_match).check(entry)
+        await running.registry.remove(entry)
+        return JSONResponse(dict(entry.document))
+
+
+async def entry_of(running: Running, subscription: str) -> Entry:
+    entry = await running.registry.entry(subscription)
+    if entry is None:
+        raise Refused(404, "unknown-subscription", f"there is no subscription {subscription}")
+    return entry
+
+
+def answered(entry: Entry, status: int = 200) -> Response:
+    headers = {"etag": entry.etag}
+    if status == 201:  # noqa: PLR2004 - made
+        headers["location"] = f"{PATH}/{entry.id}"
+    return JSONResponse(dict(entry.document), status, headers)
+
+
+async def _changed(
+    running: Running, entry: Entry, conditions: Conditions, document: dict[str, Any]
+) -> Response:
+    if entry.origin == "api":
+        conditions.demand()
+    return answered(await running.registry.change(entry, document))
+
+
+def _same(document: dict[str, Any], name: str) -> str:
+    if document.get("id", name) != name:
+        raise Refused(400, "other-id", f"the document's id is not {name}")
+    return name
+
+
+def _broker(entry: Entry) -> object:
+    source = entry.document.get("source")
+    return source.get("broker") if isinstance(source, dict) else None
+
+
+async def begun(running: Running, entry: Entry) -> None:
+    """Until it has its place in the log, or time is over: then its status says how far it is."""
+    for _ in range(int(BEGUN_WITHIN / TURN)):
+        if running.states([entry])[0].state != "starting":
+            return
+        await asyncio.sleep(TURN)

@@ -1,0 +1,98 @@
+"""Headers beside the event on HTTP (I3): which are never passed along, and which go onto a request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from app.bindings.record import Header
+from app.event.memo import Memo
+
+APART = "x-foreign-"  # before a name that would pass for one of the event's own
+
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE = re.compile(r"[ -~\xa0-\ud7ff\ue000-\U0010ffff]*")  # no control, and UTF-8 throughout
+
+_CREDENTIAL = "may hold a credential"
+
+# Name to why it is of one connection, of one party, or of the message itself.
+_REASONS = {
+    **dict.fromkeys(
+        ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding",
+         "upgrade", "expect"),
+        "is of one connection (RFC 9110 7.6.1)",
+    ),
+    **dict.fromkeys(
+        ("authorization", "proxy-authorization", "proxy-authenticate", "www-authenticate", "cookie",
+         "set-cookie"),
+        _CREDENTIAL,
+    ),
+    "host": "names who was asked",
+    "prefer": "is for Skybridge alone",
+    "skybridge-key": "is the record key already",
+    "user-agent": "names Skybridge",
+    "accept-encoding": "is of one request",
+    "date": "is of one message",
+}  # fmt: skip
+_OWN = "ce-"
+_PASSES = re.compile(f"(?:{APART})*{_OWN}")  # for one of the event's own, or did once
+_FAMILIES = {
+    _OWN: "is of the event itself",
+    "content-": "is of the body, which may be written anew",
+    "webhook-": "is of the webhook protocol",
+}
+
+
+def is_field_name(name: str) -> bool:
+    """Whether it can be the name of a header of HTTP (RFC 9110 5.1)."""
+    return _TOKEN.fullmatch(name) is not None
+
+
+def why_not(name: str) -> str:
+    """Why a header of this name is never passed along; "" when it may be."""
+    if name in _REASONS:
+        return _REASONS[name]
+    return next((why for family, why in _FAMILIES.items() if name.startswith(family)), "")
+
+
+def _taken_name(name: bytes) -> str:
+    text = name.decode("latin-1")
+    return text.removeprefix(APART) if _PASSES.match(text) else text
+
+
+TAKEN_NAMES = Memo(_taken_name)
+"""The name of a request's header to the one that it has beside the event."""
+
+
+def forwarded(foreign: Sequence[Header], wanted: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Those of ``foreign`` that go onto a request. What cannot be a header of HTTP, and what never is
+    passed along, stays behind: the record still has it.
+
+    ``wanted``  names in lower case, or beginnings of them with ``*`` behind.
+    """
+    for name, value in foreign:
+        lower = name.lower()
+        if value is None or not is_wanted(lower, wanted) or not is_field_name(lower):
+            continue
+        text = value.decode("utf-8", "surrogateescape").strip(" \t")
+        if _VALUE.fullmatch(text) is None:
+            continue
+        if _PASSES.match(lower):
+            yield APART + name, text
+        elif not _WHY_NOT[lower]:
+            yield name, text
+
+
+def may_hold_credential(name: str) -> bool:
+    """Of a name in lower case."""
+    return _REASONS.get(name) is _CREDENTIAL
+
+
+def is_wanted(name: str, wanted: Collection[str]) -> bool:
+    """Whether a name in lower case is in ``wanted``: names, or beginnings with ``*`` behind."""
+    return name in wanted or any(
+        entry.endswith("*") and name.startswith(entry[:-1]) for entry in wanted
+    )
+
+
+_WHY_NOT = Memo(why_not)

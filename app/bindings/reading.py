@@ -1,0 +1,218 @@
+"""One careful reader for all brokers, in the order of decisions of 4.6: content type, own names, other
+names, names of 0.1, a look into the body. What brokers differ in is a profile: a further broker is a
+further profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from app.bindings.documents import (
+    is_readable,
+    mirrored_event,
+    no_document,
+    read_document,
+    read_unnamed_document,
+    unread,
+)
+from app.bindings.given import (
+    Given,
+    Headers,
+    attributes_given,
+    claims,
+    strict_faults,
+    without_quotes,
+)
+from app.bindings.headers import NotACloudEvent, collapse, not_utf8
+from app.bindings.modes import WireType, wire_type
+from app.bindings.older import read_older
+from app.bindings.profile import Profile
+from app.bindings.record import NO_NATIVES, ContentMode, Decoded, Record
+from app.bindings.sniff import holds_event
+from app.bindings.spellings import Spelling, begun, in_use
+from app.bindings.values import Value, unquote
+from app.errors import Fault, InvalidEvent
+from app.event.upgrade import older_version
+from app.event.validate import Locate, faults_of, merge, shorten
+from app.event.value import NO_TYPES, AttributeType, CloudEvent
+from app.event.versions import NEWEST, VERSIONS
+
+_BINARY, _BATCH = ContentMode.BINARY, ContentMode.BATCH
+_STRING = AttributeType.STRING
+_CORE = VERSIONS[NEWEST].rules
+_TYPED = "datacontenttype"
+_VERSION = "specversion"
+
+
+def read(record: Record, profile: Profile) -> Decoded:
+    """The event in a record. Raises InvalidEvent with every fault, NotACloudEvent, and SenderError
+    (415) for formats that are refused.
+    """
+    headers = _values(record)
+    wire = _wire(record, headers, profile)
+    if wire is not None and wire.mode is not _BINARY:  # it beats mirrored headers (K4, R3, P3)
+        return _read_document(record, headers, wire, profile)
+    names = [name for name, value in headers if value is not None]
+    chosen = in_use(profile.spellings, names)
+    if chosen is None and profile.sniff and holds_event(wire.text if wire else None, record.body):
+        decoded = read_unnamed_document(record.body or b"")
+        return _with_foreign(decoded, record, headers, profile.spellings[0], profile)
+    chosen = chosen or begun(profile.spellings, names)
+    if chosen is None:
+        raise NotACloudEvent(
+            f"Not a CloudEvent: no {profile.prefix} {profile.place}, and no content type of the family"
+        )
+    decoded = Decoded(_read_binary(record, headers, wire, chosen, profile), _BINARY)
+    return _with_foreign(decoded, record, headers, chosen, profile)
+
+
+def _values(record: Record) -> Headers:
+    """Headers as typed on the wire."""
+    if not record.natives:
+        return record.headers
+    found: list[tuple[str, Value | None]] = []
+    for name, text in record.headers:
+        native = record.natives.get(name)
+        if isinstance(native, bytes):  # kept apart from the text of a string
+            found.append((name, bytearray(native)))
+        else:
+            found.append((name, text if native is None else native))
+    return found
+
+
+def _wire(record: Record, headers: Headers, profile: Profile) -> WireType | None:
+    """The content type: the broker's property, else the best name that a header gives it under."""
+    if record.content_type is not None:
+        return wire_type(record.content_type.encode("utf-8", "surrogateescape"))
+    for is_content_type in profile.content_types:
+        named = [(name, value) for name, value in headers if is_content_type(name)]
+        found = {_unquoted(value, profile) for _, value in named if isinstance(value, bytes)}
+        if len(found) > 1 or (found and len(named) > 1 and not profile.repeats):
+            at = f"{profile.place} {named[0][0]}"
+            detail = f"{at} is given more than once{', with different values' * (len(found) > 1)}."
+            raise InvalidEvent(
+                [Fault("repeated-attribute", detail, at, profile.clauses.content_type)]
+            )
+        if found:
+            return wire_type(found.pop())
+    return None
+
+
+def _unquoted(value: bytes, profile: Profile) -> bytes:
+    """No media type starts with a quote, so that here the quotes alone tell."""
+    if profile.quoted is None or value[:1] != b'"':
+        return value
+    return unquote(value.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def _read_document(record: Record, headers: Headers, wire: WireType, profile: Profile) -> Decoded:
+    """Mirrored headers are of the event too, and ignored (K18, R11, P7)."""
+    body = record.body
+    names = [name for name, value in headers if value is not None]
+    claiming = [each for each in profile.spellings if each.claims]
+    chosen = in_use(claiming, names) or begun(claiming, names) or profile.spellings[0]
+    if not is_readable(wire, body or b"") or wire.mode is _BATCH:  # no broker has batches (4.6)
+        mirrored = _mirrored(chosen, headers, profile)
+        opaque = _document(body, profile, empty=True)
+        decoded = unread(wire, opaque, mirrored, profile.typed_at)
+    else:
+        decoded = read_document(wire, _document(body, profile), profile.typed_at)
+    return _with_foreign(decoded, record, headers, chosen, profile)
+
+
+def _document(body: bytes | None, profile: Profile, *, empty: bool = False) -> bytes:
+    if body or (empty and body is not None):
+        return body
+    raise no_document(profile.clauses.document)
+
+
+def _mirrored(chosen: Spelling, headers: Headers, profile: Profile) -> CloudEvent:
+    given, _ = attributes_given(chosen, headers, profile)
+    given, _ = without_quotes(given, profile)
+    return mirrored_event((each.name, each.text) for each in given)
+
+
+def _with_foreign(
+    decoded: Decoded, record: Record, headers: Headers, chosen: Spelling, profile: Profile
+) -> Decoded:
+    """I3: the headers that the spelling of the message does not claim, with their nulls and repeats."""
+    # a header of that name beside the broker's property is not looked at, and so belongs to others
+    types = profile.content_types if record.content_type is None else ()
+    others = [
+        header
+        for header, (name, value) in zip(record.headers, headers, strict=True)
+        if not claims(chosen, name, value) and not any(of(name) for of in types)
+    ]
+    if not others:
+        return decoded
+    foreign = profile.apart.read(others)
+    natives = {
+        name: record.natives[as_sent]
+        for (as_sent, _), (name, _) in zip(others, foreign, strict=True)
+        if as_sent in record.natives
+    }
+    return replace(decoded, foreign=foreign, natives=natives or NO_NATIVES)
+
+
+def _read_binary(
+    record: Record, headers: Headers, wire: WireType | None, chosen: Spelling, profile: Profile
+) -> CloudEvent:
+    locate = _locator(chosen, profile)
+    data = (record.body or None) if profile.empty_is_none else record.body
+    given, faults = attributes_given(chosen, headers, profile)
+    content_type = wire.text if wire else None
+    if wire is not None and not wire.is_utf8:
+        faults.append(not_utf8(profile.typed_at, profile.clauses.values))
+        content_type = None
+    older = _older_version(given, locate)
+    version = VERSIONS[older or NEWEST]
+    faults += strict_faults(given, headers, chosen, version, profile)
+    if not version.quoted:  # else quotes are its own affair
+        given, more = without_quotes(given, profile)
+        faults += more
+    if older is None:
+        return _newest(given, faults, content_type, data, locate)
+    if faults:
+        raise InvalidEvent(faults)
+    pairs = [(each.name, each.text) for each in given]
+    told = {each.name: each.kind for each in given if each.kind is not _STRING}
+    return read_older(older, pairs, content_type, data, locate, profile.typed_at, told)
+
+
+def _newest(
+    given: Sequence[Given],
+    faults: Sequence[Fault],
+    content_type: str | None,
+    data: bytes | None,
+    locate: Locate,
+) -> CloudEvent:
+    attributes, repeats = collapse(((each.name, each.text) for each in given), locate)
+    if content_type is not None:
+        attributes[_TYPED] = content_type  # it wins over datacontenttype by its name (K12, R4)
+    found = merge([*faults, *repeats], faults_of(attributes, locate))
+    if found:
+        raise InvalidEvent(found)
+    types = {
+        each.name: each.kind
+        for each in given
+        if each.kind is not _STRING and each.name not in _CORE
+    }
+    return CloudEvent(attributes, data, types=types or NO_TYPES)
+
+
+def _older_version(given: Sequence[Given], locate: Locate) -> str | None:
+    def said(attribute: str) -> str | None:
+        return next((unquote(each.text) for each in given if each.name == attribute), None)
+
+    return older_version(said, locate)
+
+
+def _locator(chosen: Spelling, profile: Profile) -> Locate:
+    def locate(name: str) -> str:
+        if name == _TYPED:
+            return profile.typed_at
+        return f"{profile.place} {shorten(chosen.exact(name)[0])}"
+
+    return locate

@@ -1,0 +1,144 @@
+"""Events made of records that are none (``on_foreign: wrap``): the same event at every redelivery.
+
+========================  =========================================================================
+attribute                 from
+========================  =========================================================================
+``id``                    the place: ``PARTITION:POSITION``. Where a log gives no lasting position
+                          (queues of RabbitMQ): the broker's message id, or a digest of the record
+``source``                ``urn:skybridge:record:BROKER/TOPIC``
+``type``                  ``dev.skybridge.record``
+``time``                  the log's; without lasting positions the producer's, or none
+``datacontenttype``       the content type of the record, where it is a media type
+``partitionkey``          the key, where it is text
+``recordheaders``         the headers: a JSON array of pairs, but for those that may hold a credential
+data                      the bytes; none for a record without a value
+========================  =========================================================================
+
+The headers stand beside the event too, as foreign ones always do (I3).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
+import msgspec
+
+from app.bindings.forwarding import may_hold_credential
+from app.bindings.record import ContentMode, Decoded, Header, Record
+from app.event.media_types import parse as parse_media_type
+from app.event.types import forbidden_character
+from app.event.value import CloudEvent
+
+TYPE = "dev.skybridge.record"
+_CONTENT_TYPE = "content-type"
+_DIGITS = 32  # of a digest in an id, 128 bits
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = 253_402_300_799_999  # the last millisecond that RFC 3339 can write
+_NOT_ASCII = re.compile("[^ -~]")
+_json = msgspec.json.Encoder().encode
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a record was found.
+
+    ``position``  in its partition, the same at every redelivery; "" where the log has none that lasts.
+    ``time_ms``   the log's own time of it, milliseconds since the epoch; None where it changes.
+    """
+
+    broker: str
+    topic: str
+    partition: int
+    position: str = ""
+    time_ms: int | None = None
+
+
+def wrap(record: Record, origin: Origin) -> Decoded:
+    """The event that stands for a record: valid whatever the record holds."""
+    named = _content_type(record)
+    typed = named is not None and parse_media_type(named) is not None
+    headers = tuple(
+        header for header in record.headers if not (typed and header[0].lower() == _CONTENT_TYPE)
+    )
+    given = {
+        "specversion": "1.0",
+        "id": _id(record, origin),
+        "source": f"urn:skybridge:record:{quote(origin.broker, safe='')}/{quote(origin.topic, safe='')}",
+        "type": TYPE,
+        "time": _time(record.time_ms if origin.time_ms is None else origin.time_ms),
+        "datacontenttype": named if typed else None,
+        "partitionkey": _text(record.key),
+        "recordheaders": _written(headers, record),
+    }
+    attributes = {name: text for name, text in given.items() if text is not None}
+    event = CloudEvent(attributes, record.body)
+    return Decoded(event, ContentMode.BINARY, foreign=headers, natives=record.natives)
+
+
+def _content_type(record: Record) -> str | None:
+    """The broker's property, or the header: of several the first."""
+    if record.content_type is not None:
+        return record.content_type
+    for name, value in record.headers:
+        if value is not None and name.lower() == _CONTENT_TYPE:
+            return value.decode("utf-8", "replace")
+    return None
+
+
+def _id(record: Record, origin: Origin) -> str:
+    if origin.position:
+        return f"{origin.partition}:{origin.position}"
+    named = record.message_id
+    if named and forbidden_character(named) is None:
+        return named
+    said = repr(record).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(said).hexdigest()[:_DIGITS]
+
+
+def _time(milliseconds: int | None) -> str | None:
+    """None for what is no moment: Kafka has -1 for records of old clients."""
+    if milliseconds is None or not 0 < milliseconds <= _LATEST:
+        return None
+    moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _text(key: bytes | None) -> str | None:
+    """A key that can be an attribute (core 1.3); the extension has no empty one."""
+    try:
+        text = (key or b"").decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text and forbidden_character(text) is None else None
+
+
+def _written(headers: tuple[Header, ...], record: Record) -> str | None:
+    """What is no text stands as ``{"base64": ...}``; typed values of RabbitMQ as JSON has them."""
+    pairs = [
+        (name.encode("utf-8", "replace").decode(), _value(name, value, record))
+        for name, value in headers
+        if not may_hold_credential(name.lower())
+    ]
+    if not pairs:
+        return None
+    text = _json(pairs).decode()
+    return text if forbidden_character(text) is None else _NOT_ASCII.sub(_escaped, text)
+
+
+def _value(name: str, value: bytes | None, record: Record) -> object:
+    native = record.natives.get(name)
+    if value is None or native is not None:
+        return native
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def _escaped(character: re.Match[str]) -> str:
+    """As JSON has it, in units of UTF-16."""
+    units = character[0].encode("utf-16-be")
+    return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))

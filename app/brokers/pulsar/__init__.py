@@ -1,0 +1,25 @@
+"""Shell. The Pulsar driver, and the only home of pulsar-client.
+
+``settings`` how to reach a cluster · ``extension`` what is not public of the client library ·
+``bridge`` from the client's threads to the loop, in bundles · ``connection`` one client of the library ·
+``places``, ``messages`` positions and records on the wire · ``lanes``, ``topics``, ``producer`` what
+publishes, and what becomes of each record · ``starts``, ``seat``, ``ownership``, ``consumer`` one member
+of a Failover subscription · ``reader`` reading without one · ``tokens``, ``asking``, ``answers``,
+``admin``, ``catalogue`` the administration and what it says · ``errors`` what answers mean · ``driver``
+all of it behind the portable log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.brokers.portable import Bounds, PortableLog
+from app.brokers.pulsar.driver import CAPABILITIES, PulsarDriver
+from app.brokers.pulsar.settings import OAuth2, PulsarSettings, Tls
+
+__all__ = ["CAPABILITIES", "OAuth2", "PulsarDriver", "PulsarSettings", "Tls", "open_log"]
+
+
+def open_log(*, bounds: Bounds | None = None, **settings: Any) -> PortableLog:
+    """A Pulsar cluster as a ``Log``, by the fields of ``PulsarSettings``. Nothing is connected yet."""
+    return PortableLog(PulsarDriver(PulsarSettings(**settings)), bounds)

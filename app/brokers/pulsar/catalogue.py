@@ -1,0 +1,78 @@
+"""The guide's Metadata and Offset answers, put together from what the administration says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.answers import Internal, PartitionStats
+from app.brokers.pulsar.asking import ask_each
+from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMetadata
+
+
+async def describe(
+    admin: Admin, broker: str, topics: Sequence[str] | None, groups: Sequence[str]
+) -> LogMetadata:
+    """Topics that are there, in the order of their names; an unknown one is left out.
+
+    The broker that serves a partition counts as its leader and its only replica: brokers hold no
+    data, and the bookies that do are not told. Brokers have no numbers, so they are numbered by
+    their addresses in this answer. A lag counts entries: a batch of a foreign producer is one.
+    """
+    asked = sorted(topics) if topics is not None else await admin.topics()
+    partitioned = zip(asked, await ask_each(admin.wires_if_there, asked), strict=True)
+    found = [(topic, every) for topic, every in partitioned if every]
+    wires = [wire for _, every in found for wire in every.values()]
+    held = dict(zip(wires, await ask_each(admin.internal_if_there, wires), strict=True))
+    leaders = dict(zip(wires, await ask_each(admin.leader, wires), strict=True))
+    numbers = _numbers(leaders)
+    described = tuple(
+        TopicMetadata(
+            topic,
+            tuple(_partition(n, held[wire], numbers[wire]) for n, wire in every.items()),
+        )
+        for topic, every in found
+    )
+    lags: list[GroupLag] = []
+    counted = await ask_each(admin.stats, [topic for topic, _ in found] if groups else ())
+    for (topic, every), stats in zip(found, counted, strict=False):
+        lags += _lags(topic, every, held, stats, groups)
+    return LogMetadata(broker, described, tuple(lags))
+
+
+def _numbers(leaders: Mapping[str, str | None]) -> dict[str, int | None]:
+    addresses = sorted({address for address in leaders.values() if address is not None})
+    return {
+        wire: None if address is None else addresses.index(address)
+        for wire, address in leaders.items()
+    }
+
+
+def _partition(number: int, held: Internal | None, leader: int | None) -> PartitionMetadata:
+    replicas = () if leader is None else (leader,)
+    return PartitionMetadata(
+        number=number,
+        leader=leader,
+        replicas=replicas,
+        isr=replicas,
+        earliest=held.earliest.text if held else "",
+        latest=held.latest.text if held else "",
+    )
+
+
+def _lags(
+    topic: str,
+    wires: Mapping[int, str],
+    held: Mapping[str, Internal | None],
+    stats: Mapping[str, PartitionStats],
+    groups: Sequence[str],
+) -> list[GroupLag]:
+    lags = []
+    for group in groups:
+        for number, wire in wires.items():
+            place = held[wire]
+            committed = place.committed(group) if place else None
+            subscription = stats[wire].subscriptions.get(group) if wire in stats else None
+            lag = None if subscription is None else subscription.msg_backlog
+            lags.append(GroupLag(group, topic, number, committed.text if committed else None, lag))
+    return lags

@@ -1,0 +1,142 @@
+"""One client of the C++ library: made, asked, and given up within a bound.
+
+What the library's public classes do not offer comes from ``extension``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import ssl
+import threading
+from typing import Any
+
+import msgspec
+import pulsar
+
+from app.brokers.pulsar.bridge import Bridge
+from app.brokers.pulsar.extension import below, consuming, producing, reading
+from app.brokers.pulsar.settings import PulsarSettings, Tls
+
+log = logging.getLogger(__name__)
+
+CLOSE_WITHIN = 2.0  # seconds; a peer that does not read would let a close wait for ever
+_COMPRESSIONS = {
+    None: pulsar.CompressionType.NONE,
+    "lz4": pulsar.CompressionType.LZ4,
+    "zlib": pulsar.CompressionType.ZLib,
+    "zstd": pulsar.CompressionType.ZSTD,
+    "snappy": pulsar.CompressionType.SNAPPY,
+}
+
+
+class Connection:
+    """A client and its connections. Made on the loop, never before a fork (reliability 5.3)."""
+
+    def __init__(self, settings: PulsarSettings) -> None:
+        self._settings = settings
+        self.bridge = Bridge(asyncio.get_running_loop())
+        self._client = _client(settings)
+        self.closed = False
+
+    async def producer(self, topic: str) -> Any:
+        """Raises ClientError or TimeoutError."""
+        settings = self._settings
+        conf = producing(_COMPRESSIONS[settings.compression], settings.send_timeout)
+        return await self._ask("create_producer_async", topic, conf)
+
+    async def consumer(self, topic: str, group: str, name: str) -> Any:
+        """A member under Failover. Raises ClientError or TimeoutError."""
+        conf = consuming(name, self._settings.receiver_queue)
+        return await self._ask("subscribe_async", topic, group, conf)
+
+    async def reader(self, topic: str, start: Any) -> Any:
+        """From the message id ``start`` on, that message included. Raises ClientError."""
+        return await self._ask("create_reader_async", topic, start, reading())
+
+    async def probe(self, topic: str) -> None:
+        """A real answer of a broker about a topic that is there. Raises ClientError or TimeoutError."""
+        await self._ask("get_topic_partitions_async", topic)
+
+    async def close(self) -> None:
+        """Bounded; what a broker does not answer is closed in the background, within the client's own
+        bound, and what it holds is sent no more once its socket is shut.
+
+        By the library's ``close`` in a thread of ours, for two reasons, both found by test. Its
+        ``shutdown`` waits for threads while it keeps the interpreter, which these threads may want for
+        a callback of ours: ten seconds in which nothing runs. And a callback of ``close_async`` runs
+        on a thread that nobody can wait for: if the interpreter ends meanwhile, the process aborts.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        done = asyncio.Event()
+        client, self._client = self._client, None
+        closing = threading.Thread(
+            target=_close, args=([client], self.bridge, done), name="pulsar-close", daemon=True
+        )
+        closing.start()
+        del client
+        try:
+            async with asyncio.timeout(CLOSE_WITHIN):
+                await done.wait()
+        except TimeoutError:
+            log.warning("a client of Pulsar %s did not close in time", self._settings.name)
+        else:
+            closing.join()  # it has nothing left to do
+
+    async def _ask(self, call: str, *arguments: Any) -> Any:
+        within = self._settings.operation_timeout + 1.0  # the client's own bound comes first
+        begin = getattr(below(self._client), call)
+        return await self.bridge.ask(begin, *arguments, within=within)
+
+
+def _close(client: list[Any], bridge: Bridge, done: asyncio.Event) -> None:
+    """``client``: the only reference to it, so that it ends here and not on the loop."""
+    try:
+        client.pop().close()
+    except Exception as error:  # noqa: BLE001 - of whatever kind: nothing is left to be done
+        log.info("a client of Pulsar did not close cleanly: %s", error)
+    bridge.post(done.set)
+
+
+def _client(settings: PulsarSettings) -> Any:
+    tls = settings.tls or Tls()
+    return pulsar.Client(
+        settings.service_url,
+        authentication=_authentication(settings),
+        operation_timeout_seconds=math.ceil(settings.operation_timeout),
+        connection_timeout_ms=round(settings.connect_timeout * 1000),
+        io_threads=1,
+        message_listener_threads=1,
+        stats_interval_in_seconds=0,
+        # Not to Python's logging: a line of the library would want the interpreter while it holds locks.
+        logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, settings.client_log or os.devnull),
+        tls_validate_hostname=tls.verify_host,
+        # The library would take its own list of authorities for the system's.
+        tls_trust_certs_file_path=tls.ca or ssl.get_default_verify_paths().cafile,
+        tls_certificate_file_path=tls.certificate,
+        tls_private_key_file_path=tls.key,
+    )
+
+
+def _authentication(settings: PulsarSettings) -> Any:
+    if settings.token is not None:
+        return pulsar.AuthenticationToken(settings.token)
+    if settings.oauth2 is not None:
+        oauth2 = settings.oauth2
+        parameters = {
+            "type": "client_credentials",
+            "issuer_url": oauth2.issuer_url,
+            "private_key": oauth2.credentials,
+            "audience": oauth2.audience,
+            "scope": oauth2.scope,
+        }
+        text = msgspec.json.encode({key: value for key, value in parameters.items() if value})
+        return pulsar.AuthenticationOauth2(text.decode())
+    tls = settings.tls
+    if tls is not None and tls.certificate is not None and tls.key is not None:
+        return pulsar.AuthenticationTLS(tls.certificate, tls.key)
+    return None

@@ -1,0 +1,146 @@
+"""Pulsar behind the portable log: who does what."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import aclosing
+
+from msgspec import structs
+
+from app.brokers.portable import Submission
+from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.catalogue import describe
+from app.brokers.pulsar.connection import Connection
+from app.brokers.pulsar.consumer import PulsarConsumer
+from app.brokers.pulsar.errors import explain
+from app.brokers.pulsar.ownership import Owners
+from app.brokers.pulsar.positions import position_at, position_back
+from app.brokers.pulsar.producer import Producer
+from app.brokers.pulsar.reader import read
+from app.brokers.pulsar.settings import MAX_RECORD, PulsarSettings
+from app.errors import BrokerError, BrokerUnavailable
+from app.interfaces import Consumer
+from app.model.capabilities import Capabilities
+from app.model.message import Message, Partition
+from app.model.metadata import Health, LogMetadata
+from app.model.start import StartAt
+
+CAPABILITIES = Capabilities(
+    replayable=True,  # where a retention is set: see ``Admin.retains``
+    partitions=True,
+    seek_by_time=True,
+    null_body=True,
+    binary_keys=True,
+    null_headers=False,
+    repeated_headers=False,
+    binary_headers=False,
+    max_record=MAX_RECORD,
+)
+
+
+class PulsarDriver:
+    """One cluster. One client publishes, another one consumes and reads: giving the first up, which
+    an outage demands, must not disturb who consumes."""
+
+    def __init__(self, settings: PulsarSettings) -> None:
+        self.name = settings.name
+        self.capabilities = structs.replace(CAPABILITIES, max_record=settings.max_record)
+        self._settings = settings
+        self._admin = Admin(settings)
+        self._producer = Producer(settings, self._admin)
+        self._owners = Owners(settings, self._admin)
+        self._consuming: Connection | None = None
+        self._running = False
+
+    async def start(self) -> None:
+        self._running = True
+        await self._producer.start()
+
+    async def stop(self) -> None:
+        if not self._running:
+            return
+        self._running = False
+        await self._producer.stop()
+        await self._owners.stop()
+        if self._consuming is not None:
+            await self._consuming.close()
+            self._consuming = None
+        await self._admin.stop()
+
+    def publish(self, submission: Submission) -> None:
+        self._producer.publish(submission)
+
+    async def subscribe(
+        self, group: str, topics: Sequence[str], start: StartAt, client_id: str
+    ) -> Consumer:
+        consumer = PulsarConsumer(
+            self._settings, self._admin, self._connection(), self._owners,
+            group=group, topics=topics, client_id=client_id,
+        )  # fmt: skip
+        await consumer.start(start)
+        return consumer
+
+    async def read(
+        self, partition: Partition, start: str, until: str | None
+    ) -> AsyncGenerator[Message, None]:
+        found = read(self._admin, self._connection(), partition, start, until)
+        async with aclosing(found) as messages:
+            async for message in messages:
+                yield message
+
+    async def position_at(self, partition: Partition, time_ms: int) -> str:
+        return await position_at(self._admin, partition, time_ms)
+
+    async def position_back(self, partition: Partition, count: int) -> str:
+        return await position_back(self._admin, partition, count)
+
+    async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
+        return await describe(self._admin, self.name, topics, groups)
+
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        await self._admin.create_topic(topic, partitions)
+
+    async def health(self) -> Health:
+        """Asks both faces of the cluster, so that an idle publisher knows too; and whether what we
+        publish would be kept (rule 10)."""
+        health = self._producer.health()
+        if not health.healthy:
+            return health
+        await self._admin.probe()
+        wire = self._producer.connected_to()
+        if wire is not None:
+            await self._producer.probe(wire)
+        for topic in list(self._producer.topics.known):
+            if not await self._admin.retains(topic):
+                return Health(healthy=False, cause=self.nothing_retains(topic))
+        return health
+
+    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Topics that are not there and that nobody makes, or where nothing would keep an event."""
+        found = {topic: await self._unfit(topic) for topic in topics}
+        return {topic: why for topic, why in found.items() if why}
+
+    async def _unfit(self, topic: str) -> str:
+        if await self._admin.wires_if_there(topic):
+            return await self.retains(topic)
+        return "" if self._settings.create_topics else "there is no such topic, and none is created"
+
+    async def retains(self, topic: str) -> str:
+        """Why nothing would keep what is published to ``topic``; empty where something would."""
+        return "" if await self._admin.retains(topic) else self.nothing_retains(topic)
+
+    def nothing_retains(self, topic: str) -> str:
+        return (
+            f"nothing would retain what is published to {topic} of Pulsar {self.name}: it has neither"
+            " a subscription nor a retention (make one, or set-retention on its namespace)"
+        )
+
+    def explain(self, error: Exception) -> BrokerError | None:
+        return explain(error, self.name)
+
+    def _connection(self) -> Connection:
+        if not self._running:
+            raise BrokerUnavailable(f"log {self.name} is not running", broker=self.name)
+        if self._consuming is None:
+            self._consuming = Connection(self._settings)
+        return self._consuming

@@ -1,0 +1,113 @@
+"""What an answer of the client library or of the administration means, for a caller and for us."""
+
+from __future__ import annotations
+
+import enum
+
+import httpx
+from pulsar import Result
+
+from app.errors import (
+    BoundReached,
+    BrokerError,
+    BrokerRefused,
+    BrokerUnavailable,
+    PublishUnknown,
+)
+
+
+class ClientError(Exception):
+    """The client library answered something else than Ok."""
+
+    def __init__(self, result: Result, what: str = "") -> None:
+        super().__init__(f"{result.name}{f': {what}' if what else ''}")
+        self.result = result
+
+
+class AdminError(Exception):
+    """The administration answered with a status that is no success, and its words."""
+
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(f"status {status}: {words}")
+        self.status = status
+
+
+class Next(enum.Enum):
+    """What to do with a record that the client did not publish."""
+
+    AGAIN = "send what is still unanswered again, by a new client"
+    ANSWER = "tell whoever waits"
+
+
+_AGAIN = {
+    Result.Timeout,  # the client forgets all that it holds at once, also what is still young
+    Result.AlreadyClosed,  # we gave the client up
+    Result.NotConnected,
+    Result.ConnectError,
+    Result.Interrupted,
+    Result.ChecksumError,
+    Result.ProducerNotInitialized,
+}
+_NOT_AUTHORISED = {
+    Result.AuthenticationError,
+    Result.AuthorizationError,
+    Result.ErrorGettingAuthenticationData,
+}
+_UNKNOWN_TOPIC = {Result.TopicNotFound, Result.InvalidTopicName}
+_FULL = {Result.ProducerQueueIsFull, Result.MemoryBufferIsFull}
+_FOR_GOOD = {
+    Result.InvalidConfiguration,
+    Result.InvalidMessage,
+    Result.IncompatibleSchema,
+    Result.NotAllowedError,
+    Result.OperationNotSupported,
+    Result.TopicTerminated,
+    Result.UnsupportedVersionError,
+}
+_SERVER_ERRORS = 500
+_KINDS = {401: "not-authorised", 403: "not-authorised", 404: "unknown-topic"}
+
+
+def judge(result: Result) -> Next:
+    """What becomes of a record whose sending ended in ``result``."""
+    return Next.AGAIN if result in _AGAIN else Next.ANSWER
+
+
+def explain(error: BaseException, broker: str) -> BrokerError | None:
+    """What the caller is told; None: it is a bug of ours."""
+    if isinstance(error, BrokerError):
+        return error
+    message = f"Pulsar {broker} answered {error or type(error).__name__}"
+    if isinstance(error, ClientError):
+        return _of_result(error.result, message, broker)
+    if isinstance(error, AdminError):
+        return _of_status(error.status, message, broker)
+    if isinstance(error, httpx.HTTPError | httpx.InvalidURL | OSError | TimeoutError):
+        what = str(error) or type(error).__name__
+        return BrokerUnavailable(f"Pulsar {broker} cannot be reached: {what}", broker=broker)
+    return None
+
+
+def _of_result(result: Result, message: str, broker: str) -> BrokerError:
+    if result == Result.MessageTooBig:
+        return BrokerRefused(message, kind="record-too-large", broker=broker)
+    if result in _NOT_AUTHORISED:
+        return BrokerRefused(message, kind="not-authorised", broker=broker)
+    if result in _UNKNOWN_TOPIC:
+        return BrokerRefused(message, kind="unknown-topic", broker=broker)
+    if result in _FOR_GOOD:
+        return BrokerRefused(message, broker=broker)
+    if result in _FULL:
+        return BoundReached(message, broker=broker)
+    if result == Result.Timeout:
+        return PublishUnknown(message, broker=broker)
+    return BrokerUnavailable(message, broker=broker)
+
+
+def _of_status(status: int, message: str, broker: str) -> BrokerError:
+    kind = _KINDS.get(status)
+    if kind is not None:
+        return BrokerRefused(message, kind=kind, broker=broker)
+    if status in {408, 409, 429} or status >= _SERVER_ERRORS:
+        return BrokerUnavailable(message, broker=broker)
+    return BrokerRefused(message, broker=broker)

@@ -1,0 +1,57 @@
+"""Records as messages of the client, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.bindings.pulsar_properties import KEY_ENCODING, PulsarMessage, from_message, to_message
+from app.bindings.record import Record
+from app.brokers.pulsar.extension import MessageBuilder
+from app.brokers.pulsar.places import Place
+from app.model.message import Message, Partition
+
+
+def build(record: Record) -> Any:
+    """The message of a record. Raises TypeError or ValueError for text that is no UTF-8."""
+    message = to_message(record)
+    builder = MessageBuilder()
+    properties = message.properties
+    if record.key == b"":  # the client reads no key as an empty one, so the empty one is marked
+        properties = {**properties, KEY_ENCODING: "base64"}
+    if properties:
+        builder.properties(properties)
+    if message.partition_key is not None:
+        builder.partition_key(message.partition_key)
+    if message.event_time_ms is not None and message.event_time_ms > 0:
+        builder.event_timestamp(message.event_time_ms)
+    if message.payload is None:
+        builder.set_null_value()
+    else:
+        builder.content(message.payload)
+    return builder.build()
+
+
+def message_of(raw: Any, place: Place, offset: int, partition: Partition, epoch: int) -> Message:
+    """What the client received."""
+    return Message(
+        record=record_of(raw),
+        partition=partition,
+        position=place.text,
+        offset=offset,
+        time_ms=raw.publish_timestamp(),
+        epoch=epoch,
+    )
+
+
+def record_of(raw: Any) -> Record:
+    properties = raw.properties()
+    key = raw.partition_key()
+    payload = None if raw.has_null_value() else raw.data()
+    return from_message(
+        PulsarMessage(
+            properties,
+            key if key or KEY_ENCODING in properties else None,
+            payload,
+            raw.event_timestamp() or None,
+        )
+    )

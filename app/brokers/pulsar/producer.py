@@ -1,0 +1,240 @@
+"""Records in, fates out: which lane a record joins, which client has it, and what became of it.
+
+One client at a time publishes. A client that loses its connection holds its records and sends them
+when it is back, which may be after their callers have been answered (against rule 9), and it tries
+again once a minute only. So it is watched, and replaced: all its sockets are shut, and the next one
+gets what is still unanswered. What was on the wire already may be stored twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from random import random
+from typing import Any
+
+from pulsar import Result
+
+from app.brokers.asking import DROPPED
+from app.brokers.portable import Submission
+from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.connection import Connection
+from app.brokers.pulsar.errors import ClientError, Next, explain, judge
+from app.brokers.pulsar.lanes import Entry, Lane, Topic
+from app.brokers.pulsar.messages import build
+from app.brokers.pulsar.places import place_of
+from app.brokers.pulsar.settings import PulsarSettings
+from app.brokers.pulsar.topics import Topics
+from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
+from app.model.metadata import Health
+from app.model.receipt import Receipt
+
+log = logging.getLogger(__name__)
+
+FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0  # seconds between attempts to open a producer
+WATCH = 0.25
+OK = Result.Ok
+
+
+class Producer:
+    """Publishes through one client after another. All on the event loop."""
+
+    def __init__(self, settings: PulsarSettings, admin: Admin) -> None:
+        self.settings = settings
+        self.name = settings.name
+        self.topics = Topics(settings, admin, self._open_all, self._join)
+        self._admin = admin
+        self._connection: Connection | None = None
+        self._tainted = ""  # why the client is to be replaced
+        self._opening: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Returns at once: a lane is opened by the first record that needs it, and heals by itself."""
+        self._connection = Connection(self.settings)
+        self._tasks = [
+            asyncio.create_task(self._watch_connection()),
+            asyncio.create_task(self._refresh_topics()),
+        ]
+
+    async def stop(self) -> None:
+        """What is queued is told that it was not sent, what a client has that nobody knows."""
+        for task in [*self._tasks, *self._opening]:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait([*self._tasks, *self._opening])
+        await self.topics.stop()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+        stopped = BrokerUnavailable(f"log {self.name} has stopped", broker=self.name)
+        for lane in self._lanes():
+            lane.recall()
+            lane.give_up(stopped)
+        self.topics.known.clear()
+
+    def publish(self, submission: Submission) -> None:
+        topic = self.topics.known.get(submission.topic)
+        if topic is None:
+            self.topics.ask(submission)
+        else:
+            self._join(topic, submission)
+
+    def health(self) -> Health:
+        """Of the topics in use, and their lanes."""
+        if self.topics.trouble:
+            return Health(healthy=False, cause=self.topics.trouble)
+        for lane in self._lanes():
+            if lane.cause:
+                return Health(healthy=False, cause=lane.cause)
+            if lane.producer is not None and not lane.connected():
+                return Health(
+                    healthy=False,
+                    cause=f"Pulsar {self.name} has dropped the connection for {lane.wire}",
+                )
+        return Health(healthy=True)
+
+    def connected_to(self) -> str | None:
+        """Any topic that a broker has let us write to."""
+        return next((lane.wire for lane in self._lanes() if lane.connected()), None)
+
+    async def probe(self, wire: str) -> None:
+        if self._connection is not None:
+            await self._connection.probe(wire)
+
+    def _lanes(self) -> list[Lane]:
+        return [lane for topic in self.topics.known.values() for lane in topic.lanes]
+
+    def _join(self, topic: Topic, submission: Submission) -> None:
+        for index, record in enumerate(submission.records):
+            lane = topic.lane(record.key)
+            entry = Entry(lane, submission, index, record)
+            if lane.producer is not None:
+                self._send(lane, entry)
+            elif lane.cause:
+                entry.resolve(BrokerUnavailable(lane.cause, broker=self.name))
+            else:
+                lane.queue.append(entry)
+                self._open(lane)
+
+    def _send(self, lane: Lane, entry: Entry) -> None:
+        """To the client, which pipelines. Rule 9: not when its caller has had his answer."""
+        if entry.submission.done():
+            entry.resolve(DROPPED)
+            return
+        try:
+            message = build(entry.record)
+        except (TypeError, ValueError) as error:  # nothing of it was sent
+            entry.resolve(BrokerRefused(f"no Pulsar message: {error}", broker=self.name))
+            return
+        assert self._connection is not None  # noqa: S101 - a lane has a producer of it
+        entry.tried = True
+        lane.aboard.append(entry)
+        lane.producer.send_async(message, partial(self._connection.bridge.post, self._sent, entry))
+
+    def _sent(self, entry: Entry, result: Result, message_id: Any) -> None:
+        if entry.gone:
+            return
+        lane = entry.lane
+        if result == OK:
+            position = place_of(message_id).text
+            lane.landed(entry, Receipt(self.name, lane.topic.name, lane.number, position))
+        elif judge(result) is Next.AGAIN:
+            entry.failed = True
+            self._taint(f"{lane.wire}: {result.name}")
+        else:
+            error = ClientError(result, lane.wire)
+            lane.refused(entry, self._meaning(error))
+
+    def _meaning(self, error: BaseException) -> BrokerError:
+        return explain(error, self.name) or BrokerUnavailable(repr(error), broker=self.name)
+
+    def _open_all(self, topic: Topic) -> None:
+        for lane in topic.lanes:
+            self._open(lane)
+
+    def _open(self, lane: Lane) -> None:
+        if not lane.opening and self._connection is not None:
+            lane.opening = True
+            task = asyncio.create_task(self._open_soon(lane, self._connection))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def _open_soon(self, lane: Lane, connection: Connection) -> None:
+        """Until it has a producer, is refused, or the client is given up."""
+        delay = FIRST_DELAY
+        known = self.topics.known
+        while connection is self._connection and known.get(lane.topic.name) is lane.topic:
+            try:
+                producer = await connection.producer(lane.wire)
+            except (ClientError, TimeoutError, OSError) as error:
+                self._not_opened(lane, error)
+            else:
+                if connection is self._connection:
+                    self._opened(lane, producer)
+                break
+            await asyncio.sleep(delay * (0.5 + random() / 2))  # noqa: S311 - spread, no secret
+            delay = min(delay * 2, LONGEST_DELAY)
+        if connection is self._connection:
+            lane.opening = False
+
+    def _opened(self, lane: Lane, producer: Any) -> None:
+        lane.producer, lane.cause = producer, ""
+        while lane.queue and lane.producer is not None:
+            self._send(lane, lane.queue.popleft())
+
+    def _not_opened(self, lane: Lane, error: BaseException) -> None:
+        """Who waits is told at once, and so is who comes: not only after the publish time-out."""
+        meaning = self._meaning(error)
+        if isinstance(meaning, BrokerRefused) and meaning.kind in {
+            "unknown-topic",
+            "not-authorised",
+        }:
+            self.topics.refuse(lane.topic.name, meaning)
+            return
+        cause, lane.cause = lane.cause, f"{meaning} (is it running, and is the address right?)"
+        if not cause:
+            log.warning("Pulsar %s: %s: %s", self.name, lane.wire, lane.cause)
+        lane.give_up(BrokerUnavailable(lane.cause, broker=self.name))
+
+    def _taint(self, why: str) -> None:
+        if not self._tainted:
+            log.warning("replacing the client for Pulsar %s: %s", self.name, why)
+            self._tainted = why
+
+    async def _watch_connection(self) -> None:
+        lost_since: float | None = None
+        clock = asyncio.get_running_loop().time
+        while True:
+            await asyncio.sleep(WATCH)
+            lost = any(lane.producer and not lane.connected() for lane in self._lanes())
+            lost_since = (lost_since or clock()) if lost else None
+            if lost_since is not None and clock() - lost_since > self.settings.reconnect_within:
+                self._taint("its connection did not come back")
+            if any(lane.answered_aboard() for lane in self._lanes()):
+                self._taint("a record that it holds has been answered")
+            if self._tainted:
+                await self._replace()
+                lost_since = None
+
+    async def _replace(self) -> None:
+        """Nothing leaves any more, and what lands meanwhile has landed; then what is still unanswered
+        is for the next client."""
+        used = [lane for lane in self._lanes() if lane.producer is not None or lane.opening]
+        old, self._connection = self._connection, None
+        for lane in used:
+            lane.producer = None
+            lane.opening = False
+        if old is not None:
+            await old.close()
+        for lane in used:
+            lane.recall()
+        self._connection, self._tainted = Connection(self.settings), ""
+        for lane in {*used, *(lane for lane in self._lanes() if lane.queue)}:
+            self._open(lane)
+
+    async def _refresh_topics(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.metadata_age)
+            await self.topics.refresh()

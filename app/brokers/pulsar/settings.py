@@ -1,0 +1,116 @@
+"""How to reach a cluster, and how to behave towards it."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from app.errors import SetupError
+
+Compression = Literal["lz4", "zlib", "zstd", "snappy"]
+
+MAX_RECORD = 4 << 20
+
+
+class Tls(msgspec.Struct, frozen=True, kw_only=True):
+    """Files in PEM. ``ca`` None: the system's authorities. ``certificate`` and ``key``: mutual TLS."""
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    verify_host: bool = True
+
+
+class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
+    """Client credentials. ``credentials``: a JSON file with ``client_id`` and ``client_secret``."""
+
+    issuer_url: str
+    credentials: str
+    audience: str = ""
+    scope: str = ""
+
+
+class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """One cluster. Times in seconds, sizes in bytes.
+
+    ``service_url``      ``pulsar://`` or ``pulsar+ssl://``; several brokers separated by commas.
+    ``admin_url``        ``http://`` or ``https://``: topics, starts and owners are asked for there.
+    ``namespace``        of topics that name none.
+    ``create_topics``    make topics that are not there, with ``partitions``; otherwise they are
+                         refused at once.
+    ``send_timeout``     after which the client itself forgets a record. Not above the publish
+                         time-out: what was answered must not be sent any more (rule 9).
+    ``operation_timeout`` for one answer of the client or of the administration.
+    ``reconnect_within`` how long a lost connection may heal by itself. The client waits up to a
+                         minute between its attempts; beyond this we make a new one.
+    ``ownership_check``  how often it is asked who owns which partition. Below the broker's own
+                         delay before a new owner reads (1 s), so that two owners do not overlap.
+    ``quiet_check``      the same for a topic where nothing is open or changing. Below ``lease``.
+    ``lease``            how long an answer to that counts, by the monotonic clock (rule 5).
+    ``receiver_queue``   messages of one partition that the client fetches ahead.
+    ``client_log``       a file for what the client library says about itself; None: nowhere.
+    """
+
+    name: str
+    service_url: str
+    admin_url: str
+    namespace: str = "public/default"
+    client_id: str = "skybridge"
+    tls: Tls | None = None
+    token: str | None = None
+    oauth2: OAuth2 | None = None
+    compression: Compression | None = None
+    create_topics: bool = False
+    partitions: int = 8
+    send_timeout: float = 10.0
+    operation_timeout: float = 5.0
+    connect_timeout: float = 3.0
+    reconnect_within: float = 2.0
+    metadata_age: float = 60.0
+    max_record: int = MAX_RECORD
+    ownership_check: float = 0.5
+    quiet_check: float = 2.0
+    lease: float = 5.0
+    receiver_queue: int = 200
+    max_poll_records: int = 1_000
+    client_log: str | None = None
+
+    def __post_init__(self) -> None:
+        self._check_scheme("service_url", self.service_url, ("pulsar", "pulsar+ssl"))
+        self._check_scheme("admin_url", self.admin_url, ("http", "https"))
+        if self.token is not None and self.oauth2 is not None:
+            raise SetupError(
+                "token and oauth2 exclude each other",
+                setting=f"brokers.{self.name}.security",
+                cure="keep one of the two",
+            )
+
+    def __repr__(self) -> str:
+        return f"PulsarSettings(name={self.name!r}, service_url={self.service_url!r})"
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """For the administration; the client library takes the files themselves."""
+        tls = self.tls or Tls()
+        try:
+            context = ssl.create_default_context(cafile=tls.ca)
+            if tls.certificate is not None:
+                context.load_cert_chain(tls.certificate, tls.key)
+        except OSError as error:
+            raise SetupError(
+                f"TLS for Pulsar cannot be set up: {error}",
+                setting=f"brokers.{self.name}.security.tls",
+                cure="name readable PEM files, the key without a pass phrase",
+            ) from error
+        context.check_hostname = tls.verify_host
+        return context
+
+    def _check_scheme(self, setting: str, url: str, schemes: tuple[str, ...]) -> None:
+        if urlsplit(url).scheme not in schemes:
+            raise SetupError(
+                f"{url!r} is no address of Pulsar",
+                setting=f"brokers.{self.name}.{setting}",
+                cure=f"begin it with {' or '.join(f'{scheme}://' for scheme in schemes)}",
+            )

@@ -1,0 +1,137 @@
+"""What the administration is shown as proof of who asks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+import msgspec
+
+from app.brokers.pulsar.errors import AdminError
+from app.brokers.pulsar.settings import OAuth2, PulsarSettings
+from app.errors import SetupError
+
+T = TypeVar("T")
+
+RENEW_BEFORE = 30.0  # seconds before a token ends
+WORDS = 200  # characters of the issuer's own words in an error
+
+
+class _Credentials(msgspec.Struct):
+    client_id: str
+    client_secret: str
+
+
+class _Issuer(msgspec.Struct):
+    token_endpoint: str
+
+
+class _Granted(msgspec.Struct):
+    access_token: str
+    expires_in: float = 60.0
+
+
+class _Refusal(msgspec.Struct):
+    error: str = ""
+    error_description: str = ""
+
+
+class BearerToken(httpx.Auth):
+    """A token of the configuration."""
+
+    def __init__(self, token: str) -> None:
+        self._header = f"Bearer {token}"
+
+    async def async_auth_flow(
+        self, request: httpx.Request
+    ) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        request.headers["authorization"] = self._header
+        yield request
+
+
+class ClientCredentials(httpx.Auth):
+    """OAuth2 as the client library does it: the issuer names its token endpoint, which grants a token
+    for the client's id and secret. Kept until shortly before it ends."""
+
+    def __init__(self, settings: OAuth2) -> None:
+        self._settings = settings
+        self._token = ""
+        self._until = 0.0
+        self._asking = asyncio.Lock()
+
+    async def async_auth_flow(
+        self, request: httpx.Request
+    ) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """Who asks meanwhile waits for the token that is asked for. Raises AdminError with the words
+        of an issuer that refuses."""
+        async with self._asking:
+            if time.monotonic() >= self._until:
+                issuer = await self._answer(_Issuer, (yield self._where()))
+                granted = await self._answer(_Granted, (yield self._asking_for(issuer)))
+                self._token = granted.access_token
+                self._until = time.monotonic() + granted.expires_in - RENEW_BEFORE
+        request.headers["authorization"] = f"Bearer {self._token}"
+        yield request
+
+    async def _answer(self, kind: type[T], answer: httpx.Response) -> T:
+        await answer.aread()
+        issuer = self._settings.issuer_url
+        if answer.is_server_error:
+            answer.raise_for_status()
+        if not answer.is_success:
+            words = f"the issuer {issuer} refused our credentials: {_words(answer)}"
+            raise AdminError(httpx.codes.UNAUTHORIZED, words)
+        try:
+            return msgspec.json.decode(answer.content, type=kind)
+        except msgspec.MsgspecError as error:
+            words = f"the issuer {issuer} is not understood: {error}"
+            raise AdminError(httpx.codes.BAD_GATEWAY, words) from error
+
+    def _where(self) -> httpx.Request:
+        issuer = self._settings.issuer_url.rstrip("/")
+        return httpx.Request("GET", f"{issuer}/.well-known/openid-configuration")
+
+    def _asking_for(self, issuer: _Issuer) -> httpx.Request:
+        credentials = _read(self._settings.credentials)
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": credentials.client_id,
+            "client_secret": credentials.client_secret,
+            "audience": self._settings.audience,
+            "scope": self._settings.scope,
+        }
+        data = {name: value for name, value in form.items() if value}
+        return httpx.Request("POST", issuer.token_endpoint, data=data)
+
+
+def authentication(settings: PulsarSettings) -> httpx.Auth | None:
+    if settings.token is not None:
+        return BearerToken(settings.token)
+    if settings.oauth2 is not None:
+        return ClientCredentials(settings.oauth2)
+    return None
+
+
+def _words(answer: httpx.Response) -> str:
+    try:
+        refusal = msgspec.json.decode(answer.content, type=_Refusal)
+    except msgspec.MsgspecError:
+        refusal = _Refusal()
+    words = f"{answer.status_code} {refusal.error} {refusal.error_description}"
+    return " ".join(words.split())[:WORDS]
+
+
+def _read(path: str) -> _Credentials:
+    try:
+        text = Path(path.removeprefix("file://")).read_bytes()
+        return msgspec.json.decode(text, type=_Credentials)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise SetupError(
+            f"the credentials for Pulsar cannot be read: {error}",
+            setting="security.oauth2.credentials",
+            cure="name a JSON file with client_id and client_secret",
+        ) from error

@@ -1,0 +1,122 @@
+"""Which topics there are: asked of the administration once, then again from time to time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from app.brokers.asking import Asking
+from app.brokers.portable import Submission
+from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.errors import explain
+from app.brokers.pulsar.lanes import Topic
+from app.brokers.pulsar.settings import PulsarSettings
+from app.errors import BrokerError, BrokerRefused
+
+ASK_AGAIN, ASK_AGAIN_LONGEST = 0.1, 1.0
+
+
+class Topics:
+    """Finds topics, makes them where the settings say so, and remembers refusals for a moment.
+
+    A topic that could not be asked for is asked for again until it is found or refused, so that an
+    outage at the first event ends by itself, and ``trouble`` tells of it meanwhile.
+    """
+
+    def __init__(
+        self,
+        settings: PulsarSettings,
+        admin: Admin,
+        found: Callable[[Topic], None],
+        join: Callable[[Topic, Submission], None],
+    ) -> None:
+        """``found`` gets each topic once, ``join`` the submissions that waited for it."""
+        self.known: dict[str, Topic] = {}
+        self._settings = settings
+        self._admin = admin
+        self._found = found
+        self._asking = Asking(settings.name, self._find, join, explain)
+        self._failing: dict[str, BrokerError] = {}
+
+    @property
+    def trouble(self) -> str:
+        """Why a topic that somebody publishes to could not be asked for; empty when all could."""
+        return next((str(error) for error in self._failing.values()), "")
+
+    async def stop(self) -> None:
+        await self._asking.stop()
+
+    def ask(self, submission: Submission) -> None:
+        """The topic is not known yet; the submission waits for the answer."""
+        failure = self._failing.get(submission.topic)
+        if failure is not None:
+            submission.fail(failure)
+        else:
+            self._asking.ask(submission)
+
+    def refuse(self, name: str, error: BrokerError) -> None:
+        """Do not bother the broker with this topic for a moment."""
+        self._asking.refuse(name, error)
+        topic = self.known.pop(name, None)
+        for lane in topic.lanes if topic else ():
+            lane.recall()
+            lane.give_up(error)
+
+    async def refresh(self) -> None:
+        """Partitions may have been added, topics deleted. Who cannot be asked changes nothing."""
+        for name, topic in list(self.known.items()):
+            try:
+                wires = await self._admin.wires(name)
+            except Exception as error:
+                meaning = explain(error, self._settings.name)
+                if meaning is None:
+                    raise
+                if isinstance(meaning, BrokerRefused):
+                    self.refuse(name, meaning)
+            else:
+                topic.grow(wires.values())
+
+    async def _find(self, name: str) -> Topic:
+        """Until it is found or refused. Who waits is told of the first failure."""
+        delay = ASK_AGAIN
+        try:
+            while not isinstance(found := await self._try(name), Topic):
+                if isinstance(found, BrokerRefused):
+                    raise found
+                self._failing[name] = found
+                self._asking.release(name, found)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, ASK_AGAIN_LONGEST)
+            return found
+        finally:
+            self._failing.pop(name, None)
+
+    async def _try(self, name: str) -> Topic | BrokerError:
+        try:
+            topic = Topic(name, await self._wires(name))
+        except Exception as raised:
+            meaning = explain(raised, self._settings.name)
+            if meaning is None:
+                raise
+            return self._unknown(name) if _not_there(meaning) else meaning
+        trouble = self._failing.get(name)
+        for lane in topic.lanes:
+            lane.cause = "" if trouble is None else str(trouble)  # until it is open
+        self.known[name] = topic
+        self._found(topic)
+        return topic
+
+    async def _wires(self, name: str) -> list[str]:
+        await self._admin.ensure([name])
+        return list((await self._admin.wires(name)).values())
+
+    def _unknown(self, name: str) -> BrokerRefused:
+        return BrokerRefused(
+            f"Pulsar {self._settings.name} has no topic {name}: make it, or let topics be created",
+            kind="unknown-topic",
+            broker=self._settings.name,
+        )
+
+
+def _not_there(meaning: BrokerError) -> bool:
+    return isinstance(meaning, BrokerRefused) and meaning.kind == "unknown-topic"

@@ -1,0 +1,299 @@
+"""One member of a group, at the pace of whoever polls it.
+
+A task of its own keeps the connection and a fair share of the queues; what changes becomes events of
+``poll``. A hand-over waits, within a bound, until the next poll says that it was dealt with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Collection, Sequence
+
+from app.brokers.rabbitmq.changes import Changes, pause_for
+from app.brokers.rabbitmq.claims import Claims
+from app.brokers.rabbitmq.connection import Wire, close_channel, connect
+from app.brokers.rabbitmq.errors import EXPECTED, explain, words
+from app.brokers.rabbitmq.holding import Holding, partitions_of
+from app.brokers.rabbitmq.roll import Roll
+from app.brokers.rabbitmq.settings import RabbitSettings
+from app.brokers.rabbitmq.topology import Topology
+from app.brokers.rabbitmq.underlay import spec
+from app.errors import BrokerUnavailable, SkybridgeError
+from app.interfaces import Consumer
+from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
+
+log = logging.getLogger(__name__)
+
+LONGEST_DELAY = 2.0  # seconds between attempts to connect again
+
+
+class RabbitConsumer(Consumer):
+    """A ``Consumer``."""
+
+    def __init__(
+        self,
+        settings: RabbitSettings,
+        topology: Topology,
+        group: str,
+        topics: Sequence[str],
+        client_id: str = "",
+    ) -> None:
+        self.group = group
+        self._settings = settings
+        self._topology = topology
+        self._topics = tuple(topics)
+        self._client_id = client_id
+        self._queues: dict[Partition, str] = {}
+        self._claims = Claims(settings, topology)
+        self._roll = Roll(group, settings.heartbeat)
+        self._wire: Wire | None = None
+        self._holdings: dict[Partition, Holding] = {}
+        self._epoch = 0
+        self._changes = Changes()
+        self._look = asyncio.Event()  # something may be free
+        self._paused: dict[Partition, float] = {}  # since when
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def start(self) -> None:
+        """Join. Raises BrokerRefused for a topic that is not there, or what ``errors.EXPECTED`` names."""
+        try:
+            async with asyncio.timeout(self._settings.request_timeout):
+                await self._connect()
+                await self._share()
+        except BaseException:
+            await self.close()
+            raise
+        self._task = asyncio.create_task(self._run())
+
+    async def poll(self, wait: float) -> ConsumerEvent | None:
+        changes = self._changes
+        changes.dealt_with()
+        until = asyncio.get_running_loop().time() + wait
+        while not self._closed:
+            change = changes.take()
+            if change is not None:
+                return change
+            changes.news.clear()
+            batch = self._batch()
+            if batch:
+                return batch
+            left = until - asyncio.get_running_loop().time()
+            if left <= 0:
+                return None
+            await pause_for(changes.news, left)
+        return None
+
+    async def settle(self, messages: Collection[Message]) -> None:
+        """Each is acknowledged at once, singly where others before it are open (rule 2)."""
+        finished: dict[Partition, list[int]] = {}
+        for message in messages:
+            holding = self._holdings.get(message.partition)
+            if holding is not None and holding.epoch == message.epoch:
+                finished.setdefault(message.partition, []).append(message.offset)
+        for partition, offsets in finished.items():
+            self._holdings[partition].settle(offsets)
+
+    def window(self, partition: Partition) -> int:
+        holding = self._holdings.get(partition)
+        return 0 if holding is None else holding.window
+
+    def unsettled(self, partition: Partition) -> int:
+        """Messages of a queue that the broker counts as with us: its depth lacks them."""
+        holding = self._holdings.get(partition)
+        return 0 if holding is None else holding.unsettled
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        now = asyncio.get_running_loop().time()
+        for partition in partitions:
+            self._paused.setdefault(partition, now)
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        for partition in partitions:
+            self._paused.pop(partition, None)
+        self._changes.news.set()
+
+    def holds(self, message: Message) -> bool:
+        holding = self._holdings.get(message.partition)
+        return holding is not None and holding.epoch == message.epoch and self._roll.sure()
+
+    async def commit(self) -> None:
+        """Nothing is deferred: what is settled has left already."""
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._changes.end()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        await self.commit()
+        holdings, self._holdings = list(self._holdings.values()), {}
+        await self._let_go(holdings)  # their acknowledgements left before, on the same channels
+        if self._wire is not None:
+            await self._wire.hang_up()
+
+    # The member's own task: a connection, and a fair share of what is free.
+
+    async def _run(self) -> None:
+        patience = self._settings.request_timeout + self._settings.handover
+        delay = self._settings.balance_interval
+        while not self._closed:
+            await pause_for(self._look, delay)
+            self._look.clear()
+            delay = self._settings.balance_interval
+            try:
+                async with asyncio.timeout(patience):
+                    if self._wire is None or self._wire.is_closed:
+                        await self._connect()
+                    await self._share()
+            except (BrokerUnavailable, *EXPECTED) as error:
+                log.warning("group %s: %s", self.group, words(error))
+                await self._disconnect()
+                delay = LONGEST_DELAY
+            except Exception as error:  # noqa: BLE001 - refused, out of range, or a bug: poll raises it
+                self._fail(error)
+                return
+
+    async def _connect(self) -> None:
+        wire = await connect(self._settings, self._client_id)
+        self._wire = wire
+        wire.closing.add_done_callback(self._wire_closed)
+        queues: dict[Partition, str] = {}
+        for topic in self._topics:
+            count = await self._topology.partitions(wire, topic, self.group)
+            if self._topology.by_group:
+                await self._topology.declare_queues(wire, topic, count, self.group)
+            for number in range(count):
+                queues[Partition(topic, number)] = self._topology.queue(topic, number, self.group)
+            if not self._queues:
+                await self._topology.inspect(wire, topic, list(queues.values()))
+        self._queues = queues
+
+    async def _disconnect(self) -> None:
+        wire, self._wire = self._wire, None
+        self._lose(list(self._holdings.values()))
+        if wire is not None:
+            await wire.drop()
+
+    async def _share(self) -> None:
+        """Take what is free and due to us, and give away what is due to others."""
+        wire = self._wire
+        if wire is None:
+            return
+        members = await self._roll.members(wire)
+        share = -(-len(self._queues) // members)
+        surplus = len(self._holdings) - share
+        if surplus > 0:
+            await self._release(list(self._holdings.values())[-surplus:])
+        await self._release(self._paused_for_long())
+        taken: list[Holding] = []
+        for partition in self._in_turn():
+            if len(self._holdings) + len(taken) >= share:
+                break
+            holding = self._make(partition, wire)
+            if await self._claims.take(wire, holding, self._queues[partition]):
+                self._watch(holding)
+                taken.append(holding)
+        await self._own(taken)
+
+    def _in_turn(self) -> list[Partition]:
+        """What is not ours; each member begins elsewhere, so that few meet."""
+        others = [partition for partition in self._queues if partition not in self._holdings]
+        first = id(self) // 64 % len(others) if others else 0
+        return others[first:] + others[:first]
+
+    def _watch(self, holding: Holding) -> None:
+        channel = holding.channel
+        if channel is not None:
+            channel.closing.add_done_callback(lambda _: self._lose([holding]))
+            channel.on_consumer_cancel_callbacks.add(lambda frame: self._cancelled(holding, frame))
+
+    def _make(self, partition: Partition, wire: Wire) -> Holding:
+        return Holding(partition, wire, self._changes.news.set)
+
+    async def _begin(self, wire: Wire, holdings: Sequence[Holding]) -> None:
+        """Before these are handed out for the first time: a queue has nothing to prepare."""
+
+    async def _own(self, holdings: Sequence[Holding]) -> None:
+        # Newer than any ownership before, in whatever process that was.
+        self._epoch = max(self._epoch + 1, time.time_ns() // 1_000)
+        for holding in holdings:
+            holding.epoch = self._epoch
+        if holdings and self._wire is not None:
+            await self._begin(self._wire, holdings)
+        alive = [each for each in holdings if each.channel and not each.channel.is_closed]
+        for holding in alive:
+            self._holdings[holding.partition] = holding
+        if alive:
+            self._changes.add(Assigned(partitions_of(alive), self._epoch))
+
+    async def _release(self, holdings: Sequence[Holding]) -> None:
+        """A hand-over: told, dealt with within a bound, given back."""
+        if not holdings:
+            return
+        for holding in holdings:
+            holding.revoking = True
+        revoked = Revoked(partitions_of(holdings), max(each.epoch for each in holdings))
+        if not await self._changes.hand_over(revoked, self._settings.handover):
+            log.warning("group %s: a revocation was not dealt with in time", self.group)
+        await self.commit()
+        for holding in holdings:
+            self._paused.pop(holding.partition, None)
+            if self._holdings.get(holding.partition) is holding:
+                del self._holdings[holding.partition]
+        await self._let_go(holdings)
+
+    async def _let_go(self, holdings: Sequence[Holding]) -> None:
+        channels = [holding.channel for holding in holdings if holding.channel is not None]
+        await asyncio.gather(*(close_channel(channel) for channel in channels))
+
+    def _paused_for_long(self) -> list[Holding]:
+        before = asyncio.get_running_loop().time() - self._settings.give_back
+        return [
+            self._holdings[partition]
+            for partition, since in self._paused.items()
+            if since < before and partition in self._holdings
+        ]
+
+    def _lose(self, holdings: Sequence[Holding]) -> None:
+        """Their channels are gone, and the broker has given what was open to others."""
+        gone = [each for each in holdings if self._holdings.get(each.partition) is each]
+        for holding in gone:
+            del self._holdings[holding.partition]
+        told = [each for each in gone if not each.revoking]
+        if told:
+            self._changes.add(Lost(partitions_of(told), max(each.epoch for each in told)))
+        if gone:
+            self._look.set()
+
+    def _cancelled(self, holding: Holding, _frame: spec.Basic.Cancel | spec.Basic.CancelOk) -> None:
+        """The broker ended it: the queue was deleted, or moved to another node."""
+        self._lose([holding])
+        if holding.channel is not None:
+            asyncio.ensure_future(close_channel(holding.channel))  # noqa: RUF006 - bounded by itself
+
+    def _wire_closed(self, closing: asyncio.Future[None]) -> None:
+        if not closing.cancelled():
+            closing.exception()
+        if not self._closed:
+            self._lose(list(self._holdings.values()))
+
+    def _batch(self) -> tuple[Message, ...]:
+        """What came, of queues that are ours to hand out; the one served goes to the end of the turn."""
+        most = self._settings.max_poll_records
+        for partition, holding in list(self._holdings.items()):
+            if holding.revoking or partition in self._paused:
+                continue
+            messages = holding.take(most)
+            if messages:
+                self._holdings[partition] = self._holdings.pop(partition)
+                return tuple(messages)
+        return ()
+
+    def _fail(self, error: BaseException) -> None:
+        known = isinstance(error, SkybridgeError)
+        self._changes.fail(error if known else explain(error, self._settings.name) or error)

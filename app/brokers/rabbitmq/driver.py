@@ -1,0 +1,187 @@
+"""RabbitMQ behind the portable log: who does what."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from weakref import WeakSet
+
+from msgspec import structs
+
+from app.brokers.portable import Submission
+from app.brokers.rabbitmq.admin import Admin
+from app.brokers.rabbitmq.consumer import RabbitConsumer
+from app.brokers.rabbitmq.errors import explain
+from app.brokers.rabbitmq.producer import Producer
+from app.brokers.rabbitmq.settings import MAX_RECORD, RabbitSettings
+from app.brokers.rabbitmq.stream import StreamConsumer
+from app.brokers.rabbitmq.topology import Topology
+from app.errors import BrokerError, BrokerRefused, SetupError
+from app.interfaces import Consumer, OffsetStore
+from app.model.capabilities import Capabilities
+from app.model.message import Message, Partition
+from app.model.metadata import Health, LogMetadata
+from app.model.start import StartAt
+
+CAPABILITIES = Capabilities(
+    replayable=False,
+    partitions=True,
+    seek_by_time=False,
+    null_body=False,
+    binary_keys=True,
+    null_headers=True,
+    repeated_headers=False,
+    positions=False,
+    own_groups=False,
+    max_record=MAX_RECORD,
+)
+
+
+STREAM_CAPABILITIES = structs.replace(
+    CAPABILITIES, replayable=True, own_groups=True, seek_by_time=True, time_grain=1_000
+)
+
+
+class RabbitDriver:
+    """One cluster, its topics quorum queues or streams."""
+
+    def __init__(self, settings: RabbitSettings, offsets: OffsetStore | None = None) -> None:
+        """``offsets``: where the groups of streams are kept; without it streams are only read."""
+        self.name = settings.name
+        capabilities = STREAM_CAPABILITIES if settings.kind == "stream" else CAPABILITIES
+        self.capabilities = structs.replace(capabilities, max_record=settings.max_record)
+        self._offsets = offsets
+        self._settings = _checked(settings)
+        self._topology = Topology(settings)
+        self._producer = Producer(settings, self._topology)
+        self._admin = Admin(settings, self._topology, self._unsettled, offsets)
+        self._consumers: WeakSet[RabbitConsumer] = WeakSet()
+        self._topics: dict[str, None] = {}  # in use here: AMQP lists none
+
+    async def start(self) -> None:
+        _quieten(logging.getLogger("aiormq"))
+        await self._producer.start()
+
+    async def stop(self) -> None:
+        await self._producer.stop()
+
+    def publish(self, submission: Submission) -> None:
+        self._producer.publish(submission)
+
+    async def subscribe(
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: StartAt,
+        client_id: str,
+    ) -> Consumer:
+        self._refuse(start)
+        consumer = self._member(group, topics, client_id, start)
+        await consumer.start()
+        self._consumers.add(consumer)
+        self._topics.update(dict.fromkeys(topics))
+        return consumer
+
+    async def read(
+        self, partition: Partition, start: str, until: str | None
+    ) -> AsyncGenerator[Message, None]:
+        if not self.capabilities.replayable:
+            raise self._no_past(f"{partition} cannot be read from {start} to {until}")
+        async for message in self._admin.read(partition, start, until):
+            yield message
+
+    async def position_at(self, partition: Partition, time_ms: int) -> str:
+        if not self.capabilities.replayable:
+            raise self._no_past(f"{partition} has no position at {time_ms}")
+        return await self._admin.position_at(partition, time_ms)
+
+    async def position_back(self, partition: Partition, count: int) -> str:
+        if not self.capabilities.replayable:
+            raise self._no_past(f"{partition} has no position {count} back")
+        return await self._admin.position_back(partition, count)
+
+    async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
+        known = [*self._topics, *self._producer.targets.known]
+        asked = list(dict.fromkeys(known)) if topics is None else list(topics)
+        return await self._admin.metadata(asked, groups)
+
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        await self._admin.create_topic(topic, partitions)
+        self._topics[topic] = None
+
+    async def health(self) -> Health:
+        return await self._producer.health()
+
+    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
+        return await self._admin.check_targets(topics)
+
+    async def inspect(self, topics: Collection[str]) -> tuple[str, ...]:
+        """Warnings of the queues of topics that are there, before anybody consumes them."""
+        return await self._admin.inspect(topics)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know though it works: queues of others that promise less."""
+        return tuple(self._topology.warnings.values())
+
+    def explain(self, error: Exception) -> BrokerError | None:
+        return explain(error, self.name)
+
+    def _refuse(self, start: StartAt) -> None:
+        """A queue has no past to begin in: what is in it is to be done, and what was done is gone."""
+        if start.kind in {"time", "position"} and not self.capabilities.replayable:
+            raise BrokerRefused(
+                f"RabbitMQ {self.name} knows no {start.kind} to start at: use earliest or latest",
+                kind="not-capable",
+                broker=self.name,
+            )
+
+    def _no_past(self, what: str) -> BrokerRefused:
+        return BrokerRefused(
+            f"{what}: what is read of a queue of RabbitMQ is taken from it (a stream can be read)",
+            kind="not-capable",
+            broker=self.name,
+        )
+
+    def _member(
+        self, group: str, topics: Sequence[str], client_id: str, start: StartAt
+    ) -> RabbitConsumer:
+        settings, topology = self._settings, self._topology
+        if settings.kind == "quorum":
+            return RabbitConsumer(settings, topology, group, topics, client_id)
+        if self._offsets is None:
+            raise BrokerRefused(
+                f"RabbitMQ {self.name} has no store for the offsets of streams",
+                kind="not-capable",
+                broker=self.name,
+            )
+        return StreamConsumer(settings, topology, group, topics, client_id, start, self._offsets)
+
+    def _unsettled(self, group: str, partition: Partition) -> int:
+        members = (each for each in self._consumers if each.group == group)
+        return sum(member.unsettled(partition) for member in members)
+
+
+def _checked(settings: RabbitSettings) -> RabbitSettings:
+    """Addresses, files and names are looked at before anything is connected."""
+    settings.urls()
+    settings.ssl_context()
+    if "{partition}" not in settings.queue:
+        raise SetupError(
+            f"the queue name {settings.queue!r} is the same for all partitions",
+            setting=f"brokers.{settings.name}.queue",
+            cure='write {partition} into it, as in "{topic}.{partition}"',
+        )
+    if settings.kind == "stream" and "{group}" in settings.queue:
+        raise SetupError(
+            "the queues of a stream belong to no group: each group reads all of it anyway",
+            setting=f"brokers.{settings.name}.queue",
+            cure="leave {group} out of it",
+        )
+    return settings
+
+
+def _quieten(logger: logging.Logger) -> None:
+    """The client tells of every attempt, many a second in an outage; our own lines name the cause
+    once. Whoever set a level for it keeps it."""
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.CRITICAL)

@@ -1,0 +1,92 @@
+"""What an error of aiormq means: for the caller, and for the channel that met it."""
+
+from __future__ import annotations
+
+import re
+
+from app.brokers.rabbitmq.underlay import amqp
+from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
+
+_NO_EXCHANGE = re.compile(r"no exchange '(.*?)' in vhost")
+_REFUSED_EXCHANGE = re.compile(r"exchange '(.*?)' in vhost '.*?' refused")
+_LARGER_THAN = re.compile(r"larger than configured max size (\d+)")
+_OUT_OF_REACH = "is down or inaccessible"
+_UNEQUAL = re.compile(r"inequivalent arg '(.*?)'")
+
+EXPECTED = (
+    amqp.AMQPError,
+    amqp.ChannelInvalidStateError,
+    OSError,
+    TimeoutError,
+    EOFError,
+)
+"""What talking to a broker may raise; anything else is a bug."""
+
+_LOGIN = (amqp.AuthenticationError, amqp.ProbableAuthenticationError)
+_CHANNEL_KINDS = (
+    (amqp.ChannelNotFoundEntity, "unknown-topic"),
+    (amqp.ChannelAccessRefused, "not-authorised"),
+    (amqp.ConnectionNotAllowed, "not-authorised"),
+    (_LOGIN, "not-authorised"),
+)
+
+
+def words(error: BaseException) -> str:
+    """The broker's own words, or the nearest to them."""
+    if isinstance(error, amqp.ConnectionClosed | amqp.ChannelClosed) and len(error.args) == 2:  # noqa: PLR2004 - code and text
+        return str(error.args[1])
+    return str(error) or type(error).__name__
+
+
+def missing_exchange(error: BaseException) -> str | None:
+    """The exchange that is not there, for which a publish closed its channel."""
+    return _first(_NO_EXCHANGE, error) if isinstance(error, amqp.ChannelNotFoundEntity) else None
+
+
+def refused_exchange(error: BaseException) -> str | None:
+    """The exchange that we may not write to, for which a publish closed its channel."""
+    return (
+        _first(_REFUSED_EXCHANGE, error) if isinstance(error, amqp.ChannelAccessRefused) else None
+    )
+
+
+def largest_body(error: BaseException) -> int | None:
+    """The broker's bound of a body, where one that is above it closed the channel."""
+    if not isinstance(error, amqp.ChannelPreconditionFailed):
+        return None
+    found = _first(_LARGER_THAN, error)
+    return None if found is None else int(found)
+
+
+def is_out_of_reach(error: BaseException) -> bool:
+    """Whether what was "not found" is there, on a node that is down or still starting: it comes back."""
+    return isinstance(error, amqp.ChannelNotFoundEntity) and _OUT_OF_REACH in words(error)
+
+
+def unequal_argument(error: BaseException) -> str | None:
+    """The argument in which a queue that is there differs from the one that we would declare."""
+    return _first(_UNEQUAL, error) if isinstance(error, amqp.ChannelPreconditionFailed) else None
+
+
+def _first(pattern: re.Pattern[str], error: BaseException) -> str | None:
+    found = pattern.search(words(error))
+    return found[1] if found else None
+
+
+def explain(error: BaseException, broker: str) -> BrokerError | None:
+    """What the caller is told; None: it is a bug of ours."""
+    if isinstance(error, BrokerError):
+        return error
+    message = f"RabbitMQ {broker} answered: {words(error)}"
+    if is_out_of_reach(error):
+        return BrokerUnavailable(message, broker=broker)
+    for classes, kind in _CHANNEL_KINDS:
+        if isinstance(error, classes):
+            return BrokerRefused(message, kind=kind, broker=broker)
+    if largest_body(error) is not None:
+        return BrokerRefused(message, kind="record-too-large", broker=broker)
+    if isinstance(error, amqp.ChannelPreconditionFailed):
+        return BrokerRefused(message, broker=broker)
+    if isinstance(error, EXPECTED):
+        return BrokerUnavailable(message, broker=broker)
+    return None

@@ -1,0 +1,151 @@
+"""A record as the bytes of a publish: method, header and body frames of AMQP 0-9-1, section 4.2.
+
+The client library builds a dozen objects a message for this, at 80 to 140 us of CPU; the bytes
+themselves cost a few. Pure.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from struct import Struct
+
+from app.bindings.amqp_table import KEY_HEADER
+from app.bindings.record import Native, Record
+from app.brokers.rabbitmq.underlay import encode_table_value
+
+_FRAME = Struct(">BHI")
+_CONTENT = Struct(">HHQH")
+_METHOD, _HEADER, _BODY = 1, 2, 3
+_END = b"\xce"
+_OVERHEAD = 8  # bytes of a frame beside its payload
+_BASIC = 60
+_PUBLISH, _ACK = 40, 80
+_CONTENT_TYPE, _HEADERS, _DELIVERY_MODE, _MESSAGE_ID, _TIMESTAMP = (
+    0x8000,
+    0x2000,
+    0x1000,
+    0x80,
+    0x40,
+)
+_PERSISTENT = b"\x02"
+_MANDATORY = b"\x01"
+_SHORT = 255  # bytes of a short string
+_NULL = b"V"
+
+
+class Unwritable(ValueError):
+    """A record that no AMQP message can be."""
+
+
+class TooLarge(Unwritable):
+    """Its header does not fit one frame, as it must (4.2.6.1)."""
+
+
+def publish_method(channel: int, exchange: str, routing_key: str) -> bytes:
+    """``basic.publish``, always mandatory: what nothing would keep comes back."""
+    payload = b"".join(
+        (
+            _BASIC.to_bytes(2, "big"),
+            _PUBLISH.to_bytes(2, "big"),
+            b"\x00\x00",
+            short_string(exchange),
+            short_string(routing_key),
+            _MANDATORY,
+        )
+    )
+    return frame(_METHOD, channel, payload)
+
+
+def content(record: Record, channel: int, frame_max: int) -> bytes:
+    """The header and body frames of a record. Raises Unwritable."""
+    body = record.body or b""
+    flags = _HEADERS | _DELIVERY_MODE
+    parts: list[bytes] = [b""]
+    if record.content_type is not None:
+        flags |= _CONTENT_TYPE
+        parts.append(short_string(record.content_type))
+    table = header_table(record)
+    parts += (len(table).to_bytes(4, "big"), table, _PERSISTENT)
+    if record.message_id is not None and (message_id := _message_id(record.message_id)):
+        flags |= _MESSAGE_ID
+        parts.append(message_id)
+    if record.time_ms is not None and record.time_ms >= 0:
+        flags |= _TIMESTAMP
+        parts.append((record.time_ms // 1000).to_bytes(8, "big"))
+    parts[0] = _CONTENT.pack(_BASIC, 0, len(body), flags)
+    payload = b"".join(parts)
+    room = frame_max - _OVERHEAD
+    if len(payload) > room:
+        raise TooLarge(f"its headers take {len(payload)} bytes, and one frame has {room}")
+    header = frame(_HEADER, channel, payload)
+    if len(body) <= room:
+        return header + frame(_BODY, channel, body) if body else header
+    pieces = (body[at : at + room] for at in range(0, len(body), room))
+    return header + b"".join(frame(_BODY, channel, piece) for piece in pieces)
+
+
+def header_table(record: Record) -> bytes:
+    """Strings as long strings, whatever their bytes; typed values as they came. A table holds a name
+    once, so of a repeated header the first is kept. The key is a header too."""
+    headers, natives = record.headers, record.natives
+    if len(headers) > 1 and len({name for name, _ in headers}) < len(headers):
+        kept = dict(reversed(headers))
+        headers = tuple((name, kept[name]) for name in dict.fromkeys(name for name, _ in headers))
+    parts: list[bytes] = []
+    for name, value in headers:
+        if name in natives:
+            native = natives[name]
+            if type(native) is not bytes:
+                parts += (_name(name), _typed(name, native))
+                continue
+        if value is None:
+            parts += (_name(name), _NULL)
+        else:
+            parts += (_name_of_text(name), len(value).to_bytes(4, "big"), value)
+    if record.key is not None:
+        parts += (_name_of_text(KEY_HEADER), len(record.key).to_bytes(4, "big"), record.key)
+    return b"".join(parts)
+
+
+def _typed(name: str, native: Native) -> bytes:
+    """Raises Unwritable for what AMQP has no bytes for: a time before 1970, a number of 65 bits."""
+    try:
+        return encode_table_value(native)  # type: ignore[arg-type]
+    except (struct.error, ValueError, TypeError, OverflowError) as error:
+        raise Unwritable(
+            f"header {name[:40]!r} has a value that AMQP cannot hold: {error}"
+        ) from error
+
+
+def ack(channel: int, tag: int, *, multiple: bool) -> bytes:
+    """``basic.ack`` of one delivery, or of all up to it."""
+    payload = _BASIC.to_bytes(2, "big") + _ACK.to_bytes(2, "big") + tag.to_bytes(8, "big")
+    return frame(_METHOD, channel, payload + (b"\x01" if multiple else b"\x00"))
+
+
+def frame(kind: int, channel: int, payload: bytes) -> bytes:
+    return b"".join((_FRAME.pack(kind, channel, len(payload)), payload, _END))
+
+
+def short_string(text: str) -> bytes:
+    raw = text.encode("utf-8", "surrogateescape")
+    if len(raw) > _SHORT:
+        raise Unwritable(f"{text[:40]!r}... is longer than the {_SHORT} bytes that AMQP has for it")
+    return bytes((len(raw),)) + raw
+
+
+@lru_cache(4_096)
+def _name(name: str) -> bytes:
+    return short_string(name)
+
+
+@lru_cache(4_096)
+def _name_of_text(name: str) -> bytes:
+    return short_string(name) + b"S"
+
+
+def _message_id(text: str) -> bytes:
+    """Left out where AMQP has no room for it: the event itself has its id in full."""
+    raw = text.encode("utf-8", "surrogateescape")
+    return bytes((len(raw),)) + raw if len(raw) <= _SHORT else b""

@@ -1,0 +1,294 @@
+"""Streams: queues that keep what was read. Their offsets are positions, their commits are kept by us.
+
+A group's place is no affair of the broker's here, nor is its owner: every consumer of a stream gets
+everything. So a member owns a partition through a guard, an empty queue of which it is the only
+consumer, and notes in an ``OffsetStore`` how far the group is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from app.brokers.rabbitmq.claims import Claims, handed_on
+from app.brokers.rabbitmq.connection import Wire, close_channel
+from app.brokers.rabbitmq.consumer import RabbitConsumer
+from app.brokers.rabbitmq.frames import ack
+from app.brokers.rabbitmq.holding import Holding
+from app.brokers.rabbitmq.records import STREAM_OFFSET, message_of
+from app.brokers.rabbitmq.settings import RabbitSettings
+from app.brokers.rabbitmq.topology import Topology
+from app.brokers.rabbitmq.underlay import ConsumeChannel, DeliveredMessage
+from app.delivery.offsets import FinishedRuns
+from app.errors import BrokerUnavailable, PositionOutOfRange, StaleOwner, StoreUnavailable
+from app.interfaces import Commit, OffsetStore
+from app.model.message import Message, Partition
+from app.model.start import EARLIEST, StartAt
+
+log = logging.getLogger(__name__)
+
+DIGITS = 19  # of the greatest offset
+CHUNK = 10_000  # more messages than the server puts into one chunk of a stream
+
+
+class Ends(msgspec.Struct, frozen=True):
+    """The first offset held, and the one that the next message gets; equal when nothing is held."""
+
+    earliest: int
+    latest: int
+
+
+async def ends_of(wire: Wire, queue: str) -> Ends:
+    """AMQP does not tell; the first message and the last chunk do."""
+    first = await _peek(wire, queue, "first", 1)
+    last = await _peek(wire, queue, "last", CHUNK) if first else []
+    return Ends(offset_in(first[0]), offset_in(last[-1]) + 1) if last else Ends(0, 0)
+
+
+async def offset_at(wire: Wire, queue: str, time_ms: int) -> int:
+    """Of the first message stored at a time (since the epoch) or later, or up to a second before: AMQP
+    asks in whole seconds, and the server looks at the times of its chunks. Where nothing is that new, the
+    offset of the next message."""
+    moment = datetime.fromtimestamp(max(0, time_ms) // 1_000, UTC)
+    found = await _peek(wire, queue, moment, 1)
+    return offset_in(found[0]) if found else (await ends_of(wire, queue)).latest
+
+
+async def _peek(wire: Wire, queue: str, place: str | datetime, most: int) -> list[DeliveredMessage]:
+    """What is there now: the server sends it before it answers the next question on the channel."""
+    found: list[DeliveredMessage] = []
+    channel = await wire.open_channel(
+        lambda wire, number: ConsumeChannel(wire, number, found.append)
+    )
+    try:
+        await consume_from(channel, queue, place, most)
+        await channel.basic_qos(prefetch_count=most)
+    finally:
+        await close_channel(channel)
+    return found
+
+
+async def consume_from(
+    channel: ConsumeChannel, queue: str, place: str | int | datetime, prefetch: int
+) -> None:
+    await channel.basic_qos(prefetch_count=prefetch)
+    await channel.basic_consume(queue, handed_on, arguments={STREAM_OFFSET: place})
+
+
+def offset_in(delivered: DeliveredMessage) -> int:
+    table = delivered.header.properties.headers or {}
+    return int(table[STREAM_OFFSET])  # type: ignore[arg-type]  # every delivery of a stream has one
+
+
+def offset_of(position: str) -> int:
+    """The number in a position of ours; any other text is out of range by itself."""
+    if not position.isdecimal() or len(position) > DIGITS:
+        raise PositionOutOfRange(f"{position!r} is no position of a stream: an offset is a number")
+    return int(position)
+
+
+def checked(partition: Partition, position: str, ends: Ends) -> int:
+    offset = offset_of(position)
+    if not ends.earliest <= offset <= ends.latest:
+        raise PositionOutOfRange(
+            f"{partition} holds positions {ends.earliest} to {ends.latest}, not {position}",
+            earliest=str(ends.earliest),
+            latest=str(ends.latest),
+        )
+    return offset
+
+
+class StreamHolding(Holding):
+    """A partition of a stream. What is handed out is acknowledged at once: that asks for more; how far
+    the group is stands in the commit."""
+
+    def begin(self, commit: Commit) -> None:
+        self._runs = FinishedRuns.restore(commit.offset, commit.metadata)
+        self.committed = commit
+
+    @property
+    def commit(self) -> Commit:
+        return Commit(self._runs.commit, self._runs.metadata())
+
+    def take(self, most: int) -> list[Message]:
+        messages: list[Message] = []
+        tag = 0
+        while self._buffer and len(messages) < most:
+            delivered = self._buffer.popleft()
+            tag = delivered.delivery_tag or 0
+            offset = offset_in(delivered)
+            if self._runs.take(offset):
+                position = str(offset)
+                messages.append(message_of(delivered, self.partition, offset, position, self.epoch))
+        if tag and self.channel is not None:
+            self._wire.write(ack(self.channel.number, tag, multiple=True))
+        return messages
+
+    def settle(self, offsets: Collection[int]) -> None:  # type: ignore[override]
+        for offset in offsets:
+            self._runs.finish(offset)
+
+
+class StreamClaims(Claims):
+    """A stream has an owner in each group."""
+
+    def __init__(self, settings: RabbitSettings, topology: Topology, group: str) -> None:
+        super().__init__(settings, topology)
+        self._group = group
+
+    async def _occupied(self, wire: Wire, queue: str) -> bool:  # noqa: ARG002 - a queue asks
+        """Everybody may consume a stream."""
+        return False
+
+    def _guarded(self, queue: str) -> str:
+        return f"{self._group}.{queue}"
+
+    async def _attach(self, wire: Wire, channel: ConsumeChannel, queue: str) -> bool:  # noqa: ARG002 - a queue asks
+        """Later, when it is known where to begin."""
+        return True
+
+
+class StreamConsumer(RabbitConsumer):
+    """A ``Consumer`` of streams."""
+
+    def __init__(
+        self,
+        settings: RabbitSettings,
+        topology: Topology,
+        group: str,
+        topics: Sequence[str],
+        client_id: str,
+        start: StartAt,
+        offsets: OffsetStore,
+    ) -> None:
+        super().__init__(settings, topology, group, topics, client_id)
+        self._claims = StreamClaims(settings, topology, group)
+        self._start = start
+        self._offsets = offsets
+
+    async def commit(self) -> None:
+        """A store that is away keeps nothing: what is not committed is read again."""
+        due: dict[int, dict[Partition, Commit]] = {}
+        streams = [each for each in self._holdings.values() if isinstance(each, StreamHolding)]
+        for each in streams:
+            if each.commit != each.committed:
+                due.setdefault(each.epoch, {})[each.partition] = each.commit
+        for epoch, commits in due.items():
+            try:
+                await self._offsets.save_offsets(self._settings.name, self.group, epoch, commits)
+            except StoreUnavailable as error:
+                log.warning("group %s: its places are not kept for now: %s", self.group, error)
+                return
+            except StaleOwner as error:  # the others are saved, and these are not ours any more
+                log.warning("%s", error)
+            for each in streams:
+                each.committed = commits.get(each.partition, each.committed)
+
+    async def _share(self) -> None:
+        await super()._share()
+        await self.commit()
+
+    def _make(self, partition: Partition, wire: Wire) -> Holding:
+        return StreamHolding(partition, wire, self._changes.news.set)
+
+    async def _begin(self, wire: Wire, holdings: Sequence[Holding]) -> None:
+        """At its commit; a partition without one begins at the start, which is committed first."""
+        try:
+            await self._begin_from(wire, holdings)
+        except StoreUnavailable as error:
+            raise BrokerUnavailable(f"where to begin is not known: {error}") from error
+
+    async def _begin_from(self, wire: Wire, holdings: Sequence[Holding]) -> None:
+        broker = self._settings.name
+        await self._start_where_new(wire)
+        places = [each.partition for each in holdings]
+        known = await self._offsets.own_offsets(broker, self.group, self._epoch, places)
+        for holding in holdings:
+            if isinstance(holding, StreamHolding) and holding.channel is not None:
+                commit = known[holding.partition]
+                await self._check(wire, holding.partition, commit)
+                holding.begin(commit)
+                queue = self._queues[holding.partition]
+                await consume_from(holding.channel, queue, commit.offset, self._settings.prefetch)
+
+    async def _start_where_new(self, wire: Wire) -> None:
+        """The start is for topics in which the group has no place at all; a partition that came later
+        begins at its earliest (rule 10)."""
+        broker = self._settings.name
+        known = await self._offsets.offsets(broker, self.group, list(self._queues))
+        begun = {place.topic for place in known}
+        fresh = {
+            place: Commit(
+                await self._resolve(wire, place, EARLIEST if place.topic in begun else self._start)
+            )
+            for place in self._queues
+            if place not in known
+        }
+        if fresh:
+            await self._offsets.start_offsets(broker, self.group, fresh)
+
+    async def _resolve(self, wire: Wire, partition: Partition, start: StartAt) -> int:
+        queue = self._queues[partition]
+        if start.kind == "time":
+            return await offset_at(wire, queue, start.time_ms)
+        ends = await ends_of(wire, queue)
+        if start.kind == "latest":
+            return ends.latest
+        text = start.positions.get(partition.number) if start.kind == "position" else None
+        return ends.earliest if text is None else checked(partition, text, ends)
+
+    async def _check(self, wire: Wire, partition: Partition, commit: Commit) -> None:
+        """A position that retention took stops the subscription, and asks (rule 10)."""
+        ends = await ends_of(wire, self._queues[partition])
+        if ends.latest:
+            checked(partition, str(commit.offset), ends)
+
+
+async def read(
+    wire: Wire,
+    settings: RabbitSettings,
+    queue: str,
+    partition: Partition,
+    start: str,
+    until: str | None,
+) -> AsyncIterator[Message]:
+    """From ``start`` up to but not including ``until``, or the end as it is now."""
+    ends = await ends_of(wire, queue)
+    first = checked(partition, start, ends)
+    end = ends.latest if until is None else min(offset_of(until), ends.latest)
+    if first >= end:
+        return
+    arrived = asyncio.Event()
+    holding = StreamHolding(partition, wire, arrived.set)
+    holding.begin(Commit(first))
+    channel = await wire.open_channel(
+        lambda wire, number: ConsumeChannel(wire, number, holding.delivered)
+    )
+    holding.channel = channel
+    channel.closing.add_done_callback(lambda _: arrived.set())
+    try:
+        await consume_from(channel, queue, first, settings.prefetch)
+        async for message in _arriving(holding, arrived, settings):
+            if message.offset < end:
+                yield message
+            if message.offset >= end - 1:
+                return
+    finally:
+        await close_channel(channel)
+
+
+async def _arriving(
+    holding: StreamHolding, arrived: asyncio.Event, settings: RabbitSettings
+) -> AsyncIterator[Message]:
+    """Until nobody asks any more. Raises TimeoutError when the broker has stopped to send."""
+    while holding.channel is not None and not holding.channel.is_closed:
+        async with asyncio.timeout(settings.request_timeout):
+            await arrived.wait()
+        arrived.clear()
+        for message in holding.take(settings.max_poll_records):
+            yield message
+    raise ConnectionError("the channel was closed while a stream was read")

@@ -1,0 +1,174 @@
+"""What lies below aio-pika, in one place: the connection and channels of aiormq, and types of pamqp.
+
+aio-pika gives a task to every delivery, walks all open confirms for each one that covers many, and drops
+what comes back without a message id; its connection does not tell when the broker blocks publishers. So the
+channels of the hot path are aiormq's own, with the few methods replaced that cost this. Whatever is leaned
+on here is guarded by ``test_internals``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from aiormq import exceptions as amqp
+from aiormq.abc import DeliveredMessage
+from aiormq.channel import Channel
+from aiormq.connection import Connection, FrameReceiver, TransportFactory
+from pamqp import commands as spec
+from pamqp.base import Frame
+from pamqp.encode import encode_table_value
+from pamqp.frame import marshal
+from yarl import URL
+
+__all__ = [
+    "GUARD",
+    "URL",
+    "AnyChannel",
+    "Channel",
+    "ConfirmChannel",
+    "Confirmed",
+    "ConsumeChannel",
+    "Core",
+    "DeliveredMessage",
+    "amqp",
+    "encode_table_value",
+    "spec",
+]
+
+_LOGIN_REFUSED = 403
+GUARD = "guard"  # the consumer tag at a queue that nobody writes to
+GOODBYE_WITHIN = (
+    1.0  # seconds for the end of a TLS session, which asyncio would wait for half a minute
+)
+FRAMES = 1_000  # frames of one channel that are read ahead
+
+AnyChannel = TypeVar("AnyChannel", bound=Channel)
+Confirmed = Callable[[int, bool, bool], None]
+"""Delivery tag; whether all up to it are meant; whether they are stored."""
+
+
+class Transport(TransportFactory):
+    """The socket, in our hands too: whole frames may be written between those of the library."""
+
+    def __init__(self, context: ssl.SSLContext | None) -> None:
+        self._context = context
+        self.writer: asyncio.StreamWriter | None = None
+
+    async def create(
+        self, url: URL, **_options: Any
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        goodbye = None if self._context is None else GOODBYE_WITHIN
+        reader, self.writer = await asyncio.open_connection(
+            url.host, url.port, ssl=self._context, ssl_shutdown_timeout=goodbye
+        )
+        return reader, self.writer
+
+    def abort(self) -> None:
+        """Hang up; what is not yet with the operating system is never sent."""
+        if self.writer is not None:
+            self.writer.transport.abort()
+
+
+class Core(Connection):
+    """A connection that tells when the broker blocks its publishers, and takes frames of ours."""
+
+    def __init__(
+        self, url: URL, vhost: str, context: ssl.SSLContext | None, changed: Callable[[], None]
+    ) -> None:
+        """``changed``: called when ``blocked`` does."""
+        self.transport = Transport(context)
+        super().__init__(url, transport_factory=self.transport)
+        self.vhost = vhost
+        self.blocked = ""  # the broker's reason
+        self._changed = changed
+
+    async def _Connection__handle_connection_blocked(self, frame: spec.Connection.Blocked) -> None:  # noqa: N802 - the library's own name
+        self.blocked = str(frame.reason) or "no reason given"
+        self._changed()
+
+    async def _Connection__handle_connection_unblocked(  # noqa: N802 - the library's own name
+        self, _: spec.Connection.Unblocked
+    ) -> None:
+        self.blocked = ""
+        self._changed()
+
+    @staticmethod
+    async def _rpc(
+        request: Frame,
+        writer: asyncio.StreamWriter,
+        frame_receiver: FrameReceiver,
+        wait_response: bool = True,
+    ) -> Any:
+        """A step of the login. The library's own loses why the broker refuses a virtual host."""
+        writer.write(marshal(request, 0))
+        await writer.drain()
+        if not wait_response:
+            return None
+        _, _, frame = await frame_receiver.get_frame()
+        if isinstance(frame, spec.Connection.Close):
+            if frame.reply_code == _LOGIN_REFUSED:
+                raise amqp.ProbableAuthenticationError(frame.reply_text)
+            raise amqp.ConnectionClosed(frame.reply_code, frame.reply_text)
+        return frame  # whoever asked looks at its kind
+
+    def write(self, frames: bytes) -> None:
+        """Whole frames, now; does not wait. Dropped when the connection is gone."""
+        writer = self.transport.writer
+        if writer is not None and not writer.is_closing():
+            writer.write(frames)
+
+    async def open(self, make: Callable[[Core, int], AnyChannel]) -> AnyChannel:
+        number = max(self.channels, default=0) + 1
+        channel = make(self, number)
+        self.channels[number] = channel
+        await channel.open()
+        return channel
+
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """The library's own, which nobody waits for once the connection is lost."""
+        found = (getattr(self, name, None) for name in ("_reader_task", "_writer_task"))
+        return [wrapper.task for wrapper in found if wrapper is not None]
+
+
+class ConfirmChannel(Channel):
+    """Publishes; tells of each confirm and each return."""
+
+    def __init__(
+        self,
+        core: Core,
+        number: int,
+        confirmed: Confirmed,
+        returned: Callable[[DeliveredMessage], None],
+        *,
+        confirms: bool,
+    ) -> None:
+        super().__init__(core, number, publisher_confirms=confirms, frame_buffer=FRAMES)
+        self._confirmed = confirmed
+        self._returned = returned
+
+    async def _on_confirm_frame(self, frame: Any) -> None:
+        stored = isinstance(frame, spec.Basic.Ack)
+        self._confirmed(frame.delivery_tag, bool(frame.multiple), stored)
+
+    async def _on_return_frame(self, frame: spec.Basic.Return) -> None:
+        header: Any = await self._get_frame()
+        self._returned(await self._read_content(frame, header))
+
+
+class ConsumeChannel(Channel):
+    """Consumes one queue, and stands at its guard; each delivery is handed on in the reader's own step."""
+
+    def __init__(
+        self, core: Core, number: int, delivered: Callable[[DeliveredMessage], None]
+    ) -> None:
+        super().__init__(core, number, publisher_confirms=False, frame_buffer=FRAMES)
+        self._delivered = delivered
+
+    async def _on_deliver_frame(self, frame: spec.Basic.Deliver) -> None:
+        header: Any = await self._get_frame()
+        message = await self._read_content(frame, header)
+        if frame.consumer_tag != GUARD:
+            self._delivered(message)

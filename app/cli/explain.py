@@ -1,0 +1,196 @@
+"""``skybridge explain``: what an event would meet, and why, without sending anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import asking, exits, given, printing
+from app.cli.asking import SERVER, Json, Server, Token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+EXAMPLES = (
+    "skybridge explain --type com.example.order.created -a partitionkey=order-7",
+    "skybridge explain event.json",
+    "skybridge explain event.json --config skybridge.yaml      # no service needed",
+    "skybridge explain event.json --route orders --json | jq '.hops[].subscriptions'",
+)
+
+
+def run(
+    file: Annotated[
+        Path | None, typer.Argument(help="An event or a batch in JSON; - is stdin.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="By this configuration, instead of a service's."),
+    ] = None,
+    route: Annotated[str, typer.Option(help="As if posted to this route by name.")] = "",
+    type_: Annotated[str, typer.Option("--type", "-t", help="The event's type.")] = "",
+    source: Annotated[
+        str, typer.Option("--source", "-s", help="Its source.")
+    ] = "/skybridge/explain",
+    id_: Annotated[str, typer.Option("--id", help="Its id.")] = "1",
+    subject: Annotated[str, typer.Option(help="Its subject.")] = "",
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="An extension attribute."),
+    ] = None,
+    data: Annotated[str, typer.Option("--data", "-d", help="Its data; @FILE reads a file.")] = "",
+    key: Annotated[str, typer.Option("--key", "-k", help="The request's own record key.")] = "",
+    server: Server = SERVER,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Explain which route an event would take, under which key, to which topics and subscriptions.
+
+    Each filter says which part of it decided. Nothing is sent. Exits with 1 when the event would be
+    refused.
+    """
+    if (file is None) == (not type_):
+        printing.fail(
+            "explain needs either a FILE with an event or --type.",
+            cure=EXAMPLES[0],
+            code=exits.SETUP,
+        )
+    if file is not None:
+        body = given.content(file)
+        headers = {"content-type": _media_type(body)}
+    else:
+        body, headers = _made(type_, source, id_, subject, attribute or [], data)
+    if key:
+        headers["skybridge-key"] = key
+    journeys = (
+        asking.ask(server, token, "/v1/explain", {"route": route or None}, post=(body, headers))
+        if config is None
+        else _by_configuration(config, body, headers, route or None)
+    )
+    for journey in journeys:
+        if as_json:
+            printing.json_line(journey)
+        else:
+            printing.text_line("\n".join(told(journey)))
+    if not all(journey["accepted"] for journey in journeys):
+        raise typer.Exit(exits.FAILED)
+
+
+def _media_type(body: bytes) -> str:
+    batch = body.lstrip().startswith(b"[")
+    return f"application/cloudevents{'-batch' if batch else ''}+json"
+
+
+def _made(
+    type_: str, source: str, id_: str, subject: str, attribute: Sequence[str], data: str
+) -> tuple[bytes, dict[str, str]]:
+    from app.bindings import http
+    from app.bindings.transcode import PLAIN
+    from app.cli import making
+
+    extensions = given.attributes(attribute)
+    recipe = making.Recipe(
+        type_, source, id_, subject, extensions=extensions, data=given.data(data)
+    )
+    message = http.encode(making.make(recipe, 1)[0], PLAIN)
+    return message.body, dict(message.headers)
+
+
+def _by_configuration(
+    file: Path, body: bytes, headers: Mapping[str, str], route: str | None
+) -> list[Any]:
+    """No broker is asked: how many partitions there are, and what runs, is not known."""
+    import os
+
+    from app.api import journeys, problems
+    from app.bindings import http
+    from app.config.kinds import kinds_of
+    from app.config.load import load
+    from app.errors import SenderError
+    from app.runtime.guide import guide_of
+
+    settings = load(file, os.environ).config
+    key = headers.get("skybridge-key")
+    try:
+        decoded = http.decode(
+            [(name.encode(), text.encode()) for name, text in headers.items()], body
+        )
+    except SenderError as error:
+        asking.said(
+            str(file), problems.document(error.status, error.code, str(error), error.faults)
+        )
+    guide = guide_of(settings)
+    kinds = kinds_of(settings)
+    return [
+        journeys.to_json(
+            guide.explain(each, None if key is None else key.encode(), route), kinds, {}, {}
+        )
+        for each in decoded
+    ]
+
+
+def told(journey: Mapping[str, Any]) -> Iterator[str]:
+    """Lines for a person, indented as one thing leads to the next."""
+    event = journey["event"]
+    yield f"event   {event['type']}  id {event['id']}  source {event['source']}"
+    for route in journey["routes"]:
+        yield from _route(route)
+    if (key := journey["key"]) is not None:
+        yield f"key     {_key(key)}  {key['mapper']}: {key['why']}"
+    if (problem := journey["refused"]) is not None:
+        yield f"refused {problem['status']}  {problem['detail']}"
+    for hop in journey["hops"]:
+        yield from _hop(hop, "")
+
+
+def _route(route: Mapping[str, Any]) -> Iterator[str]:
+    word = "taken" if route["chosen"] else "passed over" if route["asked"] else "not asked"
+    yield f"route   {route['name']}  {word}"
+    for verdict in route["filters"]:
+        yield from _filter(verdict, " " * 10)
+
+
+def _filter(verdict: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """Where several decided together, each of them below it."""
+    word = "yes" if verdict["passes"] else "no "
+    yield f"{indent}{word}  {verdict['decided_by']}  ({verdict['because']})"
+    if all(inner["decided_by"] != verdict["decided_by"] for inner in verdict["inner"]):
+        for inner in verdict["inner"]:
+            yield from _filter(inner, f"{indent}     ")
+
+
+def _key(holder: Mapping[str, Any]) -> str:
+    if holder.get("key_base64"):
+        return f"base64 {holder['key_base64']}"
+    return "none" if holder["key"] is None else repr(holder["key"])
+
+
+def _hop(hop: Mapping[str, Any], indent: str) -> Iterator[str]:
+    partition = (
+        f"  partition {hop['partition']} of {hop['partitions']}"
+        if hop["partition"] is not None
+        else ""
+    )
+    yield f"{indent}to      {hop['broker']}/{hop['topic']}  by {hop['by']}{partition}"
+    for each in hop["subscriptions"]:
+        yield from _subscription(each, indent + "  ")
+    if hop["untold"]:
+        yield f"{indent}        the exchange's bindings decide for {', '.join(hop['untold'])}"
+    if not hop["subscriptions"] and not hop["untold"]:
+        yield f"{indent}        no subscription reads it there"
+
+
+def _subscription(each: Mapping[str, Any], indent: str) -> Iterator[str]:
+    state = f"  [{each['state']}]" if each["state"] not in {None, "running"} else ""
+    word = "gets it" if each["wants"] else "does not"
+    yield f"{indent}      {each['id']}  {word}  {each['sink']}{state}"
+    for verdict in each["filters"]:
+        yield from _filter(verdict, f"{indent}          ")
+    if each["fault"]:
+        yield f"{indent}          {each['fault']}"
+    if each["wants"] and each["lane"]:
+        yield f"{indent}          lane  {each['lane']}"
+    if each["onward"] is not None:
+        yield from _hop(each["onward"], indent + "    ")

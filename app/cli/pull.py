@@ -1,0 +1,91 @@
+"""``skybridge pull``: fetches events of a pull subscription, and acknowledges what was dealt with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import address, printing
+from app.cli.asking import SERVER, Server, Token
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable
+
+    from app.cli.pulling import Consumer, Deal
+
+EXAMPLES = (
+    "skybridge pull billing                      # print, acknowledge, go on",
+    "skybridge pull billing --no-follow --json   # what waits now",
+    "skybridge pull billing --exec './book.sh'   # the event on its standard input",
+)
+
+
+def run(
+    subscription: Annotated[str, typer.Argument(help="Its id; its sink is {pull: {}}.")],
+    command: Annotated[
+        str,
+        typer.Option(
+            "--exec",
+            help="Run this by the shell for each event, instead of printing it; the event, in the JSON "
+            "format, is its standard input. Exit 0 acknowledges, 65 rejects (a dead letter), any other "
+            "releases.",
+        ),
+    ] = "",
+    most: Annotated[
+        int, typer.Option("--max", min=1, max=1000, help="Events of one request.")
+    ] = 10,
+    limit: Annotated[int, typer.Option(min=0, help="End after so many; 0 never.")] = 0,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Go on, or end when nothing waits.")
+    ] = True,
+    delay: Annotated[
+        float, typer.Option(min=0, max=3600, help="Seconds before what was released comes again.")
+    ] = 10.0,
+    server: Server = SERVER,
+    token: Token = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object an event.")] = False,
+) -> None:
+    """Fetch events of a subscription with sink: {pull: {}}; acknowledge each that is printed or done.
+
+    What is not acknowledged, because this ends or the command fails, is handed out again."""
+    import asyncio
+
+    from app.cli.pulling import Consumer, Wishes, in_shell
+
+    address.demand("--server", server, SERVER)
+    show = printing.json_line if as_json else _show
+    deal = in_shell(command) if command else _printed(show)
+    wishes = Wishes(most, limit, follow, delay)
+    counts = asyncio.run(_pull(Consumer(server, token, subscription, deal, wishes)))
+    if not as_json:
+        told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+        printing.err().print(told or "nothing waits", markup=False)
+
+
+async def _pull(consumer: Consumer) -> Counter[str]:
+    from app.runtime.signals import Signals
+
+    with Signals() as signals:
+        return await consumer.run(signals.asked)
+
+
+def _printed(show: Callable[[dict[str, Any]], None]) -> Deal:
+    async def deal(received: dict[str, Any]) -> int:
+        show(received)
+        return 0
+
+    return deal
+
+
+def _show(received: dict[str, Any]) -> None:
+    """For a person: the event in a few words."""
+    from rich.markup import escape
+
+    from app.cli.tail import summary
+
+    count = received["broker_properties"]["delivery_count"]
+    again = f" [yellow]delivery {escape(str(count))}[/]" if count > 1 else ""
+    shown = received["record"] if received["event"] is None else received
+    printing.out().print(f"{summary(shown)}{again}")

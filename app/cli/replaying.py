@@ -1,0 +1,114 @@
+"""``skybridge subscriptions replay``: a range once more, and how far it is."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import exits, printing, subscribing
+from app.cli.asking import SERVER, Json, Server, Token
+from app.cli.subscribing import PATH, Name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.progress import Progress
+
+EXAMPLES = (
+    "skybridge subscriptions replay billing --from 2026-01-01T00:00:00Z --dry-run",
+    "skybridge subscriptions replay billing --from 2026-01-01T00:00:00Z --until 2026-01-02T00:00:00Z --rate 50",
+    "skybridge subscriptions replay billing --from 0@42,3@17 --topic orders",
+    "skybridge subscriptions replay billing --cancel",
+)
+LOOK = 0.5  # seconds between looks
+_CURES = {409: "`skybridge subscriptions replay ID --cancel` ends one that is under way."}
+
+
+def run(
+    name: Name,
+    begin: Annotated[
+        str,
+        typer.Option("--from", help="earliest, a time as 2026-01-01T00:00:00Z, or 0@42,3@17."),
+    ] = "",
+    until: Annotated[str, typer.Option(help="The first that is not wanted; likewise.")] = "latest",
+    topic: Annotated[str, typer.Option(help="Of its topics; all by default.")] = "",
+    rate: Annotated[float, typer.Option(min=0, help="Events a second; 0 for any.")] = 0.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would be.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow it to its end.")] = True,
+    cancel: Annotated[bool, typer.Option("--cancel", help="End the one under way.")] = False,
+    server: Server = SERVER,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Deliver a range of the log to one subscription once more, beside new events.
+
+    Filters, order per key and retries are those of the subscription; its place in the log does not move.
+    """
+    if cancel:
+        subscribing.ask("DELETE", server, token, name, "/replays")
+        printing.text_line("ended")
+        return
+    if not begin:
+        printing.fail("from where?", cure="--from earliest, a time, or 0@42", code=exits.SETUP)
+    asked: dict[str, Any] = {"from": _place(begin), "until": _place(until), "rate": rate}
+    asked |= {"dry_run": dry_run} | ({"topic": topic} if topic else {})
+    content = subscribing.content(asked)
+    plan = subscribing.ask("POST", server, token, name, ":replay", content, cures=_CURES).json()
+    if dry_run:
+        _show(plan, as_json=as_json)
+        return
+    left = _follow(server, token, name, plan, quiet=as_json) if wait else plan["replays"]
+    if as_json:
+        printing.json_line({**plan, "replays": left})
+    elif left:
+        printing.text_line(f"under way: {PATH}/{name}/replays")
+    else:
+        printing.text_line("done")
+
+
+def _place(text: str) -> Any:
+    """As the API takes it: a word, a time, or positions by partition."""
+    if text in {"earliest", "latest"}:
+        return text
+    if "@" not in text:
+        return {"time": text}
+    pairs = (each.partition("@") for each in text.split(","))
+    return {"position": {number.strip(): position.strip() for number, _, position in pairs}}
+
+
+def _show(plan: Mapping[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        printing.json_line(plan)
+        return
+    columns = ("topic", "partition", "next", "until", "remaining")
+    printing.table(columns, [[each[name] for name in columns] for each in plan["replays"]])
+    total = "cannot be counted" if plan["total"] is None else f"at most {plan['total']} records"
+    printing.err().print(total, markup=False)
+
+
+def _follow(
+    server: str, token: str, name: str, plan: Mapping[str, Any], *, quiet: bool
+) -> Sequence[Any]:
+    """Until nothing is left, or the person has seen enough."""
+    left: Sequence[Any] = plan["replays"]
+    with _progress(quiet) as bar:
+        task = bar.add_task("replaying", total=plan["total"])
+        try:
+            while left:
+                time.sleep(LOOK)
+                left = subscribing.ask("GET", server, token, name, "/replays").json()
+                if plan["total"] is not None:
+                    remaining = sum(each["remaining"] for each in left)
+                    bar.update(task, completed=max(0, plan["total"] - remaining))
+        except KeyboardInterrupt:
+            pass  # it goes on without being looked at
+    return left
+
+
+def _progress(quiet: bool) -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeElapsedColumn(), console=printing.err(), disable=quiet)

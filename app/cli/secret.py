@@ -1,0 +1,77 @@
+"""``skybridge secret``: keys for signatures, and of the store."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from app.cli import exits, printing
+
+EXAMPLES = [
+    "skybridge secret > billing.secret",
+    "skybridge secret --ed25519 --json",
+    "skybridge secret --kind store > store.key",
+]
+_BYTES = 32
+
+
+class Kind(StrEnum):
+    signing = "signing"
+    store = "store"
+
+
+def run(
+    ed25519: Annotated[
+        bool, typer.Option("--ed25519", help="A key pair: whsk_ signs, whpk_ is for receivers.")
+    ] = False,
+    kind: Annotated[
+        Kind, typer.Option("--kind", help="What it is for: signatures, or the store's encryption.")
+    ] = Kind.signing,
+    json_output: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Make a secret that signs requests to a webhook (Standard Webhooks), or the key of the store.
+
+    Without options: whsec_, which both sides keep. What signs goes to standard output, alone on its
+    line, the public key to standard error. --kind store makes what store.encryption.key takes.
+    """
+    if kind is Kind.store and ed25519:
+        printing.fail("a key of the store is no pair.", code=exits.SETUP)
+    made = _made(kind, ed25519=ed25519)
+    if json_output:
+        printing.json_line(made)
+        return
+    printing.text_line(made["secret"])
+    if "public" in made:
+        printing.err().print(f"for receivers: {made['public']}")
+
+
+def _made(kind: Kind, *, ed25519: bool) -> dict[str, str]:
+    if kind is Kind.store:
+        from app.store.vault import new_key
+
+        return {"secret": new_key()}
+    return _pair() if ed25519 else {"secret": _shared()}
+
+
+def _shared() -> str:
+    import secrets
+
+    from app.model.signing_key import Key, KeyKind, write_key
+
+    return write_key(Key(KeyKind.SECRET, secrets.token_bytes(_BYTES)))
+
+
+def _pair() -> dict[str, str]:
+    """The private key with its public half behind it, as libsodium has them."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from app.model.signing_key import Key, KeyKind, write_key
+
+    private = Ed25519PrivateKey.generate()
+    public = private.public_key().public_bytes_raw()
+    return {
+        "secret": write_key(Key(KeyKind.PRIVATE, private.private_bytes_raw() + public)),
+        "public": write_key(Key(KeyKind.PUBLIC, public)),
+    }

@@ -1,0 +1,122 @@
+"""Subscriptions in files: the same YAML as in the configuration, either way."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+
+from app.cli import exits, printing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from app.config.finding import Finding
+
+
+def read(file: str) -> list[dict[str, Any]]:
+    """Of a file, or of standard input for ``-``: one subscription, or a ``subscriptions`` list, as in a
+    configuration. ``${env:}`` and ``${file:}`` are resolved here, where whoever calls may read them."""
+    import os
+
+    from app.config.document import parse
+    from app.config.finding import BadConfiguration
+    from app.config.secrets import resolve
+
+    try:
+        document = parse(_bytes(file))
+    except BadConfiguration as bad:
+        _refuse(file, bad.findings)
+    document.root = {"subscriptions": document.root.get("subscriptions", [document.root])}
+    resolve(document, os.environ)
+    if document.findings:
+        _refuse(file, document.findings)
+    read_ones = document.root["subscriptions"]
+    if not isinstance(read_ones, list) or not all(isinstance(each, dict) for each in read_ones):
+        printing.fail(f"{file} holds no subscriptions.", code=exits.SETUP)
+    return [_escaped(each) for each in read_ones]
+
+
+def _refuse(file: str, findings: Iterable[Finding]) -> NoReturn:
+    for finding in findings:
+        printing.explain(f"{file}: {finding}")
+    raise typer.Exit(exits.SETUP)
+
+
+def argument(text: str) -> bytes:
+    """JSON as a person gives it: the text itself, or ``@FILE``."""
+    return _bytes(text[1:]) if text.startswith("@") else text.encode()
+
+
+def _bytes(file: str) -> bytes:
+    if file == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except OSError as failure:
+        printing.fail(f"{file} cannot be read: {failure.strerror}.", code=exits.SETUP)
+
+
+def _escaped(value: Any) -> Any:
+    """What was resolved is a value, and no reference any more."""
+    from app.config.secrets import escaped
+
+    match value:
+        case dict():
+            return {name: _escaped(inner) for name, inner in value.items()}
+        case list():
+            return [_escaped(inner) for inner in value]
+        case str():
+            return escaped(value)
+    return value
+
+
+def write(documents: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
+    """YAML to be pasted into a configuration, and the environment variables that it asks for: a secret
+    is never shown, so a reference stands where one is."""
+    from io import StringIO
+
+    from ruamel.yaml import YAML
+
+    missing: list[str] = []
+    named = [_with_references(each, (each["id"],), missing) for each in documents]
+    text = StringIO()
+    yaml = YAML()
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.width = 100
+    yaml.dump({"subscriptions": named}, text)
+    return text.getvalue(), missing
+
+
+def _with_references(value: Any, at: tuple[str, ...], missing: list[str]) -> Any:
+    from app.model.secret import HIDDEN
+
+    match value:
+        case dict():
+            return {
+                name: _with_references(inner, (*at, name), missing) for name, inner in value.items()
+            }
+        case list():
+            return [_with_references(inner, at, missing) for inner in value]
+        case str() if value == HIDDEN:
+            missing.append(_variable(at))
+            return f"${{env:{missing[-1]}}}"
+    return value
+
+
+def _variable(at: tuple[str, ...]) -> str:
+    return re.sub(r"[^A-Z0-9]+", "_", "_".join(at).upper())
+
+
+def documents_of(listed: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> Iterator[Any]:
+    """Those named, or all that the API made."""
+    known = {each["id"]: each for each in listed}
+    for name in wanted:
+        if name not in known:
+            printing.fail(f"there is no subscription {name}.", cure="skybridge subscriptions list")
+        yield known[name]["document"]
+    if not wanted:
+        yield from (each["document"] for each in listed if each["origin"] == "api")

@@ -1,0 +1,188 @@
+"""``skybridge topics``: the four operations of the protocol guide, for every broker alike."""
+
+from __future__ import annotations
+
+import functools
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import asking, given, printing, tail, verbs
+from app.cli.asking import BROKER, SERVER, Broker, Json, Partition, Raw, Server, Token
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+app = verbs.group(
+    "topics",
+    "Topics of every broker: what is there, what is in it, where groups are.\n\n"
+    "Metadata (list, show), Fetch (peek, tail), Offset (offsets) and Produce (publish) of the Kafka "
+    "protocol guide, asked of a running service. No consumer group is touched, and no topic is made.",
+)
+_verb = functools.partial(verbs.verb, app)
+
+TopicName = Annotated[str, typer.Argument(help="The topic, as its broker has it.")]
+
+
+class Mode(StrEnum):
+    binary = "binary"
+    structured = "structured"
+
+
+@_verb("list", "skybridge topics list", "skybridge topics list --broker main --json")
+def list_(
+    broker: Annotated[
+        str, typer.Option("--broker", "-b", help="Of this one; all by default.")
+    ] = "",
+    server: Server = SERVER,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """List the topics of every broker that can be asked now."""
+    found = asking.ask(server, token, "/v1/topics", {"broker": broker or None})
+    if as_json:
+        for each in found:
+            printing.json_line(each)
+        return
+    printing.table(
+        ("broker", "topic", "partitions", "without a leader"),
+        [(each["broker"], each["name"], *_counts(each["partitions"])) for each in found],
+    )
+
+
+@_verb("show", "skybridge topics show events", "skybridge topics show orders -b main --json")
+def show(
+    topic: TopicName,
+    broker: Broker = BROKER,
+    server: Server = SERVER,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Show a topic's partitions: leader, replicas, in-sync replicas, both ends."""
+    found = asking.ask(server, token, asking.topic_path(broker, topic))
+    if as_json:
+        printing.json_line(found)
+        return
+    columns = ("number", "leader", "replicas", "isr", "earliest", "latest")
+    printing.table(columns, [[each[name] for name in columns] for each in found["partitions"]])
+
+
+@_verb(
+    "peek",
+    "skybridge topics peek events",
+    "skybridge topics peek orders -b main --from latest-5",
+    "skybridge topics peek orders -b main --from 2026-01-01T00:00:00Z --limit 50 --json",
+    "skybridge topics peek orders -b main --partition 3 --from 42 --raw --json",
+)
+def peek(
+    topic: TopicName,
+    broker: Broker = BROKER,
+    begin: tail.Begin = "earliest",
+    partition: Partition = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 10,
+    raw: Raw = False,
+    server: Server = SERVER,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Print some messages of a topic, partition after partition, and where the next ones are."""
+    page = asking.ask(
+        server,
+        token,
+        asking.topic_path(broker, topic, "/records"),
+        {"from": begin, "partition": partition, "limit": limit, "raw": str(raw).lower()},
+    )
+    for message in page["messages"]:
+        if as_json:
+            printing.json_line(message)
+        else:
+            tail.show(message)
+    if not page["complete"]:
+        printing.err().print(f"more with --from '{page['next']}'", markup=False)
+
+
+@_verb(
+    "offsets",
+    "skybridge topics offsets events",
+    "skybridge topics offsets orders -b main --time 2026-01-01T00:00:00Z",
+    "skybridge topics offsets orders -b main --group some.other.group",
+)
+def offsets(
+    topic: TopicName,
+    broker: Broker = BROKER,
+    time: Annotated[
+        str, typer.Option(help="Also the position at this time: RFC 3339, or milliseconds.")
+    ] = "",
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--group", "-g", help="Its place and lag; our subscriptions by default."),
+    ] = None,
+    partition: Partition = None,
+    server: Server = SERVER,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Show positions: earliest, latest, at a time; and where groups are, with their lag."""
+    query = {"time": time or None, "group": group or None, "partition": partition}
+    found = asking.ask(server, token, asking.topic_path(broker, topic, "/offsets"), query)
+    if as_json:
+        printing.json_line(found)
+        return
+    columns = ["number", "earliest", "latest", *(["at_time"] if time else [])]
+    printing.table(columns, [[each[name] for name in columns] for each in found["partitions"]])
+    if found["groups"]:
+        columns = ["group", "subscription", "partition", "committed", "lag"]
+        printing.table(columns, [[each[name] for name in columns] for each in found["groups"]])
+
+
+@_verb(
+    "publish",
+    'skybridge topics publish events --type com.example.hello --data \'{"hello": "world"}\'',
+    "skybridge topics publish orders -b main -t com.example.fix -k order-7 --data @order.json",
+)
+def publish(
+    topic: TopicName,
+    type_: Annotated[str, typer.Option("--type", "-t", help="The event's type.")],
+    broker: Broker = BROKER,
+    source: Annotated[
+        str, typer.Option("--source", "-s", help="Its source.")
+    ] = "/skybridge/topics",
+    id_: Annotated[str, typer.Option("--id", help="Its id; a new UUID by default.")] = "",
+    subject: Annotated[str, typer.Option(help="Its subject.")] = "",
+    data: Annotated[str, typer.Option("--data", "-d", help="Its data; @FILE reads a file.")] = "",
+    key: Annotated[str, typer.Option("--key", "-k", help="The record key.")] = "",
+    mode: Annotated[
+        Mode, typer.Option("--mode", "-m", help="How it is written to the log.")
+    ] = Mode.binary,
+    server: Server = SERVER,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Publish one event to a topic that is there, past all routes; the receipt says where it is."""
+    from app.bindings import http
+    from app.bindings.transcode import PLAIN
+    from app.cli import making
+
+    recipe = making.Recipe(type_, source, id_, subject, data=given.data(data))
+    message = http.encode(making.make(recipe, 1)[0], PLAIN)
+    headers = {**dict(message.headers), **({"skybridge-key": key} if key else {})}
+    receipt = asking.ask(
+        server,
+        token,
+        asking.topic_path(broker, topic, "/records"),
+        {"content_mode": mode.value},
+        post=(message.body, headers),
+    )
+    if as_json:
+        printing.json_line(receipt)
+    else:
+        place = "{broker}/{topic}/{partition}@{position}".format_map(receipt)
+        printing.out().print(f"stored  {place}", markup=False)
+
+
+app.command(name="tail", help=f"{tail.HELP}\n\n{verbs.examples(*tail.TOPICS_EXAMPLES)}")(tail.run)
+
+
+def _counts(partitions: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    return len(partitions), sum(each["leader"] is None for each in partitions)

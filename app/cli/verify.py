@@ -1,0 +1,114 @@
+"""``skybridge verify``: whether a request that arrived was signed by the one we think."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import exits, printing
+
+if TYPE_CHECKING:
+    from app.model.signing_key import Key
+
+EXAMPLES = [
+    'skybridge verify --key "$(cat billing.secret)" request.txt',
+    "skybridge verify --key-file billing.secret --headers head.txt --body body.json",
+]
+_STDIN = Path("-")
+_WITHOUT_END = 300.0
+
+
+def run(
+    request: Annotated[
+        Path, typer.Argument(help="A request: header lines, an empty line, the body. - is stdin.")
+    ] = _STDIN,
+    headers: Annotated[
+        Path | None, typer.Option("--headers", help="Header lines alone, instead of a request.")
+    ] = None,
+    body: Annotated[
+        Path | None, typer.Option("--body", help="The body alone, byte for byte; with --headers.")
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", help="whsec_ or whpk_; repeat it while keys change."),
+    ] = None,
+    key_file: Annotated[
+        list[Path] | None, typer.Option("--key-file", help="A file that holds a key alone.")
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", min=0, help="Seconds that clocks may differ by.")
+    ] = _WITHOUT_END,
+    at: Annotated[
+        float | None, typer.Option("--at", help="Judge as of this time, seconds since 1970.")
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Verify the signature of a webhook request (Standard Webhooks v1 and v1a), and say why."""
+    from app.delivery.verifying import verify
+    from app.runtime.clock import SystemClock
+
+    if (headers is None) != (body is None):
+        printing.fail("--headers and --body come together.", code=exits.SETUP)
+    if headers is not None and body is not None:
+        lines, content = _lines(_content(headers)), _content(body)
+    else:
+        lines, content = _parted(_content(request))
+    now = SystemClock().now() if at is None else at
+    verdict = verify(lines, content, _keys(key or [], key_file or []), now, tolerance)
+    if json_output:
+        printing.json_line({"valid": verdict.valid, "why": verdict.why})
+    else:
+        printing.text_line(f"{'valid' if verdict.valid else 'invalid'}: {verdict.why}")
+    if not verdict.valid:
+        raise typer.Exit(exits.FAILED)
+
+
+def _keys(texts: Sequence[str], files: Sequence[Path]) -> list[Key]:
+    from app.model.signing_key import read_key
+
+    given: Mapping[str, str] = {
+        **{f"--key {number}": text for number, text in enumerate(texts, start=1)},
+        **{f"--key-file {file}": _content(file).decode("utf-8", "replace") for file in files},
+    }
+    if not given:
+        printing.fail("There is no key to verify with.", cure="--key whsec_...", code=exits.SETUP)
+    keys = []
+    for name, text in given.items():
+        try:
+            keys.append(read_key(text.strip()))
+        except ValueError as error:
+            printing.fail(f"{name} {error}.", code=exits.SETUP)
+    return keys
+
+
+def _parted(whole: bytes) -> tuple[list[tuple[str, str]], bytes]:
+    """Head and body of a request as it was on the wire, or with plain line ends."""
+    ends = [(whole.find(end), end) for end in (b"\r\n\r\n", b"\n\n") if end in whole]
+    if not ends:
+        printing.fail("The request has no empty line between headers and body.", code=exits.SETUP)
+    _, end = min(ends)
+    head, _, body = whole.partition(end)
+    return _lines(head), body
+
+
+def _lines(head: bytes) -> list[tuple[str, str]]:
+    """A line without a colon, such as the request line, is no header."""
+    found = []
+    for line in head.decode("latin-1").splitlines():
+        name, colon, value = line.partition(":")
+        if colon and " " not in name:
+            found.append((name.strip(), value.strip()))
+    return found
+
+
+def _content(file: Path) -> bytes:
+    if file == _STDIN:
+        return sys.stdin.buffer.read()
+    try:
+        return file.read_bytes()
+    except OSError as failure:
+        printing.fail(f"{file} cannot be read: {failure.strerror}.", code=exits.SETUP)

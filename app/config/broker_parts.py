@@ -1,0 +1,63 @@
+"""What the settings of several kinds of broker share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from app.model.duration import Count, Size
+from app.model.route import Strict
+
+
+class InFlight(Strict):
+    """Bounds on what was given to one broker and has no answer yet."""
+
+    records: Annotated[Count, Field(ge=1)] | None = Field(
+        None, description="most records in flight; without it limits.in_flight_records"
+    )
+    bytes: Annotated[Size, Field(ge=1)] | None = Field(
+        None, description="most bytes in flight; without it limits.in_flight_bytes"
+    )
+
+
+class ClientTls(Strict):
+    """TLS towards a broker. Empty: the system's certificate authorities."""
+
+    ca: Path | None = Field(None, description="PEM file of the authorities to trust")
+    cert: Path | None = Field(None, description="PEM file of our certificate, for mutual TLS")
+    key: Path | None = Field(None, description="PEM file of its key, without a pass phrase")
+    verify_host: bool = Field(True, description="the broker's certificate must bear its host name")
+
+    @model_validator(mode="after")
+    def cert_with_key(self) -> ClientTls:
+        if (self.cert is None) != (self.key is None):
+            raise ValueError("cert and key come together")
+        return self
+
+
+class Topics(Strict):
+    """What happens to topics that do not exist."""
+
+    create: bool = Field(False, description="make topics that are not there")
+    partitions: Annotated[Count, Field(ge=1, le=1024)] = Field(
+        8, description="of topics made by us"
+    )
+
+
+def _joined(value: object) -> object:
+    if isinstance(value, list) and all(isinstance(server, str) for server in value):
+        return ",".join(value)
+    return value
+
+
+Servers = Annotated[
+    str,
+    BeforeValidator(_joined, json_schema_input_type=str | list[str]),
+    Field(pattern=r"^\s*[^,\s/@]+:\d{1,5}(\s*,\s*[^,\s/@]+:\d{1,5})*\s*$"),
+]
+"""``host:port``, several joined by commas or as a list."""
+
+MaxRecord = Annotated[Size, Field(ge=1 << 10)]
+"""Of key, headers and body of one record together."""

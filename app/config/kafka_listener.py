@@ -1,0 +1,54 @@
+"""The settings of an embedded log's Kafka listener."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.config.listener_parts import ServerTls
+from app.model.route import Strict
+from app.model.secret import Secret
+
+ADDRESS = r"^([^\s:/@\[\]]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}$"
+Address = Annotated[str, Field(pattern=ADDRESS)]
+"""``host:port``; an IPv6 address in brackets."""
+
+
+class ListenerSasl(Strict):
+    """Who may come, and how they say who they are."""
+
+    mechanisms: Annotated[
+        tuple[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], ...], Field(min_length=1)
+    ] = Field(
+        ("SCRAM-SHA-512", "SCRAM-SHA-256"),
+        description="what clients may choose from; PLAIN sends the password itself",
+    )
+    users: Annotated[dict[Annotated[str, Field(min_length=1)], Secret], Field(min_length=1)] = (
+        Field(description='passwords by user name; best "${env:NAME}" or "${file:/path}"')
+    )
+
+
+class KafkaListener(Strict):
+    """Kafka's protocol on an embedded log, for clients of Kafka."""
+
+    listen: Address = Field(description="host:port to listen on; port 0 takes a free one")
+    advertised: Address | None = Field(
+        None, description="host:port that clients are told to come to; without it, listen"
+    )
+    tls: ServerTls | None = Field(None, description="serve TLS")
+    sasl: ListenerSasl | None = Field(None, description="clients have to log in")
+    create_topics: bool = Field(
+        True, description="topics come to be when a client asks for them by name"
+    )
+
+
+def as_settings(value: object) -> object:
+    """``host:port`` alone stands for what listens there, without TLS and logins."""
+    return {"listen": value} if isinstance(value, str) else value
+
+
+def split(address: str) -> tuple[str, int]:
+    """Host, without brackets, and port."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,21 @@
+"""What the brokers of a configuration are, by name: as far as it decides how events are written there."""
+
+from __future__ import annotations
+
+from app.config.brokers import PulsarBroker
+from app.config.model import Config
+from app.routing.plan import Manner
+
+
+def kinds_of(config: Config) -> dict[str, str]:
+    """The kind of each broker, by its name: it decides the binding."""
+    return {name: broker.kind for name, broker in config.brokers.items()}
+
+
+def manners_of(config: Config) -> dict[str, Manner]:
+    """How what goes to each Pulsar broker is written, by its name."""
+    return {
+        name: Manner(broker.names, broker.strings)
+        for name, broker in config.brokers.items()
+        if isinstance(broker, PulsarBroker)
+    }

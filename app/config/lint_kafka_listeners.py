@@ -1,0 +1,61 @@
+"""Checks of the Kafka listeners of embedded logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.config.brokers import EmbeddedBroker
+from app.config.finding import Path
+from app.config.kafka_listener import KafkaListener, split
+from app.config.lint_servers import file_exists, is_loopback, overlap
+from app.config.report import Report
+
+EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+
+
+def check_kafka_listeners(report: Report) -> None:
+    taken = list(_servers(report))
+    for name, broker in report.config.brokers.items():
+        if isinstance(broker, EmbeddedBroker) and broker.kafka_listener is not None:
+            setting: Path = ("brokers", name, "kafka_listener")
+            _guarded(report, setting, broker.kafka_listener)
+            _reachable(report, setting, broker.kafka_listener)
+            host, port = split(broker.kafka_listener.listen)
+            for other, at, its_port in taken:
+                if port == its_port != 0 and overlap(host, at):
+                    report.error(setting, f"is the port of {other}", "choose another")
+            taken.append((f"the Kafka listener of {name}", host, port))
+
+
+def _servers(report: Report) -> Iterator[tuple[str, str, int]]:
+    server = report.config.server
+    yield "the events listener", server.events.host, server.events.port
+    yield "the admin listener", server.admin.host, server.admin.port
+
+
+def _guarded(report: Report, setting: Path, listener: KafkaListener) -> None:
+    host, _ = split(listener.listen)
+    if listener.sasl is None and not is_loopback(host):
+        report.error(
+            setting,
+            "the Kafka listener off loopback needs logins",
+            'add sasl: {users: {NAME: "${env:NAME}"}}, or listen on 127.0.0.1',
+        )
+    elif listener.sasl is not None and listener.tls is None and not is_loopback(host):
+        report.warning(
+            (*setting, "sasl"),
+            "what clients send, and with PLAIN their passwords, crosses the network in clear",
+            "add tls",
+        )
+    for part in ("cert", "key") if listener.tls is not None else ():
+        file_exists(report, (*setting, "tls", part), getattr(listener.tls, part))
+
+
+def _reachable(report: Report, setting: Path, listener: KafkaListener) -> None:
+    host, port = split(listener.listen)
+    if port > 65535:  # noqa: PLR2004 - the largest there is
+        report.error(setting, f"there is no port {port}", "choose one up to 65535")
+    if host in EVERYWHERE and listener.advertised is None:
+        report.error(
+            setting, f"clients cannot come to {host}", "set advertised to what they can reach"
+        )

@@ -1,0 +1,107 @@
+"""Checks of sinks that are topics: brokers that are there, places that can be, and no circles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.config.finding import Path
+from app.config.reach import feeds, may_both_match
+from app.config.report import Report
+from app.errors import SetupError
+from app.model.pull import Pull
+from app.model.route import Exchange, Target
+from app.model.subscription import Subscription
+from app.routing.places import compile_place, is_fixed
+
+Hop = tuple[int, Subscription, Target]
+"""A subscription, where it stands in the list, and the topic that it mirrors to."""
+
+
+def check_mirrors(report: Report) -> None:
+    hops: list[Hop] = []
+    for n, subscription in enumerate(report.config.subscriptions):
+        target = subscription.sink
+        at: Path = ("subscriptions", n, "sink")
+        if isinstance(target, str | Pull) or not report.broker((*at, "broker"), target.broker):
+            continue
+        _place(report, at, target)
+        if isinstance(target, Target):
+            hops.append((n, subscription, target))
+    for hop in hops:
+        if not _own_source(report, hop):
+            _circle(report, hop, hops)
+
+
+def _place(report: Report, at: Path, target: Target | Exchange) -> None:
+    kind = report.config.brokers[target.broker].kind
+    if isinstance(target, Exchange) and kind != "rabbitmq":
+        report.error(
+            (*at, "exchange"),
+            f"{target.broker!r} is of kind {kind}, and only rabbitmq has exchanges",
+            "name a topic, or a broker of kind rabbitmq",
+        )
+        return
+    try:
+        compile_place(target, kind)
+    except SetupError as error:
+        report.refused((*at, error.setting.rpartition(".")[2]), error)
+
+
+def _own_source(report: Report, hop: Hop) -> bool:
+    """A mirror into its own source would read what it writes for ever. What a template makes is looked
+    at again for each event."""
+    n, subscription, target = hop
+    if not _leads_to(hop, subscription):
+        return False
+    at: Path = ("subscriptions", n, "sink", "topic")
+    if is_fixed(target):
+        report.error(
+            at,
+            "is a source of the same subscription: an event would come back for ever",
+            "name a topic of its own",
+        )
+    else:
+        report.warning(
+            at,
+            "can become a source of the same subscription: such events are buried as dead letters",
+            "write something fixed into the template, or filter by its attributes",
+        )
+    return True
+
+
+def _circle(report: Report, start: Hop, hops: list[Hop]) -> None:
+    """Two mirrors that feed each other, or more of them: told at the first of them in the file."""
+    way = next(_ways_home(start, [start], hops), None)
+    if way is None or start[0] != min(n for n, _, _ in way):
+        return
+    names = " → ".join(repr(subscription.id) for _, subscription, _ in (*way, start))
+    certain = all(is_fixed(target) for _, _, target in way)
+    say = report.error if certain else report.warning
+    say(
+        ("subscriptions", start[0], "sink"),
+        f"goes round in a circle: {names}: an event would be copied for ever",
+        "filter by an attribute that tells where an event was made, or leave one of them out",
+    )
+
+
+def _ways_home(start: Hop, way: list[Hop], hops: list[Hop]) -> Iterator[list[Hop]]:
+    for hop in hops:
+        if not _leads_to(way[-1], hop[1]) or not _may_pass(way, hop):
+            continue
+        if hop is start:
+            if len(way) > 1:
+                yield way
+        elif hop not in way:
+            yield from _ways_home(start, [*way, hop], hops)
+
+
+def _leads_to(hop: Hop, reader: Subscription) -> bool:
+    _, subscription, target = hop
+    return target.broker == reader.source.broker and any(
+        feeds(target, subscription.filters, topic) for topic in reader.source.topics
+    )
+
+
+def _may_pass(way: list[Hop], hop: Hop) -> bool:
+    """Whether some event may pass the filters of all of them."""
+    return all(may_both_match(earlier.filters, hop[1].filters) for _, earlier, _ in way)

@@ -1,0 +1,81 @@
+"""Checks of replies: routes that are there, and answers that come back as questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.config.finding import Path, did_you_mean
+from app.config.reach import feeds
+from app.config.report import Report
+from app.model.pull import Pull
+from app.model.route import Exchange, Route, Target
+from app.model.subscription import IGNORE, Subscription
+
+Written = tuple[Target | Exchange, ...]
+"""The places that a subscription publishes to."""
+
+
+def check_replies(report: Report) -> None:
+    routes = {route.name: route for route in report.config.routes}
+    if IGNORE in routes:
+        n = list(routes).index(IGNORE)
+        report.warning(
+            ("routes", n, "name"), "no reply can name this route", f"any other name than {IGNORE}"
+        )
+    for n, subscription in enumerate(report.config.subscriptions):
+        if subscription.reply == IGNORE:
+            continue
+        at: Path = ("subscriptions", n, "reply")
+        if subscription.reply not in routes:
+            report.error(
+                at,
+                f"there is no route {subscription.reply!r}",
+                did_you_mean(subscription.reply, routes),
+            )
+        else:
+            _circle(report, at, subscription, routes)
+
+
+def _circle(report: Report, at: Path, subscription: Subscription, routes: dict[str, Route]) -> None:
+    """What a webhook answers is not known: its filters may keep its own answers from it."""
+    way = _way_home(report, subscription, [subscription], routes)
+    if way is None:
+        return
+    names = " → ".join(repr(each.id) for each in (*way, subscription))
+    report.warning(
+        at,
+        f"answers may go round in a circle: {names}: the count of replies ends it",
+        "publish replies to a topic of their own, or filter by type",
+    )
+
+
+def _way_home(
+    report: Report, start: Subscription, way: list[Subscription], routes: dict[str, Route]
+) -> list[Subscription] | None:
+    written = tuple(_written(way[-1], routes))
+    for reader in report.config.subscriptions:
+        if not _reads(reader, written):
+            continue
+        if reader is start:
+            return way
+        if reader not in way:
+            found = _way_home(report, start, [*way, reader], routes)
+            if found is not None:
+                return found
+    return None
+
+
+def _written(subscription: Subscription, routes: dict[str, Route]) -> Iterator[Target | Exchange]:
+    sink = subscription.sink
+    if not isinstance(sink, str | Pull):
+        yield sink
+    elif subscription.reply in routes:
+        yield from routes[subscription.reply].to
+
+
+def _reads(reader: Subscription, written: Written) -> bool:
+    return any(
+        place.broker == reader.source.broker and feeds(place, (), topic)
+        for place in written
+        for topic in reader.source.topics
+    )

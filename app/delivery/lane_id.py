@@ -1,0 +1,40 @@
+"""What a message is in line with, as bytes that the store keeps: the same in every process and release.
+
+One character for the kind, then what tells lanes of that kind apart. Topics and numbers come before
+the key, the topic with its length, so that no two lanes share a text::
+
+    k<number>:<bytes of topic>:<topic>:<key>     the record key, within its partition
+    a<value>                                     the attribute of ``order_by``, wherever it comes from
+    o<number>:<bytes of topic>:<topic>:<offset>  no order: a lane of its own
+    d<digest>                                    of one of these that is longer than an index takes
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import sha256
+
+from app.model.message import Partition
+
+LONGEST = 1_000  # bytes; PostgreSQL has no index over more than 2,700, its other columns included
+
+
+def lane_id(key: bytes | None, attribute: str | None, partition: Partition, offset: int) -> bytes:
+    """Rule 3 of delivery. ``attribute``: the value that the subscription orders by, which then is all
+    that counts; ``key``: of the record. With neither, each message stands alone. An empty key is
+    a key."""
+    if attribute is not None:
+        return _bounded(b"a" + attribute.encode("utf-8", "surrogatepass"))
+    if key is not None:
+        return _bounded(b"k" + _place(partition) + key)
+    return b"o" + _place(partition) + b"%d" % offset
+
+
+def _bounded(lane: bytes) -> bytes:
+    return lane if len(lane) <= LONGEST else b"d" + sha256(lane).digest()
+
+
+@lru_cache(maxsize=4096)
+def _place(partition: Partition) -> bytes:
+    topic = partition.topic.encode("utf-8", "surrogatepass")
+    return b"%d:%d:%s:" % (partition.number, len(topic), topic)

@@ -1,0 +1,53 @@
+"""What operators are told, as CloudEvents of our own.
+
+==============  ==========================================  ==========================================
+kind            type                                        when
+==============  ==========================================  ==========================================
+disabled        dev.skybridge.subscription.disabled         its target answered 410 (W5)
+enabled         dev.skybridge.subscription.enabled          a person let it deliver again
+paused          dev.skybridge.subscription.paused           its endpoint is at fault, or a person halts it
+lagging         dev.skybridge.subscription.lagging          what it has not delivered grows old
+dead-lettered   dev.skybridge.delivery.dead_lettered        messages were given up, counted by cause
+==============  ==========================================  ==========================================
+
+``subject`` is the subscription, which is also the partition key: what is told of one stays in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from app.errors import InvalidEvent
+from app.event.validate import faults_of
+from app.event.value import CloudEvent, DataForm
+
+TYPES: Mapping[str, str] = {
+    "disabled": "dev.skybridge.subscription.disabled",
+    "enabled": "dev.skybridge.subscription.enabled",
+    "paused": "dev.skybridge.subscription.paused",
+    "lagging": "dev.skybridge.subscription.lagging",
+    "dead-lettered": "dev.skybridge.delivery.dead_lettered",
+}
+
+
+def make(
+    kind: str, subscription: str, detail: Mapping[str, object], *, id_: str, source: str, time: str
+) -> CloudEvent:
+    """``time``: RFC 3339. Raises InvalidEvent for what is none, as for anybody else's event."""
+    attributes = {
+        "specversion": "1.0",
+        "id": id_,
+        "source": source,
+        "type": TYPES[kind],
+        "subject": subscription,
+        "time": time,
+        "datacontenttype": "application/json",
+        "partitionkey": subscription,
+    }
+    faults = faults_of(attributes, str)
+    if faults:
+        raise InvalidEvent(faults)
+    data = msgspec.json.encode({"subscription": subscription, **detail})
+    return CloudEvent(attributes, data, DataForm.JSON)

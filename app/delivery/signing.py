@@ -1,0 +1,86 @@
+"""Signatures of webhooks after Standard Webhooks 1.0: v1 (HMAC-SHA256) and v1a (ed25519).
+
+What is signed is the identity, the time of the attempt and the body, joined by dots: the headers of an
+event in binary mode are not covered, which is why signed subscriptions write documents unless they
+say otherwise (ADR 0015).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from app.bindings.record import Decoded
+from app.model.signing_key import Key, KeyKind
+
+ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
+
+Signer = Callable[[bytes], str]
+"""From the content to one signature as the header holds it: ``v1,<base64>``."""
+
+Headers = tuple[tuple[str, str], ...]
+
+_SEED = 32  # bytes of a private key; what stands behind them is its public half
+_DIGITS = 32  # of the identity, 128 bits
+
+
+def signer(key: Key) -> Signer:
+    """Raises ValueError for a public key, which signs nothing, and for halves that do not belong together."""
+    raw = key.raw
+    if key.kind is KeyKind.SECRET:
+        return lambda content: "v1," + _text(hmac.digest(raw, content, "sha256"))
+    if key.kind is KeyKind.PRIVATE:
+        private = Ed25519PrivateKey.from_private_bytes(raw[:_SEED])
+        if raw[_SEED:] not in {b"", private.public_key().public_bytes_raw()}:
+            raise ValueError("its public half is another key's")
+        sign = private.sign
+        return lambda content: "v1a," + _text(sign(content))
+    raise ValueError("a public key signs nothing: give the private one, whsk_")
+
+
+def signed_headers(signers: Sequence[Signer], identity: str, at: int, body: bytes) -> Headers:
+    """One signature a key, so that receivers may have the old one or the new one.
+
+    ``at``  seconds since the epoch, of this attempt.
+    """
+    content = signed_content(identity, str(at), body)
+    signatures = " ".join([sign(content) for sign in signers])
+    return ((ID, identity), (TIMESTAMP, str(at)), (SIGNATURE, signatures))
+
+
+def signed_content(identity: str, at: str, body: bytes) -> bytes:
+    return b"%b.%b.%b" % (identity.encode(), at.encode(), body)
+
+
+def webhook_id(decoded: Decoded) -> str:
+    """Equal on every attempt and after every restart: a digest of source and id, which only together
+    name an event (core 1.1). Without a dot, which the signed content is joined by.
+
+    A document that nobody here reads is named by its own bytes.
+    """
+    attributes = decoded.event.attributes
+    source, identity = attributes.get("source"), attributes.get("id")
+    if source is None or identity is None:
+        return _identity(b"document:", decoded.document or decoded.event.data or b"")
+    named = source.encode()
+    return _identity(b"%d:%b" % (len(named), named), identity.encode())
+
+
+def joint_id(identities: Sequence[str]) -> str:
+    """Of a request of several events, in their order. Who tells repetitions by it alone sees none when
+    the same events come in other company: their own source and id do."""
+    if len(identities) == 1:
+        return identities[0]
+    return _identity(b"together:", "\n".join(identities).encode())
+
+
+def _identity(first: bytes, second: bytes) -> str:
+    return "msg_" + hashlib.sha256(first + second).hexdigest()[:_DIGITS]
+
+
+def _text(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()

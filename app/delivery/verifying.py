@@ -1,0 +1,150 @@
+"""Whether a request bears a signature of ours: the receiver's side of ``signing`` (reliability 4.4).
+
+Every signature is compared with every key, each in constant time, whatever was found before.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import Callable, Sequence
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+
+from app.delivery.signing import ID, SIGNATURE, TIMESTAMP, signed_content
+from app.model.signing_key import Key, KeyKind
+
+TOLERANCE = 300.0  # seconds that clocks may differ by, either way
+MOST_SIGNATURES = 32
+_LONGEST_ID = 512
+_SCHEMES = {"v1": KeyKind.SECRET, "v1a": KeyKind.PUBLIC}
+
+_Check = Callable[[bytes, bytes], bool]  # signature, content
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """``why`` says, for a person, what was found or what is wrong."""
+
+    valid: bool
+    why: str
+
+
+class _Refused(Exception):
+    pass
+
+
+def verify(
+    headers: Sequence[tuple[str, str]],
+    body: bytes,
+    keys: Sequence[Key],
+    now: float,
+    tolerance: float = TOLERANCE,
+) -> Verdict:
+    """``headers`` as they came, names in any case; ``body`` the bytes as they came. ``now``: the wall
+    clock. A private key counts as its public one."""
+    try:
+        identity = _bounded(_only(headers, ID))
+        at = _timely(_only(headers, TIMESTAMP), now, tolerance)
+        signatures = _signatures(_only(headers, SIGNATURE))
+    except _Refused as refusal:
+        return Verdict(valid=False, why=str(refusal))
+    return _compared(signatures, signed_content(identity, at, body), keys)
+
+
+def _only(headers: Sequence[tuple[str, str]], name: str) -> str:
+    values = [value.strip() for header, value in headers if header.lower() == name]
+    if len(values) != 1:
+        raise _Refused(f"{name} is {'repeated' if values else 'missing'}")
+    return values[0]
+
+
+def _bounded(identity: str) -> str:
+    if not identity or len(identity) > _LONGEST_ID:
+        raise _Refused(f"{ID} is empty or longer than {_LONGEST_ID} characters")
+    return identity
+
+
+def _timely(text: str, now: float, tolerance: float) -> str:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 12:  # noqa: PLR2004 - of digits
+        raise _Refused(f"{TIMESTAMP} is no whole number of seconds")
+    late = now - int(text)
+    if abs(late) > tolerance:
+        side = "old" if late > 0 else "ahead"
+        raise _Refused(f"{TIMESTAMP} is {abs(late):.0f} s {side}: more than {tolerance:g} s")
+    return text
+
+
+def _signatures(text: str) -> list[tuple[KeyKind, bytes]]:
+    """Those of schemes that we know; others may stand beside them."""
+    entries = text.split()
+    if len(entries) > MOST_SIGNATURES:
+        raise _Refused(f"{SIGNATURE} holds more than {MOST_SIGNATURES} signatures")
+    found = []
+    for entry in entries:
+        scheme, _, encoded = entry.partition(",")
+        if scheme not in _SCHEMES:
+            continue
+        try:
+            found.append((_SCHEMES[scheme], _bytes(encoded)))
+        except (binascii.Error, ValueError):
+            raise _Refused(f"{SIGNATURE} holds a signature that is not base64") from None
+    if not found:
+        raise _Refused(f"{SIGNATURE} holds no signature of scheme v1 or v1a")
+    return found
+
+
+def _bytes(encoded: str) -> bytes:
+    """One text for the same bytes: the bits that base64 leaves over are zero (RFC 4648 3.5)."""
+    raw = base64.b64decode(encoded, validate=True)
+    if base64.b64encode(raw).decode() != encoded:
+        raise binascii.Error("bits are left over")
+    return raw
+
+
+def _compared(
+    signatures: Sequence[tuple[KeyKind, bytes]], content: bytes, keys: Sequence[Key]
+) -> Verdict:
+    checks = [_check(key) for key in keys]
+    tried, matching = 0, 0
+    for kind, signature in signatures:
+        for wanted, check in checks:
+            if kind is wanted:
+                tried += 1
+                matching += check(signature, content)
+    if matching:
+        return Verdict(valid=True, why=f"signed by {matching} of {len(keys)} keys")
+    if not tried:
+        return Verdict(valid=False, why="none of the signatures is of the kind of your keys")
+    return Verdict(valid=False, why="no signature fits: another key, or the body was changed")
+
+
+def _check(key: Key) -> tuple[KeyKind, _Check]:
+    raw = key.raw
+    if key.kind is KeyKind.SECRET:
+        return KeyKind.SECRET, lambda signature, content: hmac.compare_digest(
+            signature, hmac.digest(raw, content, "sha256")
+        )
+    return KeyKind.PUBLIC, _by(_public(key))
+
+
+def _public(key: Key) -> Ed25519PublicKey:
+    if key.kind is KeyKind.PRIVATE:
+        return Ed25519PrivateKey.from_private_bytes(key.raw[:32]).public_key()
+    return Ed25519PublicKey.from_public_bytes(key.raw)
+
+
+def _by(public: Ed25519PublicKey) -> _Check:
+    def check(signature: bytes, content: bytes) -> bool:
+        try:
+            public.verify(signature, content)
+        except InvalidSignature:
+            return False
+        return True
+
+    return check

@@ -1,0 +1,65 @@
+"""A JSON Pointer (RFC 6901) into the data of an event.
+
+Nothing there, and data that is not JSON, are None. Only the levels on the way are parsed; where an
+object repeats a name, the last one counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from app.event.media_types import declares_json
+from app.event.value import CloudEvent, DataForm
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")  # RFC 6901 4: no leading zero; "-" names nothing
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+_VALUE = msgspec.json.Decoder(msgspec.Raw)
+_FAULTS = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
+    """The JSON text of what is there, as it was written. ``pointer`` is empty (the whole of the data)
+    or begins with a slash.
+    """
+    steps = tuple(
+        step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]
+    )  # RFC 6901 4: ~1 first
+
+    def find(event: CloudEvent) -> bytes | None:
+        if not event.data or not _is_json(event):
+            return None
+        try:
+            return _found(event.data, steps)
+        except _FAULTS:
+            return None
+
+    return find
+
+
+def _is_json(event: CloudEvent) -> bool:
+    if event.data_form is DataForm.OPAQUE:
+        return declares_json(event.datacontenttype)
+    return event.data_form is DataForm.JSON
+
+
+def _found(document: bytes, steps: tuple[str, ...]) -> bytes | None:
+    value = bytes(_VALUE.decode(document)).strip()
+    for step in steps:
+        inner = _child(value, step)
+        if inner is None:
+            return None
+        value = bytes(inner).strip()
+    return value
+
+
+def _child(value: bytes, step: str) -> msgspec.Raw | None:
+    if value.startswith(b"{"):
+        return _OBJECT.decode(value).get(step)
+    if value.startswith(b"[") and _INDEX.fullmatch(step):
+        items = _ARRAY.decode(value)
+        return items[int(step)] if int(step) < len(items) else None
+    return None

@@ -1,0 +1,42 @@
+"""Whole numbers of 32 bits (CESQL 3.1 and 3.4.2)."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+
+from app.filters.cesql.values import LEAST, MOST, Failure
+
+
+def within(number: int) -> int:
+    """What 32 bits cannot hold is an error, and zero (CESQL 3.1, 3.3)."""
+    if LEAST <= number <= MOST:
+        return number
+    raise Failure("math", f"{number} is beyond 32 bits")
+
+
+def _divide(x: int, y: int) -> int:
+    if y == 0:
+        raise Failure("math", f"{x} cannot be divided by 0")
+    quotient = abs(x) // abs(y)
+    return quotient if (x < 0) == (y < 0) else -quotient
+
+
+def _remainder(x: int, y: int) -> int:
+    """Of the sign of ``x``."""
+    return x - y * _divide(x, y)
+
+
+ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _divide,
+    "%": _remainder,
+}
+ORDERS: Mapping[str, Callable[[int, int], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}

@@ -1,0 +1,297 @@
+"""A tree as one closure over the event. All that can be decided without an event is decided here.
+
+Operands are evaluated before any of them is cast, so that a missing attribute is told as such
+(CESQL 3.2), not as a cast that failed on another operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar, cast
+
+from app.event.value import AttributeType, CloudEvent
+from app.filters.cesql.arithmetic import ARITHMETIC, ORDERS, within
+from app.filters.cesql.data import compile_data, compile_existence
+from app.filters.cesql.functions import Function, absent, find
+from app.filters.cesql.like import compile_like
+from app.filters.cesql.nodes import (
+    Attribute,
+    Binary,
+    Call,
+    Constant,
+    Data,
+    Exists,
+    In,
+    Like,
+    Logic,
+    Negate,
+    Node,
+    Not,
+)
+from app.filters.cesql.sets import as_set, constant_sets
+from app.filters.cesql.static_type import returns
+from app.filters.cesql.values import (
+    CASTS,
+    Failure,
+    Value,
+    to_boolean,
+    to_integer,
+    to_text,
+)
+
+T = TypeVar("T")
+Evaluator = Callable[[CloudEvent], T]
+"""Raises Failure where the evaluation ends with an error."""
+
+
+def compiled(node: Node) -> Evaluator[Value]:
+    match node:
+        case Constant():
+            return _constant(node.value)
+        case Attribute():
+            return _attribute(node.name)
+        case Call():
+            return _call(node)
+        case Data():
+            return compile_existence(node.pointer) if node.existence else compile_data(node.pointer)
+        case Negate():
+            return _negate(compiled(node.operand))
+        case Binary() if node.operator in ARITHMETIC:
+            return _arithmetic(node)
+    return _predicate(node)
+
+
+def boolean(node: Node) -> Evaluator[bool]:
+    """As ``compiled``, cast to Boolean."""
+    value = compiled(node)
+    if returns(node) is bool:
+        return cast("Evaluator[bool]", value)
+    return lambda event: to_boolean(value(event))
+
+
+def _predicate(node: Node) -> Evaluator[bool]:
+    match node:
+        case Exists():
+            name = node.name
+            return lambda event: name in event.attributes
+        case Not():
+            operand = boolean(node.operand)
+            return lambda event: not operand(event)
+        case Like():
+            return _like(node)
+        case In():
+            return _in(node)
+        case Binary():
+            return _equality(node) if node.operator in {"=", "!="} else _order(node)
+        case Logic():
+            return _logic(node)
+    raise AssertionError(node)
+
+
+def _constant(value: Value) -> Evaluator[Value]:
+    return lambda _event: value
+
+
+_TYPED: Mapping[AttributeType, Callable[[Value], Value]] = {
+    AttributeType.INTEGER: to_integer,
+    AttributeType.BOOLEAN: to_boolean,
+}
+
+
+def _missing(name: str) -> str:
+    return f"the event has no {name}"
+
+
+def _attribute(name: str) -> Evaluator[Value]:
+    message = _missing(name)
+
+    def read(event: CloudEvent) -> Value:
+        text = event.attributes.get(name)
+        if text is None:
+            raise Failure("missingAttribute", message)
+        if event.types and (typed := _TYPED.get(event.types.get(name, AttributeType.STRING))):
+            return typed(text)
+        return text
+
+    return read
+
+
+def _text(node: Node) -> Evaluator[str]:
+    """As ``compiled``, cast to String. Canonical text is what the cast of an attribute gives."""
+    if not isinstance(node, Attribute):
+        value = compiled(node)
+        return lambda event: to_text(value(event))
+    name, message = node.name, _missing(node.name)
+
+    def read(event: CloudEvent) -> str:
+        text = event.attributes.get(name)
+        if text is None:
+            raise Failure("missingAttribute", message)
+        return text
+
+    return read
+
+
+def _negate(operand: Evaluator[Value]) -> Evaluator[int]:
+    return lambda event: within(-to_integer(operand(event)))
+
+
+def _arithmetic(node: Binary) -> Evaluator[int]:
+    left, right, apply = compiled(node.left), compiled(node.right), ARITHMETIC[node.operator]
+
+    def calculate(event: CloudEvent) -> int:
+        x, y = left(event), right(event)
+        return within(apply(to_integer(x), to_integer(y)))
+
+    return calculate
+
+
+def _order(node: Binary) -> Evaluator[bool]:
+    left, right, holds = compiled(node.left), compiled(node.right), ORDERS[node.operator]
+
+    def compare(event: CloudEvent) -> bool:
+        x, y = left(event), right(event)
+        return holds(to_integer(x), to_integer(y))
+
+    return compare
+
+
+def _equality(node: Binary) -> Evaluator[bool]:
+    """The right operand's type decides what the left one is cast to (CESQL 3.7)."""
+    same = node.operator == "="
+    if isinstance(node.right, Constant) and isinstance(node.right.value, str):
+        return _equals_text(_text(node.left), node.right.value, same)
+    left, right = compiled(node.left), compiled(node.right)
+
+    def compare(event: CloudEvent) -> bool:
+        x, y = left(event), right(event)
+        if x.__class__ is not y.__class__:
+            x = CASTS[y.__class__](x)
+        return (x == y) is same
+
+    return compare
+
+
+def _equals_text(left: Evaluator[str], text: str, same: bool) -> Evaluator[bool]:
+    if same:
+        return lambda event: left(event) == text
+    return lambda event: left(event) != text
+
+
+def _like(node: Like) -> Evaluator[bool]:
+    value, matches = _text(node.operand), compile_like(node.pattern)
+    if node.negated:
+        return lambda event: not matches(value(event))
+    return lambda event: matches(value(event))
+
+
+def _in(node: In) -> Evaluator[bool]:
+    """The elements are cast to the type of what is looked for (CESQL 3.7)."""
+    wanted, inside = compiled(node.operand), not node.negated
+    if all(isinstance(each, Constant) for each in node.elements):
+        holds = constant_sets([cast("Constant", each).value for each in node.elements])
+        return lambda event: holds(wanted(event)) is inside
+    elements = [compiled(each) for each in node.elements]
+
+    def search(event: CloudEvent) -> bool:
+        value = wanted(event)
+        found = [element(event) for element in elements]
+        return (value in as_set(found, value.__class__)) is inside
+
+    return search
+
+
+def _logic(node: Logic) -> Evaluator[bool]:
+    words = set(node.operators)
+    if words == {"AND"}:
+        return _and([boolean(each) for each in node.operands])
+    if words == {"OR"}:
+        return _or([boolean(each) for each in node.operands])
+    return _mixed(node)
+
+
+def _and(operands: list[Evaluator[bool]]) -> Evaluator[bool]:
+    if len(operands) == 2:  # noqa: PLR2004 - the usual case, without a loop
+        left, right = operands
+        return lambda event: left(event) and right(event)
+    return lambda event: all(operand(event) for operand in operands)
+
+
+def _or(operands: list[Evaluator[bool]]) -> Evaluator[bool]:
+    if len(operands) == 2:  # noqa: PLR2004 - likewise
+        left, right = operands
+        return lambda event: left(event) or right(event)
+    return lambda event: any(operand(event) for operand in operands)
+
+
+def _mixed(node: Logic) -> Evaluator[bool]:
+    """From left to right (CESQL 3.6)."""
+    first, pairs = (
+        boolean(node.operands[0]),
+        list(zip(node.operators, node.operands[1:], strict=True)),
+    )
+    if node.operators[0] == "XOR":
+        first = _exclusive(node.operands[0], pairs.pop(0)[1])
+    rest = [(word, boolean(operand)) for word, operand in pairs]
+    if not rest:
+        return first
+
+    def evaluate(event: CloudEvent) -> bool:
+        value = first(event)
+        for word, operand in rest:
+            if word == "XOR":
+                value = value is not operand(event)
+            elif value is (word == "AND"):  # else it is decided: short circuit (CESQL 3.4.2)
+                value = operand(event)
+        return value
+
+    return evaluate
+
+
+def _exclusive(one: Node, other: Node) -> Evaluator[bool]:
+    left, right = compiled(one), compiled(other)
+
+    def evaluate(event: CloudEvent) -> bool:
+        x, y = left(event), right(event)
+        return to_boolean(x) is not to_boolean(y)
+
+    return evaluate
+
+
+def _call(node: Call) -> Evaluator[Value]:
+    function = find(node.name, len(node.arguments))
+    if function is None:
+        return _no_function(node)
+    arguments = [compiled(each) for each in node.arguments]
+    if len(arguments) == 1 and function.parameters[:1] != (None,):
+        return _unary_call(function, arguments[0])
+    types = function.types(len(arguments))
+
+    def call(event: CloudEvent) -> Value:
+        values = [argument(event) for argument in arguments]
+        found: Value = function.body(
+            *[v if t is None else CASTS[t](v) for v, t in zip(values, types, strict=True)]
+        )
+        return found
+
+    return call
+
+
+def _unary_call(function: Function, argument: Evaluator[Value]) -> Evaluator[Value]:
+    (target,), body = function.types(1), function.body
+    casting = CASTS[target] if target else to_text
+
+    def call(event: CloudEvent) -> Value:
+        found: Value = body(casting(argument(event)))
+        return found
+
+    return call
+
+
+def _no_function(node: Call) -> Evaluator[Value]:
+    message = absent(node.name, len(node.arguments))
+
+    def fail(_event: CloudEvent) -> Value:
+        raise Failure("missingFunction", message)
+
+    return fail

@@ -1,0 +1,95 @@
+"""Which part of an expression decided, and what it saw: for a person who asks why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from app.event.value import CloudEvent
+from app.filters.cesql.compiler import boolean
+from app.filters.cesql.expression import Result, evaluated
+from app.filters.cesql.nodes import Attribute, Data, Exists, Logic, Node, Not, children
+from app.filters.cesql.printer import shown
+from app.filters.cesql.values import NAMES, Failure, clipped
+
+_MOST_SEEN = 5  # values that an answer shows
+
+
+class Decision(NamedTuple):
+    """``part``     the smallest part of the expression that settles the whole.
+    ``because``  what it came to, and the values it saw.
+    """
+
+    part: str
+    because: str
+
+
+def decide(root: Node, event: CloudEvent) -> Decision:
+    node = _deciding(root, event)
+    return Decision(shown(node), _because(node, event))
+
+
+def _deciding(node: Node, event: CloudEvent) -> Node:
+    match node:
+        case Not():
+            return _deciding(node.operand, event)
+        case Logic():
+            settling = _settling(node, event)
+            return node if settling is None else _deciding(settling, event)
+    return node
+
+
+def _settling(node: Logic, event: CloudEvent) -> Node | None:
+    """The operand that the outcome hangs on alone; None where several had to agree."""
+    settling: Node | None = node.operands[0]
+    value = _boolean(node.operands[0], event)
+    for word, operand in zip(node.operators, node.operands[1:], strict=True):
+        if value is None or (word != "XOR" and value is (word == "OR")):
+            continue  # failed, or short circuit
+        found = _boolean(operand, event)
+        alone = found is None or (word != "XOR" and found is (word == "OR"))
+        settling = operand if alone else None
+        value = None if found is None else (value is not found if word == "XOR" else found)
+    return settling
+
+
+def _boolean(node: Node, event: CloudEvent) -> bool | None:
+    """None where it fails."""
+    try:
+        return boolean(node)(event)
+    except Failure:
+        return None
+
+
+def _because(node: Node, event: CloudEvent) -> str:
+    result = evaluated(node, event)
+    if result.errors:
+        return result.errors[0].message
+    seen = list(dict.fromkeys(_seen(node, event)))
+    shown_values = ", ".join(seen[:_MOST_SEEN]) + (", …" if len(seen) > _MOST_SEEN else "")
+    return f"{_outcome(result)}: {shown_values}" if seen else _outcome(result)
+
+
+def _outcome(result: Result) -> str:
+    value = result.value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"a {NAMES[value.__class__]}, not a Boolean: {clipped(value)}"
+
+
+def _seen(node: Node, event: CloudEvent) -> Iterator[str]:
+    match node:
+        case Attribute() | Data():
+            yield _value_of(node, event)
+        case Exists():
+            there = "has" if node.name in event.attributes else "has no"
+            yield f"the event {there} {node.name}"
+    for each in children(node):
+        yield from _seen(each, event)
+
+
+def _value_of(node: Attribute | Data, event: CloudEvent) -> str:
+    result = evaluated(node, event)
+    return (
+        result.errors[0].message if result.errors else f"{shown(node)} is {clipped(result.value)}"
+    )

@@ -1,0 +1,60 @@
+"""Patterns of LIKE (CESQL 3.4.3). The time is at most length times pattern, whatever the pattern:
+each ``%`` but the last takes the first fit and never looks for another, which is enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+Matcher = Callable[[str], bool]
+
+_PART = re.compile(r"\\[%_]|[%_]|[^\\%_]+|\\", re.DOTALL)
+_Pieces = list[list[str | None]]
+
+
+def compile_like(pattern: str) -> Matcher:
+    r"""``%`` is any text, ``_`` one character, ``\%`` and ``\_`` are themselves; so is all else."""
+    pieces = _pieces(pattern)
+    texts = [_literal(piece) for piece in pieces]
+    match texts:
+        case [str(whole)]:
+            return whole.__eq__
+        case [str(head), ""]:
+            return lambda value: value.startswith(head)
+        case ["", str(tail)]:
+            return lambda value: value.endswith(tail)
+        case ["", str(middle), ""]:
+            return lambda value: middle in value
+    return _expression(pieces)
+
+
+def _pieces(pattern: str) -> _Pieces:
+    """What stands between the ``%``: lists of texts, with None for any one character."""
+    pieces: _Pieces = [[]]
+    for part in _PART.findall(pattern):
+        if part == "%":
+            pieces.append([])
+        elif part == "_":
+            pieces[-1].append(None)
+        else:
+            pieces[-1].append(part[1:] if part in {"\\%", "\\_"} else part)
+    return pieces
+
+
+def _literal(piece: list[str | None]) -> str | None:
+    """None where it has a wildcard."""
+    return None if None in piece else "".join(each for each in piece if each)
+
+
+def _expression(pieces: _Pieces) -> Matcher:
+    first, *middle = ("".join("." if p is None else re.escape(p) for p in each) for each in pieces)
+    if not middle:
+        return _found(re.compile(first, re.DOTALL))
+    *between, last = middle
+    atoms = "".join(f"(?>.*?{each})" for each in between if each)
+    return _found(re.compile(f"{first}{atoms}.*{last}", re.DOTALL))
+
+
+def _found(compiled: re.Pattern[str]) -> Matcher:
+    return lambda value: compiled.fullmatch(value) is not None

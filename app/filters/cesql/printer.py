@@ -1,0 +1,101 @@
+"""A tree as text again, in one spelling: what is parsed from it is the same tree."""
+
+from __future__ import annotations
+
+from app.filters.cesql.nodes import (
+    Attribute,
+    Binary,
+    Call,
+    Constant,
+    Data,
+    Exists,
+    In,
+    Like,
+    Logic,
+    Negate,
+    Node,
+    Not,
+)
+from app.filters.cesql.tokens import ParseError, tokens
+from app.filters.cesql.values import Value, to_text
+
+
+def shown(node: Node) -> str:
+    match node:
+        case Constant():
+            return _constant(node.value)
+        case Attribute():
+            return node.name
+        case Exists():
+            return f"EXISTS {node.name}"
+        case Not():
+            return f"NOT {_inner(node.operand)}"
+        case Negate():
+            return f"- {_inner(node.operand)}"  # a space, else a number would swallow the sign
+        case Call():
+            return f"{node.name}({_listed(node.arguments)})"
+        case Data():
+            return f"{'HAS_DATA' if node.existence else 'DATA'}({_quoted(node.pointer)})"
+    return _operation(node)
+
+
+def _operation(node: Node) -> str:
+    match node:
+        case Like():
+            return f"{_sought(node.operand)}{_not(node.negated)} LIKE {_quoted(node.pattern)}"
+        case In():
+            return f"{_sought(node.operand)}{_not(node.negated)} IN ({_listed(node.elements)})"
+        case Binary():
+            return f"{_inner(node.left)} {node.operator} {_inner(node.right)}"
+        case Logic():
+            first, *rest = (
+                _bracketed(each) if isinstance(each, Logic) else shown(each)
+                for each in node.operands
+            )
+            pairs = zip(node.operators, rest, strict=True)
+            return " ".join([first, *(f"{operator} {each}" for operator, each in pairs)])
+    raise AssertionError(node)
+
+
+def _not(negated: bool) -> str:
+    return " NOT" if negated else ""
+
+
+def _listed(nodes: tuple[Node, ...]) -> str:
+    return ", ".join(map(shown, nodes))
+
+
+def _inner(node: Node) -> str:
+    """As an operand: in brackets where precedence might be in doubt."""
+    return _bracketed(node) if isinstance(node, Binary | Logic | Like | In) else shown(node)
+
+
+def _sought(node: Node) -> str:
+    """Before LIKE and IN, which take in a NOT or a minus sign whole: brackets say so."""
+    return _bracketed(node) if isinstance(node, Not | Negate) else _inner(node)
+
+
+def _bracketed(node: Node) -> str:
+    return f"({shown(node)})"
+
+
+def _constant(value: Value) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    return to_text(value).upper()
+
+
+def _quoted(text: str) -> str:
+    """In the quotes that it can stand in: a text that was read can in one kind at least."""
+    single = "'" + text.replace("'", "\\'") + "'"
+    double = '"' + text.replace('"', '\\"') + '"'
+    return single if _read(single) == text else double
+
+
+def _read(quoted: str) -> str | None:
+    """The text of a literal; None where the quotes do not fit."""
+    try:
+        found, *rest = tokens(quoted)
+    except ParseError:
+        return None
+    return found.text if len(rest) == 1 else None

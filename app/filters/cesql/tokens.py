@@ -1,0 +1,114 @@
+"""Words, numbers, texts and signs of an expression (CESQL 2.2 and 2.3)."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import NamedTuple
+
+RESERVED = frozenset(["AND", "OR", "XOR", "NOT", "LIKE", "IN", "EXISTS", "TRUE", "FALSE"])
+
+_TOKEN = re.compile(
+    r"""[ \t\r\n]*(?:
+      (?P<word>[A-Za-z0-9_]+)
+    | (?P<text>'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*")
+    | (?P<sign><=|>=|<>|!=|[-+*/%=<>(),])
+    | (?P<end>\Z)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class ParseError(ValueError):
+    """What is wrong with an expression, where (``at``, counted from 0), and what would mend it."""
+
+    def __init__(self, at: int, problem: str, cure: str = "") -> None:
+        super().__init__(f"SQL, character {at + 1}: {problem}" + (f". {cure}" if cure else ""))
+        self.at = at
+
+
+class Kind(Enum):
+    NUMBER = "a number"
+    NAME = "a name"
+    KEYWORD = "a keyword"
+    TEXT = "a text in quotes"
+    SIGN = "a sign"
+    END = "the end"
+
+
+class Token(NamedTuple):
+    """``text``: keywords in capitals, a text in quotes without them, the rest as written."""
+
+    kind: Kind
+    text: str
+    at: int
+
+    @property
+    def found(self) -> str:
+        """For a message."""
+        if self.kind is Kind.END:
+            return "the end"
+        return repr(self.text) if self.kind is Kind.TEXT else self.text
+
+
+def tokens(text: str) -> list[Token]:
+    """Ends with a token ``END``. Raises ParseError."""
+    found: list[Token] = []
+    at = 0
+    while not found or found[-1].kind is not Kind.END:
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise _unknown(text, at)
+        group = match.lastgroup or "end"
+        found.append(_token(group, match[group], match.start(group)))
+        at = match.end()
+    return found
+
+
+def _token(group: str, text: str, at: int) -> Token:
+    match group:
+        case "word":
+            return _word(text, at)
+        case "text":
+            return Token(Kind.TEXT, unquoted(text), at)
+        case "sign":
+            return Token(Kind.SIGN, text, at)
+    return Token(Kind.END, "", at)
+
+
+def _word(text: str, at: int) -> Token:
+    if text.isdigit():
+        return Token(Kind.NUMBER, text, at)
+    if text.upper() in RESERVED:
+        return Token(Kind.KEYWORD, text.upper(), at)
+    return Token(Kind.NAME, text, at)
+
+
+def unquoted(text: str) -> str:
+    """Only the quote itself can be escaped (CESQL 2.2): every other backslash stays."""
+    quote, inner = text[0], text[1:-1]
+    return re.sub(r"\\(.)", lambda m: quote if m[1] == quote else m[0], inner, flags=re.DOTALL)
+
+
+def _unknown(text: str, at: int) -> ParseError:
+    space = _SPACE.match(text, at)
+    begin = space.end() if space else at
+    character = text[begin]
+    if character in "'\"":
+        return ParseError(
+            begin,
+            f"a text that begins with {character} does not end",
+            f"Close it with {character}; write \\{character} for a quote within it",
+        )
+    return ParseError(begin, f"{character!r} has no meaning here", _cure_of(character))
+
+
+def _cure_of(character: str) -> str:
+    cures = {
+        "!": "Write NOT for the negation, != for unequal",
+        "&": "Write AND",
+        "|": "Write OR",
+        ".": "Numbers are whole; names of attributes have no dots; data is asked for by DATA('/a/b')",
+    }
+    return cures.get(character, "Texts stand in quotes: 'text'")

@@ -1,0 +1,98 @@
+"""Which types of events a list of filters can let pass at all: what an index of subscriptions is by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+import msgspec
+
+from app.filters.cesql.nodes import Attribute, Binary, Constant, In, Like, Logic, Node
+from app.filters.cesql.parser import parse
+from app.filters.dialects import written
+from app.filters.model import Filter
+
+_TYPE = "type"
+
+
+class Types(msgspec.Struct, frozen=True):
+    """An event passes only if its type is one of ``exact`` or begins with one of ``prefixes``. Both
+    empty: none ever passes.
+    """
+
+    exact: frozenset[str] = frozenset()
+    prefixes: frozenset[str] = frozenset()
+
+    def holds(self, kind: str) -> bool:
+        return kind in self.exact or kind.startswith(tuple(self.prefixes))
+
+
+def types_of(filters: Sequence[Filter]) -> Types | None:
+    """None: of any type. Never says less than the filters let pass; at times it says more."""
+    return _each(_both, [_of_filter(one) for one in filters])
+
+
+def _of_filter(one: Filter) -> Types | None:
+    dialect, argument = written(one)
+    match dialect:
+        case "exact" if _TYPE in argument:
+            return Types(exact=frozenset([argument[_TYPE]]))
+        case "prefix" if _TYPE in argument:
+            return Types(prefixes=frozenset([argument[_TYPE]]))
+        case "all":
+            return types_of(argument)
+        case "any":
+            return _each(_either, [_of_filter(each) for each in argument])
+        case "sql":
+            return _of_node(parse(argument))
+    return None
+
+
+def _each(
+    join: Callable[[Types | None, Types | None], Types | None], parts: list[Types | None]
+) -> Types | None:
+    return reduce(join, parts) if parts else None
+
+
+def _either(one: Types | None, other: Types | None) -> Types | None:
+    if one is None or other is None:
+        return None
+    return Types(one.exact | other.exact, one.prefixes | other.prefixes)
+
+
+def _both(one: Types | None, other: Types | None) -> Types | None:
+    if one is None or other is None:
+        return other if one is None else one
+    exact = {each for each in one.exact if other.holds(each)}
+    exact |= {each for each in other.exact if one.holds(each)}
+    prefixes = {each for each in one.prefixes if each.startswith(tuple(other.prefixes))}
+    prefixes |= {each for each in other.prefixes if each.startswith(tuple(one.prefixes))}
+    return Types(frozenset(exact), frozenset(prefixes))
+
+
+def _of_node(node: Node) -> Types | None:
+    """Where an expression is true, and only there; errors are false in a filter."""
+    match node:
+        case Binary("=", Attribute("type"), Constant(str(text))):
+            return Types(exact=frozenset([text]))
+        case In(Attribute("type"), elements, False):
+            texts = [each.value for each in elements if isinstance(each, Constant)]
+            known = len(texts) == len(elements) and all(isinstance(each, str) for each in texts)
+            return Types(exact=frozenset(map(str, texts))) if known else None
+        case Like(Attribute("type"), pattern, False):
+            return _of_pattern(pattern)
+        case Logic(operands, operators):
+            return _of_logic([_of_node(each) for each in operands], set(operators))
+    return None
+
+
+def _of_pattern(pattern: str) -> Types | None:
+    """What stands before the first wildcard."""
+    head = pattern.partition("%")[0].partition("_")[0]
+    return Types(prefixes=frozenset([head])) if head and "\\" not in head else None
+
+
+def _of_logic(parts: list[Types | None], words: set[str]) -> Types | None:
+    if words == {"AND"}:
+        return _each(_both, parts)
+    return _each(_either, parts) if words == {"OR"} else None

@@ -1,0 +1,74 @@
+"""A filter as a user writes it, in the file and over the API alike (Subscriptions API 3.2.4)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from app.filters.cesql.parser import MAX_LENGTH, parse
+
+MAX_NESTED = 16  # filters in each other
+
+AttributeName = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
+AttributeMatch = Annotated[
+    dict[AttributeName, Annotated[str, Field(min_length=1)]], Field(min_length=1)
+]
+
+
+def _readable(expression: str) -> str:
+    parse(expression)
+    return expression
+
+
+Sql = Annotated[str, Field(min_length=1, max_length=MAX_LENGTH), AfterValidator(_readable)]
+
+
+class Filter(BaseModel):
+    """One dialect with its argument (Subscriptions API, filters). Compare is case-sensitive; an
+    attribute that the event lacks does not match."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+
+    exact: AttributeMatch | None = Field(
+        None, description="each attribute named has exactly this text"
+    )
+    prefix: AttributeMatch | None = Field(
+        None, description="each attribute named begins with this text"
+    )
+    suffix: AttributeMatch | None = Field(
+        None, description="each attribute named ends with this text"
+    )
+    all: Annotated[tuple[Filter, ...], Field(min_length=1)] | None = Field(
+        None, description="every one of these filters matches"
+    )
+    any: Annotated[tuple[Filter, ...], Field(min_length=1)] | None = Field(
+        None, description="at least one of these filters matches"
+    )
+    not_: Filter | None = Field(None, alias="not", description="this filter does not match")
+    sql: Sql | None = Field(
+        None, description="this CloudEvents SQL expression is true, and has no error"
+    )
+
+    @model_validator(mode="after")
+    def one_dialect(self) -> Filter:
+        given = [getattr(self, each) is not None for each in DIALECTS]
+        if sum(given) != 1:
+            raise ValueError(f"a filter has exactly one of {', '.join(DIALECTS.values())}")
+        if self.levels > MAX_NESTED:
+            raise ValueError(f"filters are nested deeper than {MAX_NESTED}")
+        return self
+
+    @property
+    def inner(self) -> tuple[Filter, ...]:
+        """The filters that it is made of."""
+        single = () if self.not_ is None else (self.not_,)
+        return self.all or self.any or single
+
+    @property
+    def levels(self) -> int:
+        return 1 + max((each.levels for each in self.inner), default=0)
+
+
+DIALECTS = {name: field.alias or name for name, field in Filter.model_fields.items()}
+"""Of the model's names, what users write."""

@@ -1,0 +1,72 @@
+"""Whom an event of a type may concern, found without asking each."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from app.filters.index import Types
+
+T = TypeVar("T")
+REMEMBERED = 1_024  # types whose answer is kept; events of a log repeat theirs
+
+Members = dict[T, None]  # in the order they came
+
+
+class TypeIndex(Generic[T]):
+    """Members by the types that they may want: a look-up costs the same however many there are.
+
+    ``anything``  those that may want events of every type.
+    """
+
+    def __init__(self) -> None:
+        self.anything: Members[T] = {}
+        self._exact: dict[str, Members[T]] = {}
+        self._prefixes: dict[int, dict[str, Members[T]]] = {}  # by length
+        self._known: dict[str, tuple[T, ...]] = {}
+
+    def add(self, member: T, types: Types | None) -> None:
+        """``types`` as ``types_of`` gives them: None for every type."""
+        if types is None:
+            self.anything[member] = None
+            return
+        self._known.clear()
+        for text in types.exact:
+            self._exact.setdefault(text, {})[member] = None
+        for text in types.prefixes:
+            self._prefixes.setdefault(len(text), {}).setdefault(text, {})[member] = None
+
+    def remove(self, member: T, types: Types | None) -> None:
+        """With the ``types`` it was added with."""
+        if types is None:
+            del self.anything[member]
+            return
+        self._known.clear()
+        for text in types.exact:
+            _take_out(self._exact, text, member)
+        for text in types.prefixes:
+            same_length = self._prefixes[len(text)]
+            _take_out(same_length, text, member)
+            if not same_length:
+                del self._prefixes[len(text)]
+
+    def of(self, kind: str) -> tuple[T, ...]:
+        """Who may want events of this type, each once, without those that may want any."""
+        found = self._known.get(kind)
+        if found is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            found = self._known[kind] = self._find(kind)
+        return found
+
+    def _find(self, kind: str) -> tuple[T, ...]:
+        found = dict(self._exact.get(kind, {}))
+        for length, by_text in self._prefixes.items():
+            found.update(by_text.get(kind[:length], {}))
+        return tuple(found)
+
+
+def _take_out(by_text: dict[str, Members[T]], text: str, member: T) -> None:
+    members = by_text[text]
+    del members[member]
+    if not members:
+        del by_text[text]

@@ -1,0 +1,161 @@
+"""A broker, as the gateway, the worker and the API see it: the same for all.
+
+A driver owns partitioning, wire batching and reconnection and holds no policy; ``brokers.portable``
+bounds, times and wraps errors around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from app.bindings.record import Record
+from app.errors import BrokerError
+from app.event.value import CloudEvent
+from app.filters.index import Types
+from app.model.capabilities import Capabilities
+from app.model.message import ConsumerEvent, Message, Partition
+from app.model.metadata import Health, LogMetadata
+from app.model.receipt import Receipt
+from app.model.start import StartAt
+
+PublishResult = Receipt | BrokerError
+"""The fate of one record: stored, or why not. A fate is never raised, so that a request whose
+events meet different fates can say which."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a consumer wants of its log, so that many may share what it costs to look.
+
+    ``types``   events of other types are not wanted; None: any may be.
+    ``holds``   whether an event is wanted. It is not asked about a record that is no event: that is
+                handed out.
+    ``passed``  is told, now and then, how many messages more were not wanted and not handed out.
+    """
+
+    types: Types | None
+    holds: Callable[[CloudEvent], bool]
+    passed: Callable[[int], None]
+
+
+class Consumer(Protocol):
+    """One member of a group. Not safe for use by two tasks at once, but for ``pause``, ``resume`` and
+    ``nudge``.
+
+    ``nudges``  whether ``nudge`` works, so that nobody who waits need look around by himself.
+    """
+
+    nudges: bool = False
+
+    def nudge(self) -> None:
+        """The poll that waits, or the next one, returns None soon."""
+        return
+
+    async def poll(self, wait: float) -> ConsumerEvent | None:
+        """The next batch of messages or change of ownership; None after ``wait`` seconds of neither.
+
+        Asking for the next item is also the sign that a ``Revoked`` just returned has been dealt
+        with: the driver then commits what is settled and lets the partitions go.
+        A position outside the log raises PositionOutOfRange (rule 10): the subscription stops.
+        """
+
+    async def settle(self, messages: Collection[Message]) -> None:
+        """These messages are *finished* (rule 2). Idempotent. Finished ones may come in any order.
+
+        A log that knows only positions commits the lowest unfinished one, with the finished runs
+        above it in the commit's metadata text; the commit itself may be deferred by up to the
+        driver's commit interval, and is made on revocation and close.
+        Messages of an older epoch are ignored.
+        """
+
+    def window(self, partition: Partition) -> int:
+        """Distance from the commit position to the newest message handed out (rule 4)."""
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Hand out nothing from these until ``resume``. Ownership is kept."""
+
+    def resume(self, partitions: Collection[Partition]) -> None: ...
+
+    def holds(self, message: Message) -> bool:
+        """Whether this member still owns the message's partition under the message's epoch, by the
+        monotonic clock and without asking anybody: looked at before each attempt (rule 5).
+        """
+
+    async def commit(self) -> None:
+        """Commit what is settled now, rather than at the next interval."""
+
+    async def close(self) -> None:
+        """Commit what is settled, leave the group, give everything back."""
+
+
+class Log(Protocol):
+    """A broker, as the gateway, the worker and the API see it."""
+
+    name: str
+    capabilities: Capabilities
+
+    async def start(self) -> None:
+        """Begin. Returns also when the broker is away: ``health`` tells, and it heals by itself."""
+
+    async def stop(self) -> None:
+        """Finish what is in flight within the drain bound, then close."""
+
+    def submit(self, topic: str, records: Sequence[Record]) -> asyncio.Future[list[PublishResult]]:
+        """Begin to publish; the future gets one result a record, in order, and never an exception.
+
+        Records of one call and one key are stored in their order. A full bound, an unknown topic,
+        a time-out (``PublishUnknown``) are results. A record whose result is an error is never sent
+        again later by us (rule 9). Must be called on the event loop.
+        """
+
+    async def subscribe(
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: StartAt,
+        *,
+        client_id: str = "",
+        wanted: Wanted | None = None,
+    ) -> Consumer:
+        """Join ``group``. Where the group has no position, ``start`` is resolved and *committed*
+        before this returns or before the partition is first handed out (rule 10).
+
+        What is not ``wanted`` may be left out, as finished; a log that cannot look hands out all.
+        """
+
+    def read(
+        self, partition: Partition, start: str, until: str | None = None
+    ) -> AsyncGenerator[Message, None]:
+        """Read without a group, from position ``start``, up to but not including ``until``; with
+        None, up to the end as it is at the call. For peek, tail, replay and pull.
+        """
+
+    async def position_at(self, partition: Partition, time_ms: int) -> str:
+        """Of the first record stored at ``time_ms`` (since the epoch) or later; where there is none,
+        that of the next record. The guide's Offset by time. Refused (``not-capable``) where the log
+        cannot seek by time.
+        """
+
+    async def position_back(self, partition: Partition, count: int) -> str:
+        """About ``count`` records before the end: fewer where numbers have gaps, more where one place
+        holds several records; the earliest where there are not so many.
+        """
+
+    async def metadata(
+        self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
+    ) -> LogMetadata:
+        """Topics (None: all that are ours to see), and the lag of ``groups``."""
+
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        """Make a topic; no error when it is already there."""
+
+    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:  # noqa: ARG002
+        """Topic to why nothing would keep what is published to it now, in words for an operator; empty
+        when all are good (rule 10). Makes nothing. Raises BrokerError when the broker does not tell.
+        """
+        return {}
+
+    async def health(self) -> Health: ...

@@ -1,0 +1,72 @@
+"""Where deliveries go: one attempt at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from app.bindings.record import Decoded
+from app.delivery.gathering import Piece
+from app.model.message import Message
+
+
+class Outgoing(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
+    """One attempt: what the sink is to write in its own way and send.
+
+    ``message``  as it came from its log: the record's key goes on as it is (K11).
+    ``decoded``  the event in it; None for a record that is no CloudEvent and is to be copied.
+    ``timeout``  seconds in total, answer included.
+    """
+
+    message: Message
+    decoded: Decoded | None
+    timeout: float
+
+
+class SinkAnswer(msgspec.Struct, frozen=True):
+    """What came back; of a broker, what HTTP would have answered. ``status`` None: none came; ``fault`` then says what happened.
+
+    ``fault``        ``timeout``, ``dns``, ``connect``, ``tls``, ``reset``, ``blocked-address``,
+                     ``bad-request`` (the request itself cannot be sent), ``unwritable`` (the event
+                     cannot be written as it should be), ``token`` (no access token was granted),
+                     ``no-consent`` (the handshake is required), ``proxy``, ``reply`` (the event that it
+                     answered with could not be published), or "".
+    ``retry_after``  the raw header value, unparsed. ``body``: clipped to the response bound.
+    ``hold``         seconds that the sink itself asks to be left alone, for ``detail``: it is not held
+                     against the event.
+    ``headers``      of an answer that may hold an event, as they came; ``cut``: its body goes on beyond the
+                     response bound. Filled where replies are wanted.
+    """
+
+    status: int | None
+    fault: str = ""
+    detail: str = ""
+    retry_after: str | None = None
+    body: bytes = b""
+    hold: float = 0.0
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    cut: bool = False
+
+
+class Sink(Protocol):
+    """Sends one attempt. Holds no policy; never raises for what a target can do to it."""
+
+    async def send(self, outgoing: Outgoing) -> SinkAnswer: ...
+
+    def pace(self) -> float:
+        """Seconds until the target allows another attempt; 0 when it does now."""
+        return 0.0
+
+    async def stop(self) -> None: ...
+
+
+class JoiningSink(Sink, Protocol):
+    """One that takes several events in one request (``batch``). ``send`` makes the same request of one."""
+
+    def piece(self, outgoing: Outgoing) -> Piece | None:
+        """The event as a part of such a request; None for one that has to go alone."""
+
+    async def send_together(self, pieces: Sequence[Piece], within: float) -> SinkAnswer:
+        """One answer for all of them. ``within``: seconds in total."""

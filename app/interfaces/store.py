@@ -1,0 +1,281 @@
+"""What must outlive a process beside the log: one protocol a concern, all of them on one ``Store``.
+
+Every write is durable when it returns and may be repeated. Times are an argument (``now_ms``), so that
+tests can move them. Raises StoreUnavailable when the store does not answer in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, Protocol
+
+from app.interfaces.kept import (
+    Attempt,
+    Command,
+    Commit,
+    DeadLetter,
+    Halt,
+    LetterChoice,
+    Offered,
+    Parked,
+    ParkedCount,
+    ParkedKey,
+    ParkedLane,
+    Replay,
+    StoredSubscription,
+)
+from app.model.message import Partition
+from app.model.metadata import Health
+
+
+class Owners(Protocol):
+    """Who owns a partition, for the writes that are fenced by it (rule 5)."""
+
+    async def own(
+        self,
+        subscription: str,
+        broker: str,
+        partitions: Collection[Partition],
+        epoch: int,
+        since_ms: int,
+    ) -> None:
+        """Called on assignment, which happened at ``since_ms``: writes under an older epoch are stale
+        from now on. A lower epoch than the one noted is taken only when it was given later (a log whose
+        group was away for long may count anew); otherwise StaleOwner: who asks was replaced already.
+        """
+
+
+class DeadLetters(Protocol):
+    async def add(self, letter: DeadLetter, parked: int | None = None) -> None:
+        """Unique by (subscription, broker, topic, partition, position): a second write of the same is no
+        error and changes nothing. ``parked``: id of the row that it was until now, which goes in the
+        same step. A stale epoch raises StaleOwner, a full store StoreFull.
+        """
+
+    async def find(
+        self, choice: LetterChoice, limit: int = 100, before: int | None = None
+    ) -> list[DeadLetter]:
+        """The newest first; ``before``: only those with a lower id, for the next page."""
+
+    async def count(self, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
+        """(subscription, cause) to count."""
+
+    async def discard(self, choice: LetterChoice) -> int:
+        """How many are gone for good."""
+
+    async def redrive(self, choice: LetterChoice, *, rate: float, now_ms: int, limit: int) -> int:
+        """The oldest ``limit`` of them become redriven rows, in one step, due one after the other at
+        ``rate`` a second (0: at once), behind those already on their way; how many there were. Their
+        attempts begin anew."""
+
+
+class ParkedMessages(Protocol):
+    async def park(self, rows: Sequence[Parked]) -> None:
+        """All or none. A row that is there already stays as it is. StaleOwner, StoreFull."""
+
+    async def lanes(
+        self, subscription: str, broker: str, partitions: Collection[Partition]
+    ) -> Mapping[Partition, Mapping[bytes, ParkedLane]]:
+        """Of those that were parked, not of those redriven."""
+
+    async def rows(
+        self,
+        subscription: str,
+        broker: str,
+        partition: Partition,
+        lane: bytes,
+        *,
+        after: int,
+        limit: int,
+    ) -> list[Parked]:
+        """The oldest of a lane whose offset is above ``after`` (-1: any); none that was redriven."""
+
+    async def redriven(
+        self,
+        subscription: str,
+        broker: str,
+        partitions: Collection[Partition],
+        *,
+        now_ms: int,
+        limit: int,
+    ) -> list[Parked]:
+        """Those that are due, the longest due first."""
+
+    async def unpark(self, rows: Sequence[Parked]) -> None:
+        """They are finished. ``message.epoch`` fences: StaleOwner."""
+
+    async def defer(self, row: Parked) -> None:
+        """Its steps, attempts, due time, cause and detail are these now. StaleOwner."""
+
+    async def count(self) -> Mapping[str, ParkedCount]:
+        """By subscription, redriven ones included."""
+
+    async def find(
+        self, subscription: str | None = None, limit: int = 100, after: int = 0
+    ) -> list[Parked]:
+        """In order of id, above ``after``."""
+
+    async def keys(self, subscription: str | None = None, limit: int = 100) -> list[ParkedKey]:
+        """Those whose oldest row was written first come first; redriven rows included."""
+
+    async def forget(self, subscription: str) -> int:
+        """A deleted subscription finishes its events (rule 7)."""
+
+
+class Attempts(Protocol):
+    async def add(self, attempts: Sequence[Attempt], latest: Sequence[Attempt] = ()) -> None:
+        """``latest``: successes, each in the place of whatever success its subscription had."""
+
+    async def find(
+        self,
+        subscription: str | None = None,
+        *,
+        event_id: str | None = None,
+        outcome: str | None = None,
+        limit: int = 100,
+    ) -> list[Attempt]:
+        """The newest first."""
+
+    async def trim(self, *, before_ms: int, most: int) -> int:
+        """Rows beyond the retention or the cap go, the oldest first; how many."""
+
+
+class SubscriptionRegistry(Protocol):
+    async def all(self) -> list[StoredSubscription]: ...
+
+    async def get(self, subscription: str) -> StoredSubscription | None: ...
+
+    async def put(
+        self, subscription: str, document: bytes, *, expected: int | None, now_ms: int
+    ) -> StoredSubscription:
+        """``expected``: the version that is replaced, 0 for one that is not there yet, None for
+        whichever is. VersionConflict otherwise."""
+
+    async def delete(self, subscription: str, *, expected: int | None) -> bool:
+        """False: there was none. Its halt, commands, replays, parked and offered rows go too; dead letters
+        stay until somebody discards them."""
+
+    async def revision(self) -> int:
+        """Grows with every change of a subscription, a halt, a command, a replay or a redrive: cheap to ask."""
+
+
+class Halts(Protocol):
+    async def all(self) -> Mapping[str, Halt]: ...
+
+    async def halt(
+        self, subscription: str, kind: Literal["paused", "disabled"], cause: str, now_ms: int
+    ) -> None:
+        """Stays through restarts. A disabled one that is paused stays disabled."""
+
+    async def allow(self, subscription: str) -> None: ...
+
+
+class Commands(Protocol):
+    async def ask(self, command: Command) -> int:
+        """Its id."""
+
+    async def take(self, subscriptions: Collection[str], now_ms: int) -> list[Command]:
+        """Each is handed to one taker only."""
+
+    async def answer(self, command: int, answer: bytes) -> None: ...
+
+    async def get(self, command: int) -> Command | None: ...
+
+
+class Replays(Protocol):
+    async def ask(self, replays: Sequence[Replay]) -> list[int]:
+        """Of one subscription. Their ids; none, and nothing kept, while it has others under way."""
+
+    async def all(self, subscription: str | None = None) -> list[Replay]: ...
+
+    async def save(self, replay: Replay, epoch: int) -> None:
+        """Its ``next`` and ``done``. StaleOwner when the partition has a newer owner."""
+
+    async def end(self, replay: int) -> None: ...
+
+
+class PullQueue(Protocol):
+    """Messages that wait to be pulled, with Event Grid's words. A lane hands out one at a time, its oldest;
+    a lock that ran out is free again."""
+
+    async def offer(self, rows: Sequence[Offered]) -> None:
+        """As ``ParkedMessages.park``."""
+
+    async def receive(
+        self, subscription: str, *, most: int, lock_ms: int, now_ms: int
+    ) -> list[Offered]:
+        """The oldest that are free, each under a token of its own."""
+
+    async def locked(self, subscription: str, tokens: Sequence[str], now_ms: int) -> list[Offered]:
+        """Those whose token holds."""
+
+    async def acknowledge(
+        self, subscription: str, tokens: Sequence[str], now_ms: int
+    ) -> Mapping[str, bool]:
+        """Finished. False for a token whose lock ran out or that there is none of."""
+
+    async def release(
+        self, subscription: str, tokens: Sequence[str], *, delay_ms: int, now_ms: int
+    ) -> Mapping[str, bool]:
+        """Free again after ``delay_ms``."""
+
+    async def renew(
+        self, subscription: str, tokens: Sequence[str], *, lock_ms: int, now_ms: int
+    ) -> Mapping[str, bool]: ...
+
+    async def bury(self, letters: Mapping[str, DeadLetter], now_ms: int) -> Mapping[str, bool]:
+        """By token: rejected ones become dead letters in one step."""
+
+    async def worn_out(
+        self, subscription: str, *, most_deliveries: int, now_ms: int
+    ) -> list[Offered]:
+        """Free ones that were handed out so often, locked under a token of the caller's to be buried."""
+
+    async def count(self) -> Mapping[str, int]:
+        """By subscription."""
+
+
+class OffsetStore(Protocol):
+    """Where groups are in logs that keep no places for them (streams of RabbitMQ). Every write is durable
+    when it returns, and fenced by the epoch of the ownership under which it is made (rule 5).
+    StoreUnavailable when nothing is known of it.
+    """
+
+    async def offsets(
+        self, broker: str, group: str, partitions: Collection[Partition]
+    ) -> Mapping[Partition, Commit]:
+        """Those that the group has."""
+
+    async def start_offsets(
+        self, broker: str, group: str, commits: Mapping[Partition, Commit]
+    ) -> None:
+        """Where the group begins in partitions where it has no place yet; the others stay."""
+
+    async def own_offsets(
+        self, broker: str, group: str, epoch: int, partitions: Collection[Partition]
+    ) -> Mapping[Partition, Commit]:
+        """As ``offsets``, and from now on this epoch is the newest of these, whatever was noted before."""
+
+    async def save_offsets(
+        self, broker: str, group: str, epoch: int, commits: Mapping[Partition, Commit]
+    ) -> None:
+        """StaleOwner when some have a newer owner: those stay as they are, the others are saved."""
+
+
+class Store(Protocol):
+    """All of it, in one database."""
+
+    owners: Owners
+    letters: DeadLetters
+    parked: ParkedMessages
+    attempts: Attempts
+    subscriptions: SubscriptionRegistry
+    halts: Halts
+    commands: Commands
+    replays: Replays
+    pulled: PullQueue
+    offsets: OffsetStore
+
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    async def health(self) -> Health: ...

@@ -1,0 +1,80 @@
+"""The table of what is offered: each API with its versions and its handler. What is not offered is not
+advertised; ``docs/embedded-log.md`` shows this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from app.kafka_listener.cluster import describe_cluster
+from app.kafka_listener.commits import offset_commit, offset_delete, offset_fetch
+from app.kafka_listener.configs import describe_configs
+from app.kafka_listener.fetch import fetch
+from app.kafka_listener.group_admin import delete_groups, describe_groups, list_groups
+from app.kafka_listener.groups import (
+    find_coordinator,
+    heartbeat,
+    join_group,
+    leave_group,
+    sync_group,
+)
+from app.kafka_listener.list_offsets import list_offsets
+from app.kafka_listener.metadata import metadata
+from app.kafka_listener.node import Node, Session
+from app.kafka_listener.produce import produce
+from app.kafka_listener.producer_ids import init_producer_id
+from app.kafka_listener.sasl import sasl_authenticate, sasl_handshake
+from app.kafka_listener.topics import create_partitions, create_topics, delete_topics
+from app.kafka_listener.versions import api_versions
+from app.kafka_listener.wire import Offered, Request
+
+Handler = Callable[[Node, Session, Request], Awaitable[Any]]
+"""The answer, of ``request.shapes``; None for none at all (Produce with acks 0). What a handler does
+before its first ``await`` happens in the order of the requests of its connection."""
+
+
+class Api(msgspec.Struct, frozen=True):
+    """``overlaps``: the next request of its kind need not wait for this one's answer; answers leave in
+    order all the same."""
+
+    key: int
+    name: str
+    oldest: int
+    newest: int
+    handler: Handler
+    overlaps: bool = False
+
+
+APIS: Mapping[int, Api] = {
+    api.key: api
+    for api in (
+        Api(0, "Produce", 3, 11, produce, overlaps=True),
+        Api(1, "Fetch", 4, 12, fetch),
+        Api(2, "ListOffsets", 1, 8, list_offsets),
+        Api(3, "Metadata", 0, 12, metadata),
+        Api(8, "OffsetCommit", 2, 9, offset_commit),
+        Api(9, "OffsetFetch", 1, 9, offset_fetch),
+        Api(10, "FindCoordinator", 0, 6, find_coordinator),
+        Api(11, "JoinGroup", 0, 9, join_group),
+        Api(12, "Heartbeat", 0, 4, heartbeat),
+        Api(13, "LeaveGroup", 0, 5, leave_group),
+        Api(14, "SyncGroup", 0, 5, sync_group),
+        Api(15, "DescribeGroups", 0, 5, describe_groups),
+        Api(16, "ListGroups", 0, 5, list_groups),
+        Api(17, "SaslHandshake", 1, 1, sasl_handshake),
+        Api(18, "ApiVersions", 0, 4, api_versions),
+        Api(19, "CreateTopics", 2, 7, create_topics),
+        Api(20, "DeleteTopics", 1, 5, delete_topics),
+        Api(22, "InitProducerId", 0, 5, init_producer_id),
+        Api(32, "DescribeConfigs", 1, 4, describe_configs),
+        Api(36, "SaslAuthenticate", 0, 2, sasl_authenticate),
+        Api(37, "CreatePartitions", 0, 3, create_partitions),
+        Api(42, "DeleteGroups", 0, 2, delete_groups),
+        Api(47, "OffsetDelete", 0, 0, offset_delete),
+        Api(60, "DescribeCluster", 0, 2, describe_cluster),
+    )
+}
+OFFERED: Offered = {key: (api.oldest, api.newest) for key, api in APIS.items()}

@@ -1,0 +1,211 @@
+"""Record batches (format 2) to records and back. Any thread.
+
+The records themselves are read and written by aiokafka's codec; what stands around them is checked here
+first, for what arrives is nobody's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+
+import msgspec
+from aiokafka.errors import KafkaError
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c
+
+from app.bindings.record import Record
+from app.kafka_listener.compression import Damaged, TooLarge, expand
+from app.kafka_listener.errors import Refused
+from app.kafka_listener.node import LEADER_EPOCH
+from app.kafka_listener.wire import ErrorCode
+from app.log.codec import Fields
+from app.log.runs import Run
+from app.log.sequences import Batch
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_LENGTH_END = 12  # of base offset and length
+_MAGIC = 16
+_CRC = 17
+_CHECKED = 21  # from here on the checksum counts
+_COUNT = Struct(">i")
+_CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_OFFSET, _EPOCH, _SUM, _ATTRIBUTES = Struct(">q"), Struct(">i"), Struct(">I"), Struct(">h")
+FORMAT = 2
+QUICK, QUICK_RECORDS = 128 << 10, 2_000  # bytes and records that are read in a millisecond or two
+MERGED = 1_024  # records of one batch, about
+RECORD_AT_LEAST = 7  # bytes of a record without key, value and headers
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    """A batch as a producer sent it. ``numbers``: where the producer is an idempotent one."""
+
+    records: tuple[Record, ...]
+    numbers: Batch | None
+
+
+def is_quick(data: bytes) -> bool:
+    """Whether reading it is a matter of a millisecond: small, of few records, and not compressed."""
+    if len(data) < _HEADER.size:
+        return True
+    (count,) = _COUNT.unpack_from(data, _HEADER.size - _COUNT.size)
+    few = len(data) <= QUICK and count <= QUICK_RECORDS
+    return few and not data[_CHECKED + 1] & _CODEC
+
+
+def read_batch(data: bytes | None, bound: int) -> Arrived:
+    """The one batch of a partition in a Produce request, of at most ``bound`` bytes, also expanded.
+    Raises Refused."""
+    if data is None or len(data) <= _MAGIC:
+        raise Refused(ErrorCode.invalid_record, "there is no batch of records")
+    if len(data) > bound:
+        raise _too_large(bound)
+    if data[_MAGIC] != FORMAT:
+        raise Refused(
+            ErrorCode.unsupported_for_message_format,
+            f"messages of format {data[_MAGIC]}: only record batches, of format {FORMAT}, are taken",
+        )
+    if len(data) < _HEADER.size:
+        raise Refused(ErrorCode.corrupt_message, "a batch ends within its header")
+    _, length, _, _, crc, attributes, delta, _, _, producer, epoch, first, count = (
+        _HEADER.unpack_from(data)
+    )
+    _check_whole(data, length, crc)
+    _check_kind(attributes)
+    if count < 1 or delta != count - 1:
+        raise Refused(ErrorCode.invalid_record, f"{count} records, numbered up to {delta}")
+    plain = _expanded(data, attributes & _CODEC, bound)
+    if (len(plain) - _HEADER.size) // RECORD_AT_LEAST < count:
+        raise Refused(ErrorCode.invalid_record, f"{count} records cannot be in {len(plain)} bytes")
+    return Arrived(_records(plain), _numbers(producer, epoch, first, count))
+
+
+def _check_whole(data: bytes, length: int, crc: int) -> None:
+    if length < len(data) - _LENGTH_END:
+        raise Refused(ErrorCode.invalid_record, "a request may hold one batch of a partition")
+    if length > len(data) - _LENGTH_END or calc_crc32c(data[_CHECKED:]) != crc:
+        raise Refused(ErrorCode.corrupt_message, "a batch is not what its checksum says")
+
+
+def _check_kind(attributes: int) -> None:
+    if attributes & (_TRANSACTIONAL | _CONTROL):
+        raise Refused(ErrorCode.invalid_record, "there are no transactions here")
+
+
+def _numbers(producer: int, epoch: int, first: int, count: int) -> Batch | None:
+    if producer < 0:
+        return None
+    if epoch < 0 or first < 0:
+        raise Refused(ErrorCode.invalid_record, "numbers of a producer are missing")
+    return Batch(producer, epoch, first, count)
+
+
+def _too_large(bound: int) -> Refused:
+    return Refused(ErrorCode.message_too_large, f"a batch of more than {bound} bytes")
+
+
+def _expanded(data: bytes, codec: int, bound: int) -> bytes:
+    if not codec:
+        return data
+    try:
+        records = expand(codec, data[_HEADER.size :], bound)
+    except KeyError:
+        raise Refused(
+            ErrorCode.unsupported_compression_type, f"there is no codec {codec}"
+        ) from None
+    except TooLarge:
+        raise _too_large(bound) from None
+    except Damaged as error:
+        raise Refused(ErrorCode.corrupt_message, f"a batch cannot be expanded: {error}") from error
+    head = bytearray(data[: _HEADER.size])
+    head[_CHECKED + 1] &= ~_CODEC & 0xFF
+    return b"".join((head, records))
+
+
+def _records(plain: bytes) -> tuple[Record, ...]:
+    try:
+        return tuple(
+            [
+                Record(each.key, tuple(each.headers), each.value)
+                for each in DefaultRecordBatch(plain)
+            ]
+        )
+    except (
+        KafkaError,
+        ValueError,
+        IndexError,
+        AssertionError,
+        OverflowError,
+        MemoryError,
+    ) as error:
+        raise Refused(ErrorCode.invalid_record, f"a record cannot be read: {error}") from error
+
+
+class Written(msgspec.Struct, frozen=True):
+    """``data``: batches one behind the other; the next offset is ``after``."""
+
+    data: bytes
+    after: int
+    records: int
+
+
+def write_batches(runs: Iterable[Run], offset: int, limit: int) -> Written:
+    """As many records as go into ``limit`` bytes, but one at least, as batches of the log's own time.
+    ``offset``: where that begins."""
+    parts: list[bytes] = []
+    count, room = 0, limit
+    for base, time_ms, records in _pieces(runs):
+        if parts and room < _HEADER.size:
+            break
+        batch, taken = _write(base, time_ms, records, room)
+        if parts and len(batch) > room:
+            break
+        parts.append(batch)
+        room -= len(batch)
+        offset, count = base + taken, count + taken
+        if taken < len(records):
+            break
+    return Written(b"".join(parts), offset, count)
+
+
+def _pieces(runs: Iterable[Run]) -> Iterator[tuple[int, int, list[Fields]]]:
+    """Neighbours of the same time are one: a batch has one time."""
+    base, time_ms = 0, 0
+    records: list[Fields] = []
+    for run in runs:
+        if records and run.time_ms == time_ms and run.base == base + len(records) < base + MERGED:
+            records = records + run.records
+            continue
+        if records:
+            yield base, time_ms, records
+        base, time_ms, records = run.base, run.time_ms, run.records
+    if records:
+        yield base, time_ms, records
+
+
+def _write(base: int, time_ms: int, records: list[Fields], room: int) -> tuple[bytes, int]:
+    """One batch, and how many of the records went in; one does, whatever the room."""
+    builder = DefaultRecordBatchBuilder(
+        magic=FORMAT,
+        compression_type=0,
+        is_transactional=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=max(room, _HEADER.size),
+    )
+    append = builder.append
+    taken = 0
+    for key, headers, body, content_type in records:  # hot: the cost of every record
+        fields = list(headers)
+        if content_type is not None:
+            fields.append(("content-type", content_type.encode()))
+        if append(taken, time_ms, key, body, fields) is None:
+            break
+        taken += 1
+    batch = builder.build()
+    _OFFSET.pack_into(batch, 0, base)
+    _EPOCH.pack_into(batch, _LENGTH_END, LEADER_EPOCH)
+    _ATTRIBUTES.pack_into(batch, _CHECKED, _APPEND_TIME)
+    _SUM.pack_into(batch, _CRC, calc_crc32c(memoryview(batch)[_CHECKED:]))
+    return bytes(batch), taken

@@ -1,0 +1,207 @@
+"""Positions of groups: committed durably before anybody is told, fenced by member and generation, and the
+same that Skybridge's own API tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
+from struct import error as BadStruct  # noqa: N812 - an exception
+from typing import Any
+
+from app.brokers.embedded.assignment import read_subscription
+from app.errors import BrokerError, PositionOutOfRange
+from app.kafka_listener.errors import code_of
+from app.kafka_listener.node import Node, Session
+from app.kafka_listener.wire import ErrorCode, Request
+from app.log.groups import Code
+from app.log.positions import Committed
+from app.model.message import Partition
+
+LONGEST_GROUP = 255
+LONGEST_METADATA = 4_096  # bytes that a client may keep with a position
+MOST_GROUPS = 10_000  # with positions
+NONE = Committed(-1)
+ONE_GROUP = ("OffsetFetchResponseTopic", "OffsetFetchResponsePartition")  # names of shapes
+SEVERAL = ("OffsetFetchResponseTopics", "OffsetFetchResponsePartitions")
+NOW = timedelta(0)
+
+
+async def offset_commit(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    """What can be committed is, of one request in one transaction; each other part has its own error."""
+    payload = request.payload
+    codes: dict[Partition, ErrorCode] = {}
+    places: dict[Partition, Committed] = {}
+    for topic in payload.topics:
+        for part in topic.partitions:
+            place = Partition(topic.name, part.partition_index)
+            codes[place] = _commit_refusal(node, place, part)
+            if codes[place] is ErrorCode.none:
+                places[place] = Committed(part.committed_offset, part.committed_metadata or "")
+    code = await _commit(node, payload, places)
+    if code is not ErrorCode.none:
+        codes |= dict.fromkeys(places, code)
+    shapes = request.shapes
+    return shapes.OffsetCommitResponse(
+        throttle_time=NOW,
+        topics=tuple(
+            shapes.OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    shapes.OffsetCommitResponsePartition(
+                        partition_index=part.partition_index,
+                        error_code=codes[Partition(topic.name, part.partition_index)],
+                    )
+                    for part in topic.partitions
+                ),
+            )
+            for topic in payload.topics
+        ),
+    )
+
+
+async def offset_fetch(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    """Of one group, or since version 8 of several; of the partitions that are named, or of all."""
+    shapes, payload = request.shapes, request.payload
+    groups = getattr(payload, "groups", None)
+    if groups is None:
+        return shapes.OffsetFetchResponse(
+            throttle_time=NOW,
+            topics=_fetched(node, request, payload, ONE_GROUP),
+            error_code=ErrorCode.none,
+        )
+    return shapes.OffsetFetchResponse(
+        throttle_time=NOW,
+        groups=tuple(
+            shapes.OffsetFetchResponseGroup(
+                group_id=group.group_id,
+                topics=_fetched(node, request, group, SEVERAL),
+                error_code=ErrorCode.none,
+            )
+            for group in groups
+        ),
+    )
+
+
+async def offset_delete(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    """A topic that a member of the group reads keeps its positions."""
+    payload = request.payload
+    known = node.engine.positions.of(payload.group_id)
+    if not known and node.coordinator.group(payload.group_id) is None:
+        return _deleted(request, ErrorCode.group_id_not_found, {})
+    read = _topics_read(node, payload.group_id)
+    codes: dict[Partition, ErrorCode] = {}
+    for topic in payload.topics:
+        kept = read is None or topic.name in read
+        code = ErrorCode.group_subscribed_to_topic if kept else ErrorCode.none
+        codes |= {Partition(topic.name, part.partition_index): code for part in topic.partitions}
+    going = [p for p, code in codes.items() if code is ErrorCode.none and p in known]
+    try:
+        await node.engine.forget_places(payload.group_id, going)
+    except BrokerError:
+        return _deleted(request, ErrorCode.coordinator_not_available, {})
+    return _deleted(request, ErrorCode.none, codes)
+
+
+def _commit_refusal(node: Node, place: Partition, part: Any) -> ErrorCode:
+    try:
+        node.engine.partition(place)
+    except PositionOutOfRange:
+        return ErrorCode.unknown_topic_or_partition
+    if len((part.committed_metadata or "").encode()) > LONGEST_METADATA:
+        return ErrorCode.offset_metadata_too_large
+    return ErrorCode.none if part.committed_offset >= 0 else ErrorCode.invalid_commit_offset_size
+
+
+async def _commit(node: Node, payload: Any, places: Mapping[Partition, Committed]) -> ErrorCode:
+    """Also where no place is left, so that who is fenced hears of it."""
+    group, positions = payload.group_id, node.engine.positions
+    if not 0 < len(group) <= LONGEST_GROUP:
+        return ErrorCode.invalid_group_id
+    if not positions.of(group) and positions.count >= MOST_GROUPS:
+        return ErrorCode.coordinator_not_available
+    try:
+        code = await node.coordinator.commit(
+            group,
+            payload.member_id,
+            payload.generation_id_or_member_epoch,
+            places,
+            getattr(payload, "group_instance_id", None),
+        )
+    except BrokerError as error:
+        told = code_of(error)
+        retry = told is ErrorCode.kafka_storage_error  # clients know it of records only
+        return ErrorCode.coordinator_not_available if retry else told
+    return ErrorCode.none if code is Code.NONE else ErrorCode(code.value)
+
+
+def _fetched(node: Node, request: Request, asked: Any, names: tuple[str, str]) -> tuple[Any, ...]:
+    """A partition without a position has -1, as Kafka says it; one that does not exist too."""
+    topic_shape, partition_shape = (getattr(request.shapes, name) for name in names)
+    known = node.engine.positions.of(asked.group_id)
+    return tuple(
+        topic_shape(
+            name=topic,
+            partitions=tuple(
+                partition_shape(
+                    partition_index=number,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=-1,
+                    metadata=committed.metadata,
+                    error_code=ErrorCode.none,
+                )
+                for number in numbers
+                for committed in [
+                    node.coordinator.position(asked.group_id, Partition(topic, number)) or NONE
+                ]
+            ),
+        )
+        for topic, numbers in _asked(asked, known)
+    )
+
+
+def _asked(asked: Any, known: Iterable[Partition]) -> Iterable[tuple[str, Sequence[int]]]:
+    if asked.topics is not None:
+        return [(topic.name, topic.partition_indexes) for topic in asked.topics]
+    every: dict[str, list[int]] = {}
+    for place in sorted(known, key=lambda place: (place.topic, place.number)):
+        every.setdefault(place.topic, []).append(place.number)
+    return every.items()
+
+
+def _topics_read(node: Node, name: str) -> Collection[str] | None:
+    """By the members of the group, or by the subscription that it is; None where nobody can tell."""
+    read = set(node.engine.positions.declared_of(name))
+    group = node.coordinator.group(name)
+    if group is None:
+        return read
+    if group.kind != "consumer":
+        return None
+    try:
+        for member in group.members.values():
+            for _, metadata in member.join.protocols:
+                read.update(read_subscription(metadata))
+    except (BadStruct, ValueError):
+        return None
+    return read
+
+
+def _deleted(request: Request, code: ErrorCode, codes: Mapping[Partition, ErrorCode]) -> Any:
+    shapes = request.shapes
+    return shapes.OffsetDeleteResponse(
+        error_code=code,
+        throttle_time=NOW,
+        topics=tuple(
+            shapes.OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    shapes.OffsetDeleteResponsePartition(
+                        partition_index=part.partition_index,
+                        error_code=codes[Partition(topic.name, part.partition_index)],
+                    )
+                    for part in topic.partitions
+                ),
+            )
+            for topic in (request.payload.topics if codes else ())
+        ),
+    )

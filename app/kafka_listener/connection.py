@@ -1,0 +1,215 @@
+"""One connection: frames in, answers out in the order of their requests.
+
+Two tasks: one reads a frame, begins its request, and goes on to the next as far as the API allows;
+the other waits for the answers one by one and writes them. Between them are ``in_work`` slots, which
+is what pauses the reading when the answers do not keep up, or the client does not take them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from app.kafka_listener.apis import APIS, OFFERED
+from app.kafka_listener.node import Node, Session
+from app.kafka_listener.room import Room
+from app.kafka_listener.wire import (
+    API_VERSIONS,
+    SIZE,
+    Malformed,
+    Request,
+    is_prepared,
+    prepare,
+    read_request,
+    size_of,
+    write_answer,
+)
+
+STRANGERS_FRAME = 64 << 10
+BEFORE_LOGIN = frozenset({API_VERSIONS, 17, 36})  # beside it SaslHandshake and SaslAuthenticate
+
+Answered = asyncio.Task[memoryview | None]
+_log = logging.getLogger("skybridge.kafka_listener")
+
+
+class Incoming(asyncio.StreamReader):
+    """``ended``: the client will send no more, whether or not all it sent has been read."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit, asyncio.get_running_loop())
+        self.ended = asyncio.Event()
+
+    def feed_eof(self) -> None:
+        super().feed_eof()
+        self.ended.set()
+
+    def set_exception(self, exc: Exception) -> None:
+        super().set_exception(exc)
+        self.ended.set()
+
+
+class Connection:
+    """``room``: what the requests of all connections may hold."""
+
+    def __init__(
+        self,
+        node: Node,
+        session: Session,
+        reader: Incoming,
+        writer: asyncio.StreamWriter,
+        room: Room,
+    ) -> None:
+        self._node = node
+        self._session = session
+        self._reader = reader
+        self._writer = writer
+        self._room = room
+        self._slots = asyncio.Semaphore(node.settings.in_work)
+        self._answers: asyncio.Queue[Answered | None] = asyncio.Queue()
+        self._work: dict[Answered, bool] = {}  # to whether it is dropped when the client has gone
+        self._reading: asyncio.Task[None] | None = None
+
+    async def serve(self) -> None:
+        """Until either side ends it. A frame that cannot be read ends it with a reason in the log, and
+        so does a bug of ours: nothing else is touched."""
+        self._reading = asyncio.create_task(self._read_requests())
+        writing = asyncio.create_task(self._write_answers())
+        both = (self._reading, writing)
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            self._end()
+            await asyncio.wait(both)
+            await asyncio.gather(*self._work, return_exceptions=True)
+        finally:
+            rest = (*both, *self._work)
+            for task in rest:
+                task.cancel()
+            self._writer.close()
+            self._explain(await asyncio.gather(*rest, return_exceptions=True))
+
+    def leave(self) -> None:
+        """Read nothing more; what is in work is answered, soon."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _end(self) -> None:
+        """What is in work is finished: a client may send what needs no answer, and go. What only waits
+        for its answer is not waited for where nobody will read it."""
+        assert self._reading is not None  # noqa: S101 - set first of all
+        left_by_us = self._reading.cancelled()
+        self._session.end()
+        self._reading.cancel()
+        if not left_by_us:
+            for task, droppable in self._work.items():
+                if droppable:
+                    task.cancel()
+        self._answers.put_nowait(None)
+
+    def _explain(self, ends: list[memoryview | BaseException | None]) -> None:
+        faults = [end for end in ends if isinstance(end, Exception)]
+        for fault in dict.fromkeys(faults):
+            match fault:
+                case Malformed():
+                    self._node.counters.add("kafka_refused_frames")
+                    _log.warning("%s: %s; closed", self._session.peer, fault)
+                case OSError() | TimeoutError() | asyncio.IncompleteReadError():
+                    _log.debug("%s: %r; closed", self._session.peer, fault)
+                case _:
+                    peer = self._session.peer
+                    _log.error("%s: a request was not dealt with; closed", peer, exc_info=fault)
+
+    async def _read_requests(self) -> None:
+        before: Answered | None = None
+        while True:
+            await self._slots.acquire()
+            frame = await self._frame()
+            if frame is None:
+                return
+            try:
+                request = await self._admitted(frame, before)
+            except BaseException:
+                self._room.give(len(frame))
+                raise
+            before = self._begin(request, len(frame))
+            await asyncio.sleep(0)  # it begins before the next one is read
+
+    async def _frame(self) -> bytes | None:
+        """None when the client has gone, or said nothing for long."""
+        settings = self._node.settings
+        try:
+            async with asyncio.timeout(self._patience):
+                head = await self._reader.readexactly(SIZE)
+        except (asyncio.IncompleteReadError, TimeoutError):
+            return None
+        size, most = size_of(head), self._most
+        if not 0 < size <= most:
+            raise Malformed(f"a frame of {size} bytes; at most {most} are taken")
+        await self._room.take(size)
+        try:
+            async with asyncio.timeout(settings.frame_timeout):
+                return await self._reader.readexactly(size)
+        except BaseException:
+            self._room.give(size)
+            raise
+
+    @property
+    def _most(self) -> int:
+        """Bytes of a frame. Strangers are given little of the room and of the time of others."""
+        return self._node.settings.max_frame if self._session.authenticated else STRANGERS_FRAME
+
+    @property
+    def _patience(self) -> float:
+        settings = self._node.settings
+        known = self._session.authenticated
+        return settings.idle_timeout if known else settings.frame_timeout
+
+    async def _admitted(self, frame: bytes, before: Answered | None) -> Request:
+        if not is_prepared(frame):
+            await asyncio.to_thread(prepare, frame, OFFERED)
+        request = read_request(frame, OFFERED)
+        if not self._session.authenticated and request.api not in BEFORE_LOGIN:
+            raise Malformed(f"{APIS[request.api].name} before a login")
+        if before is not None and not APIS[request.api].overlaps:
+            await self._until_answered(before)
+        return request
+
+    async def _until_answered(self, before: Answered) -> None:
+        """Or until the client has gone: then it waits for nothing any more."""
+        if before.done():
+            return
+        gone = asyncio.create_task(self._reader.ended.wait())
+        try:
+            await asyncio.wait((before, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+        if not before.done():
+            if self._work.get(before):
+                before.cancel()
+            await asyncio.wait((before,))
+
+    def _begin(self, request: Request, size: int) -> Answered:
+        api = APIS[request.api]
+        self._node.counters.add("kafka_requests", api.name)
+        answered = asyncio.create_task(self._answer(request))
+        self._work[answered] = not api.overlaps
+        answered.add_done_callback(lambda _: self._room.give(size))
+        self._answers.put_nowait(answered)
+        return answered
+
+    async def _answer(self, request: Request) -> memoryview | None:
+        answer = await APIS[request.api].handler(self._node, self._session, request)
+        return None if answer is None else write_answer(request, answer)
+
+    async def _write_answers(self) -> None:
+        """A client that does not take its answers is let go."""
+        while (answered := await self._answers.get()) is not None:
+            await asyncio.wait((answered,))
+            frame = None if answered.cancelled() else answered.result()
+            del self._work[answered]
+            if frame is not None:
+                self._writer.write(frame)
+                async with asyncio.timeout(self._node.settings.frame_timeout):
+                    await self._writer.drain()
+            if self._session.denied:
+                return
+            self._slots.release()

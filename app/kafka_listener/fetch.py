@@ -1,0 +1,183 @@
+"""Fetch: records out of the log, as batches; with a wait until there are enough of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from app.errors import BrokerError, PositionOutOfRange
+from app.kafka_listener.batches import Written, write_batches
+from app.kafka_listener.errors import Refused, code_of
+from app.kafka_listener.node import LEADER_EPOCH, Node, Session
+from app.kafka_listener.wire import ErrorCode, Request
+from app.log.runs import Run
+from app.model.message import Partition
+
+STEP = 1 << 20  # bytes that are read and written at once, so that readers take turns
+
+
+class Wanted:
+    """One partition of a Fetch, and what has been read of it so far."""
+
+    __slots__ = ("data", "error", "next", "place", "room", "size")
+
+    def __init__(self, place: Partition, offset: int, room: int) -> None:
+        self.place = place
+        self.next = offset
+        self.room = max(1, room)  # bytes that the client still takes of it
+        self.data: list[bytes] = []
+        self.size = 0
+        self.error: ErrorCode | None = None
+
+    def add(self, written: Written) -> None:
+        self.data.append(written.data)
+        self.size += len(written.data)
+        self.room -= len(written.data)
+        self.next = written.after
+
+
+async def fetch(node: Node, session: Session, request: Request) -> Any:
+    """Waits until there are ``min_bytes``, at most ``max_wait``. Sessions (KIP-227) are not kept: the
+    answer says session 0, and clients then name all partitions each time."""
+    payload = request.payload
+    if getattr(payload, "session_id", 0):
+        return _answer(node, request, (), ErrorCode.fetch_session_id_not_found)
+    wanted = [
+        _wanted(node, topic.topic, each) for topic in payload.topics for each in topic.partitions
+    ]
+    await _gather(node, session, payload, wanted)
+    return _answer(node, request, wanted)
+
+
+async def _gather(node: Node, session: Session, payload: Any, wanted: Sequence[Wanted]) -> None:
+    loop = asyncio.get_running_loop()
+    settings = node.settings
+    most = min(payload.max_bytes, settings.max_answer)
+    until = loop.time() + min(payload.max_wait.total_seconds(), settings.max_wait)
+    start = session.turn % max(1, len(wanted))
+    turns = [*wanted[start:], *wanted[:start]]  # whoever had no room comes first another time
+    session.turn += 1
+    with _stirred(node, session, wanted) as stirred:
+        while True:
+            stirred.clear()
+            await _read(node, turns, most)
+            size = sum(each.size for each in wanted)
+            if size >= min(payload.min_bytes, most) or any(each.error for each in wanted):
+                return
+            if session.ending.is_set() or loop.time() >= until:
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    await stirred.wait()
+
+
+async def _read(node: Node, turns: Sequence[Wanted], most: int) -> None:
+    """What there is, as far as there is room; of the first that has any, one batch whatever its size."""
+    size = sum(each.size for each in turns)
+    for each in turns:
+        while each.error is None and each.room > 0 and (size < most or not size):
+            room = min(each.room, most - size)
+            before = each.size
+            await _step(node, each, max(1, min(room, STEP)), first=not size)
+            if each.size == before:
+                break
+            size += each.size - before
+
+
+async def _step(node: Node, each: Wanted, room: int, *, first: bool) -> None:
+    try:
+        log = node.engine.partition(each.place)
+        log.check(each.next)
+        if log.next_offset == each.next:
+            return
+        written = await node.engine.scan(each.place, each.next, partial(_write, each.next, room))
+    except PositionOutOfRange:
+        each.error = each.error or ErrorCode.offset_out_of_range
+        return
+    except BrokerError as error:
+        each.error = code_of(error)
+        return
+    if written.data and (first or len(written.data) <= room):
+        each.add(written)
+        node.counters.add("kafka_records", "fetched", by=written.records)
+
+
+def _write(offset: int, room: int, runs: Iterator[Run]) -> Written:
+    """In the reading thread."""
+    return write_batches(runs, offset, room)
+
+
+@contextmanager
+def _stirred(node: Node, session: Session, wanted: Sequence[Wanted]) -> Iterator[asyncio.Event]:
+    """Set when one of the partitions has grown, or nobody may wait any longer."""
+    event = asyncio.Event()
+    watched = [each.place for each in wanted if each.error is None]
+    for place in watched:
+        node.engine.watch(place, event.set)
+    session.waiting.add(event)
+    try:
+        yield event
+    finally:
+        session.waiting.discard(event)
+        for place in watched:
+            with suppress(PositionOutOfRange):  # deleted meanwhile
+                node.engine.unwatch(place, event.set)
+
+
+def _wanted(node: Node, topic: str, asked: Any) -> Wanted:
+    each = Wanted(Partition(topic, asked.partition), asked.fetch_offset, asked.partition_max_bytes)
+    try:
+        log = node.engine.partition(each.place)
+        check_epoch(getattr(asked, "current_leader_epoch", -1))
+    except PositionOutOfRange:
+        each.error = ErrorCode.unknown_topic_or_partition
+    except Refused as refusal:
+        each.error = refusal.code
+    else:
+        if not log.earliest <= each.next <= log.next_offset:
+            each.error = ErrorCode.offset_out_of_range
+    return each
+
+
+def check_epoch(epoch: int) -> None:
+    """Raises Refused for a leader that there never was (KIP-320)."""
+    if epoch > LEADER_EPOCH:
+        raise Refused(ErrorCode.unknown_leader_epoch, f"no leader has had epoch {epoch}")
+
+
+def _answer(
+    node: Node, request: Request, wanted: Sequence[Wanted], code: ErrorCode = ErrorCode.none
+) -> Any:
+    shapes, by_topic = request.shapes, dict[str, list[Any]]()
+    for each in wanted:
+        by_topic.setdefault(each.place.topic, []).append(_partition(node, shapes, each))
+    return shapes.FetchResponse(
+        throttle_time=timedelta(0),
+        error_code=code,
+        session_id=0,
+        responses=tuple(
+            shapes.FetchableTopicResponse(topic=name, partitions=tuple(partitions))
+            for name, partitions in by_topic.items()
+        ),
+    )
+
+
+def _partition(node: Node, shapes: Any, each: Wanted) -> Any:
+    earliest = latest = -1
+    with suppress(PositionOutOfRange):
+        log = node.engine.partition(each.place)
+        earliest, latest = log.earliest, log.next_offset
+    return shapes.PartitionData(
+        partition_index=each.place.number,
+        error_code=each.error or ErrorCode.none,
+        high_watermark=latest,
+        last_stable_offset=latest,
+        log_start_offset=earliest,
+        aborted_transactions=None,
+        preferred_read_replica=-1,
+        records=each.data[0] if len(each.data) == 1 else b"".join(each.data),
+    )

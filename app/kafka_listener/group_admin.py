@@ -1,0 +1,102 @@
+"""What groups there are, and what is in them; groups that are done with go."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from app.errors import BrokerError
+from app.kafka_listener.node import Node, Session
+from app.kafka_listener.wire import ErrorCode, Request
+from app.log.groups import Group, State
+
+KIND = "classic"  # the only protocol of groups that is spoken here
+NOW = timedelta(0)
+NOBODY_ASKED = -(1 << 31)  # what a client may do is not told
+
+
+async def list_groups(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    """Of the states and kinds that are asked for; of all where none is."""
+    shapes, payload = request.shapes, request.payload
+    states = {each.lower() for each in getattr(payload, "states_filter", ())}
+    kinds = {each.lower() for each in getattr(payload, "types_filter", ())}
+    listed = [(name, node.coordinator.group(name)) for name in node.coordinator.groups()]
+    return shapes.ListGroupsResponse(
+        throttle_time=NOW,
+        error_code=ErrorCode.none,
+        groups=tuple(
+            shapes.ListedGroup(
+                group_id=name,
+                protocol_type=group.kind if group else "",
+                group_state=_state(group).value,
+                group_type=KIND,
+            )
+            for name, group in listed
+            if (not states or _state(group).value.lower() in states)
+            and (not kinds or KIND in kinds)
+        ),
+    )
+
+
+async def describe_groups(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    """One that is not known is said to be dead, as Kafka does in these versions."""
+    shapes = request.shapes
+    known = set(node.coordinator.groups())
+    described = [
+        _described(shapes, name, node.coordinator.group(name), known=name in known)
+        for name in request.payload.groups
+    ]
+    return shapes.DescribeGroupsResponse(throttle_time=NOW, groups=tuple(described))
+
+
+async def delete_groups(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    """Without members, and no subscription of Skybridge: its place is not a client's to forget."""
+    shapes = request.shapes
+    return shapes.DeleteGroupsResponse(
+        throttle_time=NOW,
+        results=tuple(
+            [
+                shapes.DeletableGroupResult(group_id=name, error_code=await _delete(node, name))
+                for name in request.payload.groups_names
+            ]
+        ),
+    )
+
+
+async def _delete(node: Node, name: str) -> ErrorCode:
+    if node.coordinator.group(name) or node.engine.positions.declared_of(name):
+        return ErrorCode.non_empty_group
+    if name not in node.engine.positions.groups():
+        return ErrorCode.group_id_not_found
+    try:
+        await node.engine.forget(name)
+    except BrokerError:
+        return ErrorCode.coordinator_not_available
+    return ErrorCode.none
+
+
+def _state(group: Group | None) -> State:
+    return State.EMPTY if group is None else group.state
+
+
+def _described(shapes: Any, name: str, group: Group | None, *, known: bool) -> Any:
+    protocol = group.protocol if group and group.state is State.STABLE else ""
+    return shapes.DescribedGroup(
+        error_code=ErrorCode.none,
+        group_id=name,
+        group_state=(_state(group) if known else State.DEAD).value,
+        protocol_type=group.kind if group else "",
+        protocol_data=protocol,
+        members=tuple(
+            shapes.DescribedGroupMember(
+                member_id=member,
+                group_instance_id=each.join.instance,
+                client_id=each.join.client,
+                client_host=each.join.host or "/skybridge",
+                member_metadata=each.metadata(protocol),
+                member_assignment=each.assignment if protocol else b"",
+            )
+            for member, each in (group.members.items() if group else ())
+        ),
+        authorized_operations=NOBODY_ASKED,
+    )

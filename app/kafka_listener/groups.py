@@ -1,0 +1,195 @@
+"""Members of groups: they find us, join, are assigned their parts, stay and leave. It is the state machine
+that Skybridge's own workers use, so that both may be in one group.
+
+Clients and workers assign by the strategies of their clients; the workers know ``range`` alone. Who comes
+into a group with none that all its members know is refused: INCONSISTENT_GROUP_PROTOCOL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+from app.kafka_listener.node import NODE_ID, Node, Session
+from app.kafka_listener.produce import NO_TRANSACTIONS
+from app.kafka_listener.wire import ErrorCode, Request
+from app.log.groups import Code, Join, Joined
+
+GROUPS = 0  # the kind of coordinator, beside that of transactions
+LONGEST_NAME = 255
+METADATA = 1 << 20  # bytes that one member may tell the leader
+INVITED_SINCE = (
+    4  # the version in which a member comes back with the id that it was given (KIP-394)
+)
+NOW = timedelta(0)
+
+
+async def find_coordinator(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    """The one node, of every group."""
+    shapes, payload = request.shapes, request.payload
+    host, port = node.address
+    code, message = (ErrorCode.none, None)
+    if getattr(payload, "key_type", GROUPS) != GROUPS:
+        code, message = NO_TRANSACTIONS
+        host, port = "", -1
+    found = {
+        "error_code": code,
+        "error_message": message,
+        "node_id": NODE_ID if code is ErrorCode.none else -1,
+        "host": host,
+        "port": port,
+    }
+    return shapes.FindCoordinatorResponse(
+        throttle_time=NOW,
+        **found,
+        coordinators=tuple(
+            shapes.Coordinator(key=key, **found) for key in getattr(payload, "coordinator_keys", ())
+        ),
+    )
+
+
+async def join_group(node: Node, session: Session, request: Request) -> Any:
+    """A client without an id is given one, and comes again with it; so no answer that is lost leaves a
+    member behind."""
+    payload = request.payload
+    instance = getattr(payload, "group_instance_id", None)
+    member = payload.member_id or f"{instance or request.client[:LONGEST_NAME]}-{uuid4().hex}"
+    code = _join_refusal(node, payload)
+    if code is not ErrorCode.none:
+        return _joined(request, payload.member_id, code, Joined())
+    if not payload.member_id and instance is None and request.version >= INVITED_SINCE:
+        node.coordinator.invite(payload.group_id, member)
+        return _joined(request, member, ErrorCode.member_id_required, Joined())
+    join = _join(request, session, member, instance)
+    joined = await node.coordinator.join(payload.group_id, join)
+    return _joined(request, member, ErrorCode(joined.code.value), joined)
+
+
+async def sync_group(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    payload = request.payload
+    group = node.coordinator.group(payload.group_id)
+    kind, protocol = (group.kind, group.protocol) if group else ("", "")
+    code, assignment = ErrorCode.inconsistent_group_protocol, b""
+    if _agrees(payload, kind, protocol) or group is None:
+        synced = await node.coordinator.sync(
+            payload.group_id,
+            payload.member_id,
+            payload.generation_id,
+            {each.member_id: each.assignment for each in payload.assignments},
+            getattr(payload, "group_instance_id", None),
+        )
+        code, assignment = ErrorCode(synced.code.value), synced.assignment
+    return request.shapes.SyncGroupResponse(
+        throttle_time=NOW,
+        error_code=code,
+        protocol_type=kind or None,
+        protocol_name=protocol or None,
+        assignment=assignment,
+    )
+
+
+async def heartbeat(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    payload = request.payload
+    code = node.coordinator.heartbeat(
+        payload.group_id,
+        payload.member_id,
+        payload.generation_id,
+        getattr(payload, "group_instance_id", None),
+    )
+    return request.shapes.HeartbeatResponse(throttle_time=NOW, error_code=ErrorCode(code.value))
+
+
+async def leave_group(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    """One, or several at once, by id or by the name of an instance: the tools take out who hangs."""
+    shapes, payload = request.shapes, request.payload
+    leaving = getattr(payload, "members", None) or (payload,)
+    codes = [_leave(node, payload.group_id, each) for each in leaving]
+    one = ErrorCode.none if hasattr(payload, "members") else codes[0]
+    return shapes.LeaveGroupResponse(
+        throttle_time=NOW,
+        error_code=one,
+        members=tuple(_left(shapes, leaving, codes)) if hasattr(payload, "members") else (),
+    )
+
+
+def _join_refusal(node: Node, payload: Any) -> ErrorCode:
+    shortest, longest = node.settings.session_timeouts
+    size = sum(len(each.name) + len(each.metadata) for each in payload.protocols)
+    if not 0 < len(payload.group_id) <= LONGEST_NAME:
+        return ErrorCode.invalid_group_id
+    if not shortest <= payload.session_timeout.total_seconds() <= longest:
+        return ErrorCode.invalid_session_timeout
+    if not payload.protocol_type or not payload.protocols:
+        return ErrorCode.inconsistent_group_protocol
+    instance = getattr(payload, "group_instance_id", None)
+    if size > METADATA or len(payload.member_id) > 2 * LONGEST_NAME:
+        return ErrorCode.invalid_request
+    if instance is not None and not 0 < len(instance) <= LONGEST_NAME:
+        return ErrorCode.invalid_request
+    return ErrorCode.none
+
+
+def _join(request: Request, session: Session, member: str, instance: str | None) -> Join:
+    payload = request.payload
+    session_timeout = payload.session_timeout.total_seconds()
+    rebalance = getattr(payload, "rebalance_timeout", NOW).total_seconds()
+    return Join(
+        member=member,
+        instance=instance,
+        returning=bool(payload.member_id),
+        client=request.client,
+        host=f"/{session.peer.rpartition(':')[0]}",
+        kind=payload.protocol_type,
+        protocols=tuple((each.name, each.metadata) for each in payload.protocols),
+        session_timeout=session_timeout,
+        rebalance_timeout=rebalance if rebalance > 0 else session_timeout,
+    )
+
+
+def _joined(request: Request, member: str, code: ErrorCode, joined: Joined) -> Any:
+    shapes = request.shapes
+    return shapes.JoinGroupResponse(
+        throttle_time=NOW,
+        error_code=code,
+        generation_id=joined.generation,
+        protocol_type=joined.kind or None,
+        protocol_name=joined.protocol,
+        leader=joined.leader,
+        skip_assignment=joined.assigned,
+        member_id=member,
+        members=tuple(
+            shapes.JoinGroupResponseMember(
+                member_id=peer.member, group_instance_id=peer.instance, metadata=peer.metadata
+            )
+            for peer in joined.peers
+        ),
+    )
+
+
+def _agrees(payload: Any, kind: str, protocol: str) -> bool:
+    """Later versions say what they believe the group to be."""
+    said = (getattr(payload, "protocol_type", None), getattr(payload, "protocol_name", None))
+    return said[0] in (None, kind) and said[1] in (None, protocol)
+
+
+def _leave(node: Node, group_id: str, leaving: Any) -> ErrorCode:
+    member, instance = leaving.member_id, getattr(leaving, "group_instance_id", None)
+    group = node.coordinator.group(group_id)
+    if group is not None and instance is not None:
+        holder = group.holder(instance)
+        if holder is None:
+            return ErrorCode.unknown_member_id
+        if member not in ("", holder):
+            return ErrorCode.fenced_instance_id
+        member = holder
+    code = node.coordinator.leave(group_id, member)
+    return ErrorCode.none if code is Code.NONE else ErrorCode(code.value)
+
+
+def _left(shapes: Any, leaving: Iterable[Any], codes: Iterable[ErrorCode]) -> Iterable[Any]:
+    for each, code in zip(leaving, codes, strict=True):
+        yield shapes.MemberResponse(
+            member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code
+        )

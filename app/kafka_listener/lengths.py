@@ -1,0 +1,185 @@
+"""Every length and count in a request, checked before ``kio`` reads it.
+
+``kio`` makes room for as many elements as a frame says it has, before it looks for them: four bytes of a
+stranger would end the process. So a request is walked first, by the same schema, and nothing is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import Field, fields
+from functools import lru_cache
+from types import UnionType
+from typing import Any, get_origin
+
+import msgspec
+from kio.serial import _introspect as schemas
+
+MOST = 50_000  # elements of all arrays of one request
+_FIXED = {
+    "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4,
+    "uint32": 4, "timedelta_i32": 4, "int64": 8, "float64": 8, "uint64": 8, "timedelta_i64": 8,
+    "datetime_i64": 8, "uuid": 16,
+}  # fmt: skip
+
+
+class WrongLength(ValueError):
+    """A request is not as long as it says somewhere."""
+
+
+class Skip(msgspec.Struct, frozen=True):
+    """So many bytes."""
+
+    size: int
+
+
+class Bytes(msgspec.Struct, frozen=True):
+    """Bytes behind their length: of ``width`` bytes, 0 for the compact form."""
+
+    width: int
+
+
+class Array(msgspec.Struct, frozen=True):
+    of: tuple[Step, ...]
+    compact: bool
+    nullable: bool
+
+
+class Nullable(msgspec.Struct, frozen=True):
+    """Behind a byte that says whether it is there (KIP-893)."""
+
+    of: tuple[Step, ...]
+
+
+class Tags(msgspec.Struct, frozen=True):
+    known: Mapping[int, tuple[Step, ...]]
+
+
+Step = Skip | Bytes | Array | Nullable | Tags
+
+
+@lru_cache(maxsize=1024)
+def steps_of(schema: Any) -> tuple[Step, ...]:
+    """How a request of this class is walked."""
+    flexible: bool = schema.__flexible__
+    steps: list[Step] = []
+    known: dict[int, tuple[Step, ...]] = {}
+    for field in fields(schema):
+        tag = schemas.get_field_tag(field)
+        if tag is None:
+            steps += _field(field, flexible, optional=schemas.is_optional(field))
+        else:
+            known[int(tag)] = tuple(_field(field, flexible, optional=False))
+    if flexible:
+        steps.append(Tags(known))
+    return _merged(steps)
+
+
+def _field(field: Field[Any], flexible: bool, *, optional: bool) -> list[Step]:
+    kind = schemas.classify_field(field)
+    nullable = get_origin(field.type) is UnionType
+    match kind:
+        case schemas.EntityTupleField():
+            return [Array(steps_of(kind.type_), flexible, nullable)]
+        case schemas.EntityField():
+            inner = steps_of(kind.type_)
+            return [Nullable(inner)] if optional else list(inner)
+        case schemas.PrimitiveTupleField():
+            return [Array((_primitive(field, flexible),), flexible, nullable)]
+        case _:
+            return [_primitive(field, flexible)]
+
+
+def _primitive(field: Field[Any], flexible: bool) -> Step:
+    name = schemas.get_schema_field_type(field)
+    if name in _FIXED:
+        return Skip(_FIXED[name])
+    if flexible:
+        return Bytes(0)
+    return Bytes(2 if name == "string" else 4)
+
+
+def _merged(steps: list[Step]) -> tuple[Step, ...]:
+    """Neighbours of fixed size are one step."""
+    merged: list[Step] = []
+    for step in steps:
+        if isinstance(step, Skip) and merged and isinstance(merged[-1], Skip):
+            merged[-1] = Skip(merged[-1].size + step.size)
+        else:
+            merged.append(step)
+    return tuple(merged)
+
+
+class Walk:
+    """Over one frame, from ``at`` on. Raises WrongLength."""
+
+    def __init__(self, frame: bytes, at: int) -> None:
+        self._frame = frame
+        self._room = MOST
+        self.at = at
+
+    def over(self, steps: tuple[Step, ...]) -> None:
+        for step in steps:
+            match step:
+                case Skip():
+                    self._skip(step.size)
+                case Bytes():
+                    self._bytes(step.width)
+                case Array():
+                    self._array(step)
+                case Tags():
+                    self._tags(step.known)
+                case Nullable():
+                    if self._number(1) > 0:
+                        self.over(step.of)
+
+    def _skip(self, size: int) -> None:
+        self.at += size
+        if self.at > len(self._frame):
+            raise WrongLength("it ends within a field")
+
+    def _bytes(self, width: int) -> None:
+        size = self._number(width) if width else self._varint() - 1
+        if size < -1:
+            raise WrongLength(f"a length of {size}")
+        self._skip(max(0, size))
+
+    def _array(self, array: Array) -> None:
+        count = self._varint() - 1 if array.compact else self._number(4)
+        least = -1 if array.nullable else 0
+        if not least <= count <= min(self._room, len(self._frame) - self.at):
+            raise WrongLength(f"{count} elements")
+        self._room -= max(0, count)
+        if len(array.of) == 1 and isinstance(array.of[0], Skip):
+            self._skip(max(0, count) * array.of[0].size)
+            return
+        for _ in range(count):
+            self.over(array.of)
+
+    def _tags(self, known: Mapping[int, tuple[Step, ...]]) -> None:
+        for _ in range(self._varint()):
+            tag, size = self._varint(), self._varint()
+            end = self.at + size
+            if tag not in known:
+                raise WrongLength(f"a tag {tag} that is not known")
+            self.over(known[tag])
+            if self.at != end:
+                raise WrongLength(f"tag {tag} is not as long as it says")
+
+    def _number(self, width: int) -> int:
+        at = self.at
+        self._skip(width)
+        return int.from_bytes(self._frame[at : self.at], "big", signed=True)
+
+    def _varint(self) -> int:
+        frame, at = self._frame, self.at
+        value = shift = 0
+        while at < len(frame) and shift < 35:  # noqa: PLR2004 - five groups of seven bits
+            byte = frame[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:  # noqa: PLR2004 - the top bit says that more follow
+                self.at = at
+                return value
+            shift += 7
+        raise WrongLength("a number does not end")

@@ -1,0 +1,82 @@
+"""ListOffsets: earliest, latest, by time, and where the newest time is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from app.errors import BrokerError, PositionOutOfRange
+from app.kafka_listener.errors import Refused, code_of
+from app.kafka_listener.fetch import check_epoch
+from app.kafka_listener.node import LEADER_EPOCH, Node, Session
+from app.kafka_listener.wire import ErrorCode, Request
+from app.log.catalogue import PartitionLog
+from app.log.runs import Run
+from app.model.message import Partition
+
+NOWHERE = (-1, -1)
+
+
+async def list_offsets(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    shapes = request.shapes
+    return shapes.ListOffsetsResponse(
+        throttle_time=timedelta(0),
+        topics=tuple(
+            [
+                shapes.ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=tuple(
+                        [await _partition(node, shapes, topic.name, p) for p in topic.partitions]
+                    ),
+                )
+                for topic in request.payload.topics
+            ]
+        ),
+    )
+
+
+async def _partition(node: Node, shapes: Any, topic: str, asked: Any) -> Any:
+    code, (offset, time_ms) = ErrorCode.none, NOWHERE
+    try:
+        check_epoch(getattr(asked, "current_leader_epoch", -1))
+        log = node.engine.partition(Partition(topic, asked.partition_index))
+        offset, time_ms = await _find(node, log, asked.timestamp)
+    except PositionOutOfRange:
+        code = ErrorCode.unknown_topic_or_partition
+    except (Refused, BrokerError) as error:
+        code = code_of(error)
+    return shapes.ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        error_code=code,
+        timestamp=time_ms,
+        offset=offset,
+        leader_epoch=LEADER_EPOCH if code is ErrorCode.none else -1,
+    )
+
+
+async def _find(node: Node, log: PartitionLog, asked: int) -> tuple[int, int]:
+    """Offset and time; the time of an end of the log is not told, as Kafka has it."""
+    match asked:
+        case -1:  # latest
+            return log.next_offset, -1
+        case -2 | -4:  # earliest; earliest that is not in some other store
+            return log.earliest, -1
+        case -3:  # where the newest time is (KIP-734)
+            return await _at_time(node, log, log.last_ms)
+        case _ if asked >= 0:
+            return await _at_time(node, log, asked)
+        case _:
+            raise Refused(ErrorCode.unsupported_version, f"time {asked} has no meaning here")
+
+
+async def _at_time(node: Node, log: PartitionLog, time_ms: int) -> tuple[int, int]:
+    offset = await node.engine.offset_at(log.place, time_ms)
+    if offset >= log.next_offset:
+        return NOWHERE
+    return offset, await node.engine.scan(log.place, offset, _time) or -1
+
+
+def _time(runs: Iterator[Run]) -> int | None:
+    first = next(runs, None)
+    return None if first is None else first.time_ms

@@ -1,0 +1,87 @@
+"""Metadata: topics with their partitions, and the one node that leads them all."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from app.errors import BoundReached, BrokerError
+from app.kafka_listener.errors import code_of
+from app.kafka_listener.node import LEADER_EPOCH, NODE_ID, Node, Session
+from app.kafka_listener.wire import ErrorCode, Request
+from app.log.catalogue import Topic, is_topic_name
+
+
+async def metadata(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    """Topics have no ids here (all zero): clients then use the versions of other APIs that name them."""
+    shapes, payload = request.shapes, request.payload
+    host, port = node.address
+    return shapes.MetadataResponse(
+        throttle_time=timedelta(0),
+        brokers=(shapes.MetadataResponseBroker(node_id=NODE_ID, host=host, port=port, rack=None),),
+        cluster_id=node.cluster,
+        controller_id=NODE_ID,
+        topics=tuple([await _topic(node, shapes, payload, each) for each in _asked(node, request)]),
+    )
+
+
+def _asked(node: Node, request: Request) -> list[tuple[str | None, Any]]:
+    """Names and ids. All of them: none named in version 0, null later."""
+    topics = request.payload.topics
+    if topics is None or (not topics and not request.version):
+        return [(name, None) for name in sorted(node.engine.topics())]
+    return [(topic.name, getattr(topic, "topic_id", None)) for topic in topics]
+
+
+async def _topic(node: Node, shapes: Any, payload: Any, asked: tuple[str | None, Any]) -> Any:
+    name, topic_id = asked
+    if name is None:
+        return _missing(shapes, name, ErrorCode.unknown_topic_id, topic_id)
+    topics = node.engine.topics()
+    if name not in topics:
+        code = await _create(node, name, wanted=getattr(payload, "allow_auto_topic_creation", True))
+        if code is not ErrorCode.none:
+            return _missing(shapes, name, code)
+        topics = node.engine.topics()
+    return _present(shapes, topics[name])
+
+
+async def _create(node: Node, name: str, *, wanted: bool) -> ErrorCode:
+    if not is_topic_name(name):
+        return ErrorCode.invalid_topic_exception
+    if not (wanted and node.settings.create_topics):
+        return ErrorCode.unknown_topic_or_partition
+    try:
+        await node.engine.create_topic(name)
+    except BoundReached:
+        return ErrorCode.policy_violation
+    except BrokerError as error:
+        return code_of(error)
+    return ErrorCode.none
+
+
+def _missing(shapes: Any, name: str | None, code: ErrorCode, topic_id: Any = None) -> Any:
+    return shapes.MetadataResponseTopic(
+        error_code=code, name=name, topic_id=topic_id, is_internal=False, partitions=()
+    )
+
+
+def _present(shapes: Any, topic: Topic) -> Any:
+    return shapes.MetadataResponseTopic(
+        error_code=ErrorCode.none,
+        name=topic.name,
+        topic_id=None,
+        is_internal=False,
+        partitions=tuple(
+            shapes.MetadataResponsePartition(
+                error_code=ErrorCode.none,
+                partition_index=partition.number,
+                leader_id=NODE_ID,
+                leader_epoch=LEADER_EPOCH,
+                replica_nodes=(NODE_ID,),
+                isr_nodes=(NODE_ID,),
+                offline_replicas=(),
+            )
+            for partition in topic.partitions
+        ),
+    )

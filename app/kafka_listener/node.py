@@ -1,0 +1,115 @@
+"""What every handler acts on: the one node of this cluster, and the session of one connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from app.bindings.record import Record
+from app.interfaces import Clock
+from app.log.coordinator import Coordinator
+from app.log.engine import Engine
+from app.telemetry import Counters
+
+NODE_ID = 0  # the one that leads everything
+LEADER_EPOCH = 0  # nobody else ever led
+
+
+class Gate(Protocol):
+    """What may enter a topic (``validate: cloudevents``)."""
+
+    def guards(self, topic: str) -> bool:
+        """Whether records of this topic are looked at, at all."""
+
+    def refusals(self, topic: str, records: Sequence[Record]) -> Mapping[int, str]:
+        """Index of a record that may not enter, to why; empty for a topic that takes anything."""
+
+
+class Logins(Protocol):
+    """Who may come, and by which mechanisms (``sasl``)."""
+
+    mechanisms: tuple[str, ...]
+
+    def begin(self, mechanism: str) -> Any: ...
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """``host``, ``port``     where it listens; 0 takes a free port.
+    ``advertised``        host and port that clients are told to come to; None: where it listens.
+    ``max_frame``         bytes of one request; a larger one ends its connection.
+    ``receiving``         bytes of unfinished requests over all connections; beyond them reading waits.
+    ``connections``       open at once; one more is closed.
+    ``in_work``           requests of one connection in work before its reading pauses.
+    ``handshake_timeout`` seconds for a TLS hand-shake.
+    ``frame_timeout``     seconds from a frame's first byte to its last, and for an answer to be taken.
+    ``idle_timeout``      seconds without a request after which a connection is closed.
+    ``create_topics``     topics come to be by being asked for (Metadata, Produce).
+    ``max_batch``         bytes of one batch of records, compressed and not.
+    ``max_answer``        bytes of records in one answer, whatever the client would take.
+    ``max_wait``          seconds that a Fetch may wait, whatever the client would.
+    ``denial``            seconds until whoever failed to log in is told.
+    ``session_timeouts``  seconds, the shortest and the longest that a member of a group may ask for.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 19092
+    advertised: tuple[str, int] | None = None
+    max_frame: int = 64 << 20
+    receiving: int = 256 << 20
+    connections: int = 1_000
+    in_work: int = 16
+    handshake_timeout: float = 10.0
+    frame_timeout: float = 30.0
+    idle_timeout: float = 600.0
+    create_topics: bool = True
+    max_batch: int = 16 << 20
+    max_answer: int = 4 << 20
+    max_wait: float = 60.0
+    denial: float = 1.0
+    session_timeouts: tuple[float, float] = (6.0, 1_800.0)
+
+
+class Node(msgspec.Struct, kw_only=True):
+    """``cluster``: its id, kept with the log. ``address``: what clients are told, set when it listens.
+    ``logins``: who may come; None: everybody.
+    ``counters``: ``kafka_connections(outcome)``, ``kafka_requests(api)``, ``kafka_refused_frames``,
+    ``kafka_records(direction)``."""
+
+    engine: Engine
+    coordinator: Coordinator
+    gate: Gate
+    clock: Clock
+    settings: Settings
+    cluster: str
+    counters: Counters
+    logins: Logins | None = None
+    address: tuple[str, int] = ("", 0)
+
+
+class Session:
+    """One connection. ``user``: who it is, once it has said so; None where nobody is asked.
+
+    ``ending``  is set when no answer will be waited for, or the service is to leave: who waits for long
+                answers now; ``waiting`` are set with it.
+    ``turn``    how many Fetches there were: they take turns in who comes first.
+    ``lane``    keeps what a connection produces in order, also where a batch is read in a thread.
+    ``login``   what is under way of a login (``sasl``); ``denied`` when one came to nothing.
+    """
+
+    def __init__(self, peer: str, *, authenticated: bool = True) -> None:
+        self.peer = peer
+        self.user: str | None = None
+        self.authenticated = authenticated
+        self.ending = asyncio.Event()
+        self.waiting: set[asyncio.Event] = set()
+        self.turn = 0
+        self.lane = asyncio.Lock()
+        self.login: Any = None
+        self.denied = False
+
+    def end(self) -> None:
+        for each in (self.ending, *self.waiting):
+            each.set()

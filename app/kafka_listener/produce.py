@@ -1,0 +1,199 @@
+"""Produce: batches into the log, by the same writer and the same commit groups as what comes over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from app.errors import BrokerError, PositionOutOfRange
+from app.kafka_listener.batches import QUICK, Arrived, is_quick, read_batch
+from app.kafka_listener.errors import Refused, code_of
+from app.kafka_listener.node import Gate, Node, Session
+from app.kafka_listener.wire import ErrorCode, Malformed, Request
+from app.log.placed import Stored
+from app.model.message import Partition
+
+CLIPPED = 1_000  # characters of a message
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ACKS = (-1, 0, 1)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What one partition is asked to take, or why it does not."""
+
+    place: Partition
+    batch: Arrived | Refused
+
+
+class Fate(msgspec.Struct, frozen=True):
+    place: Partition
+    result: Stored | Exception
+    records: int = 0
+
+
+async def produce(node: Node, session: Session, request: Request) -> Any:
+    """Answers when every batch is durable, for acks 1 as for all: one fsync serves both. With acks 0
+    there is no answer; what was refused ends the connection, as Kafka does it."""
+    payload = request.payload
+    async with session.lane:  # so that batches of one connection are stored in their order
+        asked = await _read(node, payload)
+        waiting = [(each, _begin(node, each)) for each in asked]
+    if payload.acks == 0:
+        return _unanswered(node, waiting)
+    fates = await _fates(waiting, payload.timeout)
+    _count(node, fates)
+    return _answer(node, request, fates)
+
+
+async def _read(node: Node, payload: Any) -> list[Asked]:
+    if payload.acks not in ACKS:
+        return _refused(payload, ErrorCode.invalid_required_acks, f"acks {payload.acks}")
+    if payload.transactional_id is not None:
+        return _refused(payload, *NO_TRANSACTIONS)
+    parts = [
+        (Partition(topic.name, data.index), data.records)
+        for topic in payload.topic_data
+        for data in topic.partition_data
+    ]
+    bound, gate = node.settings.max_batch, node.gate
+    size = sum(len(data or b"") for _, data in parts)
+    if size <= QUICK and all(
+        is_quick(data or b"") and not gate.guards(place.topic) for place, data in parts
+    ):
+        return [_read_one(place, data, bound, gate) for place, data in parts]
+    return await asyncio.to_thread(
+        lambda: [_read_one(place, data, bound, gate) for place, data in parts]
+    )
+
+
+def _read_one(place: Partition, data: bytes | None, bound: int, gate: Gate) -> Asked:
+    """Any thread."""
+    try:
+        batch = read_batch(data, bound)
+    except Refused as refusal:
+        return Asked(place, refusal)
+    faults = gate.refusals(place.topic, batch.records)
+    return Asked(place, _barred(place.topic, faults) if faults else batch)
+
+
+def _barred(topic: str, faults: Mapping[int, str]) -> Refused:
+    first = next(iter(faults.values()))
+    return Refused(
+        ErrorCode.invalid_record,
+        f"not a CloudEvent, and {topic} takes nothing else: {first}",
+        tuple(faults.items()),
+    )
+
+
+def _refused(payload: Any, code: ErrorCode, why: str) -> list[Asked]:
+    return [
+        Asked(Partition(topic.name, data.index), Refused(code, why))
+        for topic in payload.topic_data
+        for data in topic.partition_data
+    ]
+
+
+def _begin(node: Node, asked: Asked) -> asyncio.Future[Stored] | Exception:
+    if isinstance(asked.batch, Refused):
+        return asked.batch
+    try:
+        node.engine.partition(asked.place)
+    except PositionOutOfRange as error:
+        return Refused(ErrorCode.unknown_topic_or_partition, str(error))
+    return node.engine.append_to(asked.place, asked.batch.records, asked.batch.numbers)
+
+
+async def _fates(
+    waiting: list[tuple[Asked, asyncio.Future[Stored] | Exception]], patience: timedelta
+) -> list[Fate]:
+    """What is not stored in the producer's own time is given up, as far as it is not being stored."""
+    futures = [each for _, each in waiting if isinstance(each, asyncio.Future)]
+    if futures:
+        await asyncio.wait(futures, timeout=max(0.001, patience.total_seconds()))
+    return [_fate(asked, each) for asked, each in waiting]
+
+
+def _fate(asked: Asked, each: asyncio.Future[Stored] | Exception) -> Fate:
+    if isinstance(each, Exception):
+        return Fate(asked.place, each)
+    if not each.done():
+        each.cancel()
+        return Fate(asked.place, TimeoutError("not stored in the time that the producer gave it"))
+    error = each.exception()
+    if error is not None:
+        known = error if isinstance(error, Exception) else RuntimeError(str(error))
+        return Fate(asked.place, known)
+    records = 0 if isinstance(asked.batch, Refused) else len(asked.batch.records)
+    return Fate(asked.place, each.result(), records)
+
+
+def _unanswered(
+    node: Node, waiting: list[tuple[Asked, asyncio.Future[Stored] | Exception]]
+) -> None:
+    for asked, each in waiting:
+        if isinstance(each, Exception):
+            raise Malformed(f"a batch for {asked.place} with acks 0: {each}")
+        each.add_done_callback(partial(_count_one, node, asked))
+
+
+def _count_one(node: Node, asked: Asked, done: asyncio.Future[Stored]) -> None:
+    _count(node, [_fate(asked, done)])
+
+
+def _count(node: Node, fates: Iterable[Fate]) -> None:
+    for fate in fates:
+        if isinstance(fate.result, Stored):
+            if fate.result.time_ms is not None:
+                node.counters.add("kafka_records", "produced", by=fate.records)
+        else:
+            node.counters.add("kafka_refused_batches", code_of(fate.result).name)
+
+
+def _answer(node: Node, request: Request, fates: list[Fate]) -> Any:
+    shapes, by_topic = request.shapes, dict[str, list[Any]]()
+    for fate in fates:
+        by_topic.setdefault(fate.place.topic, []).append(_partition(node, shapes, fate))
+    return shapes.ProduceResponse(
+        responses=tuple(
+            shapes.TopicProduceResponse(name=name, partition_responses=tuple(partitions))
+            for name, partitions in by_topic.items()
+        ),
+        throttle_time=timedelta(0),
+    )
+
+
+def _partition(node: Node, shapes: Any, fate: Fate) -> Any:
+    result, faults, message = fate.result, (), None
+    if isinstance(result, Stored):
+        code, base = ErrorCode.none, result.base
+        time = None if result.time_ms is None else _EPOCH + timedelta(milliseconds=result.time_ms)
+        start = node.engine.partition(fate.place).earliest
+    else:
+        code, base, time, start = code_of(result), -1, None, -1
+        if isinstance(result, BrokerError | Refused | TimeoutError):
+            message = str(result)[:CLIPPED]
+        if isinstance(result, Refused):
+            faults = tuple(
+                shapes.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
+                for index, why in result.faults
+            )
+    return shapes.PartitionProduceResponse(
+        index=fate.place.number,
+        error_code=code,
+        base_offset=base,
+        log_append_time=time,
+        log_start_offset=start,
+        record_errors=faults,
+        error_message=message,
+    )
+
+
+NO_TRANSACTIONS = (
+    ErrorCode.transactional_id_authorization_failed,
+    "there are no transactions here: leave the transactional id out",
+)

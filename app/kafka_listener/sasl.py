@@ -1,0 +1,169 @@
+"""SaslHandshake and SaslAuthenticate: who a client is, by PLAIN or SCRAM (KIP-43, KIP-152).
+
+No secret and nothing that a client proves itself with is ever logged or repeated in an answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Protocol
+
+from scramp import ScramException, ScramMechanism
+
+from app.kafka_listener.node import Node, Session
+from app.kafka_listener.wire import ErrorCode, Request
+
+PLAIN = "PLAIN"
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+ITERATIONS = 4096
+SHOWN = 64  # characters of a name in the log
+Known = tuple[bytes, bytes, bytes, int]
+"""Salt, stored key, server key, iterations: what SCRAM keeps of a password."""
+
+_log = logging.getLogger("skybridge.kafka_listener")
+
+
+class Denied(Exception):
+    """It is not proven who that is."""
+
+
+class Exchange(Protocol):
+    """One login under way. ``user``: who it is, once it is proven."""
+
+    user: str | None
+
+    def step(self, token: bytes) -> bytes:
+        """What to answer. Raises Denied."""
+
+
+class Logins:
+    """Who may come, and how. Making it takes some milliseconds a user: before anybody waits."""
+
+    def __init__(self, users: Mapping[str, str], mechanisms: Sequence[str]) -> None:
+        self.mechanisms = tuple(mechanisms)
+        self._plain = {name: _digest(password) for name, password in users.items()}
+        self._scram = {
+            mechanism: {
+                name: ScramMechanism(mechanism).make_auth_info(password, ITERATIONS)
+                for name, password in users.items()
+            }
+            for mechanism in mechanisms
+            if mechanism in SCRAM
+        }
+        self._pepper = secrets.token_bytes(32)
+
+    def begin(self, mechanism: str) -> Exchange:
+        if mechanism == PLAIN:
+            return _Plain(self._is_plain)
+        return _Scram(mechanism, lambda name: self._known(mechanism, name))
+
+    def _is_plain(self, name: str, password: str) -> bool:
+        """Takes as long for a name that nobody has."""
+        known = self._plain.get(name)
+        proven = hmac.compare_digest(known or bytes(32), _digest(password))
+        return proven and known is not None
+
+    def _known(self, mechanism: str, name: str) -> Known:
+        """For a name that nobody has, what no password fits: it must not be told from a wrong one."""
+        known: Known | None = self._scram[mechanism].get(name)
+        if known is not None:
+            return known
+        salt = hmac.digest(self._pepper, name.encode(), "sha256")
+        size = 32 if mechanism == SCRAM[0] else 64
+        return salt, secrets.token_bytes(size), secrets.token_bytes(size), ITERATIONS
+
+
+class _Plain:
+    """RFC 4616: nobody may act for somebody else."""
+
+    def __init__(self, proven: Callable[[str, str], bool]) -> None:
+        self._proven = proven
+        self.user: str | None = None
+
+    def step(self, token: bytes) -> bytes:
+        try:
+            acting, name, password = token.decode().split("\0")
+        except ValueError as error:
+            raise Denied("no name and password") from error
+        if acting not in ("", name) or not self._proven(name, password):
+            raise Denied(f"user {name[:SHOWN]!r}")
+        self.user = name
+        return b""
+
+
+class _Scram:
+    """RFC 5802, in two steps."""
+
+    def __init__(self, mechanism: str, known: Callable[[str], Known]) -> None:
+        self._server = ScramMechanism(mechanism).make_server(self._look_up)
+        self._known = known
+        self._name = ""  # as it was said, proven or not
+        self._begun = False
+        self.user: str | None = None
+
+    def step(self, token: bytes) -> bytes:
+        try:
+            message = token.decode()
+            if not self._begun:
+                self._begun = True
+                self._server.set_client_first(message)
+                return str(self._server.get_server_first()).encode()
+            self._server.set_client_final(message)
+            answer = str(self._server.get_server_final()).encode()
+        except (ScramException, ValueError, IndexError, KeyError) as error:
+            raise Denied(f"user {self._name[:SHOWN]!r}") from error
+        self.user = self._name
+        return answer
+
+    def _look_up(self, name: str) -> Known:
+        self._name = name
+        return self._known(name)
+
+
+def _digest(password: str) -> bytes:
+    """Of equal length, for a comparison in constant time."""
+    return hashlib.sha256(password.encode()).digest()
+
+
+async def sasl_handshake(node: Node, session: Session, request: Request) -> Any:
+    mechanisms = () if node.logins is None else node.logins.mechanisms
+    mechanism, code = request.payload.mechanism, ErrorCode.none
+    if node.logins is None:
+        code = ErrorCode.illegal_sasl_state
+    elif mechanism not in mechanisms:
+        code = ErrorCode.unsupported_sasl_mechanism
+    else:
+        session.login = node.logins.begin(mechanism)
+    return request.shapes.SaslHandshakeResponse(error_code=code, mechanisms=mechanisms)
+
+
+async def sasl_authenticate(node: Node, session: Session, request: Request) -> Any:
+    """Whoever is denied is told so, and let go."""
+    login: Exchange | None = session.login
+    if login is None:
+        return _told(request, ErrorCode.illegal_sasl_state, "no mechanism was agreed on")
+    try:
+        token = login.step(request.payload.auth_bytes)
+    except Denied as denial:
+        session.login, session.denied = None, True
+        node.counters.add("kafka_logins", "denied")
+        _log.warning("%s: login denied: %s", session.peer, denial)
+        await node.clock.sleep(
+            node.settings.denial
+        )  # clients that try again and again, and guessers
+        return _told(request, ErrorCode.sasl_authentication_failed, "the login is not right")
+    if login.user is not None:
+        session.login, session.user, session.authenticated = None, login.user, True
+        node.counters.add("kafka_logins", "accepted")
+    return _told(request, ErrorCode.none, None, token)
+
+
+def _told(request: Request, code: ErrorCode, message: str | None, token: bytes = b"") -> Any:
+    return request.shapes.SaslAuthenticateResponse(
+        error_code=code, error_message=message, auth_bytes=token, session_lifetime=timedelta(0)
+    )

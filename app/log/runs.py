@@ -1,0 +1,66 @@
+"""What is stored, as it is stored: for who writes it on without making messages of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import apsw
+import msgspec
+
+from app.log.catalogue import PartitionLog, Segment
+from app.log.codec import Fields, decode_row
+from app.log.reader import rows_of
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Consecutive records of one commit group, from offset ``base`` on."""
+
+    base: int
+    time_ms: int
+    records: list[Fields]
+
+
+def runs(
+    db: apsw.Connection,
+    partition: PartitionLog,
+    offset: int,
+    until: int,
+    report: Callable[[PartitionLog, int, int], None],
+) -> Iterator[Run]:
+    """From ``offset`` to ``until``, in the reading thread. ``report`` is told of what is damaged: offsets
+    have no gaps. Raises PositionOutOfRange for an ``offset`` that is gone."""
+    partition.check(offset)
+    while offset < until:
+        segment = partition.segment_of(offset)
+        partition.check(offset)  # again: retention may have come between
+        if segment is None:
+            return
+        following = partition.after(segment)
+        end = min(until, following.base) if following else until
+        try:
+            for run in _of_segment(db, segment, offset, end):
+                if offset < run.base:
+                    report(partition, offset, run.base)
+                offset = run.base + len(run.records)
+                yield run
+        except apsw.SQLError:  # retention dropped the table meanwhile
+            if segment in partition.segments:
+                raise
+            continue
+        if offset < end:
+            report(partition, offset, end)
+        offset = end
+
+
+def _of_segment(db: apsw.Connection, segment: Segment, offset: int, end: int) -> Iterator[Run]:
+    cursor = db.execute(rows_of(segment), (offset, end))
+    try:
+        for row in cursor:
+            base, count, time_ms, _, _ = row
+            stored = decode_row(row)
+            if stored is None or base + count <= offset:
+                continue
+            first = max(offset, base)
+            yield Run(first, time_ms, stored[first - base : end - base])
+    finally:
+        cursor.close(force=True)

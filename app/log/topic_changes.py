@@ -1,0 +1,51 @@
+"""Topics that grow or go, without pulling the ground from under a subscription. In the writer thread only."""
+
+from __future__ import annotations
+
+import apsw
+
+from app.errors import BrokerRefused
+from app.log.catalogue import Catalogue, Topic
+from app.log.positions import Positions
+from app.log.producers import Producers
+
+
+class TopicChanges:
+    """What cannot be is a BrokerRefused: of kind ``unknown-topic``, ``in-use``, or ``other``."""
+
+    def __init__(
+        self, broker: str, catalogue: Catalogue, positions: Positions, producers: Producers
+    ) -> None:
+        self._broker = broker
+        self._catalogue = catalogue
+        self._positions = positions
+        self._producers = producers
+
+    def grow(self, db: apsw.Connection, name: str, partitions: int) -> None:
+        have = len(self._known(name).partitions)
+        if have >= partitions:
+            raise BrokerRefused(f"{name} has {have} partitions already", broker=self._broker)
+        self._check_unread(name)
+        self._catalogue.grow(db, name, partitions)
+
+    def delete(self, db: apsw.Connection, name: str) -> Topic:
+        self._known(name)
+        self._check_unread(name)
+        kept = (self._positions, self._producers)
+        return self._catalogue.delete(
+            db, name, lambda: [each.forget_topic(db, name) for each in kept]
+        )
+
+    def _known(self, name: str) -> Topic:
+        topic = self._catalogue.topics.get(name)
+        if topic is None:
+            raise BrokerRefused(f"no topic {name}", broker=self._broker, kind="unknown-topic")
+        return topic
+
+    def _check_unread(self, name: str) -> None:
+        """What a subscription reads stays as it is: its place would mean something else, and so would
+        the order of its keys."""
+        readers = sorted(self._positions.readers(name))
+        if readers:
+            what = f"{name} is read by {', '.join(readers[:3])}"
+            raise BrokerRefused(what, broker=self._broker, kind="in-use")

@@ -1,0 +1,181 @@
+"""The object of the CloudEvents Subscriptions API draft (0.1-wip) and ours, either way.
+
+====================  ====================================================================================
+draft                 here
+====================  ====================================================================================
+``id``                ``id``
+``source``            the filter ``{exact: {source: ...}}``: all events must match it
+``types``             the filter ``{any: [{exact: {type: ...}}, ...]}``: the event's type must be one of them
+``filters``           ``filters``, behind those two; the dialects are the same
+``config``            ``broker`` and ``topics`` of ``source``, and every other setting of ours by its name
+``sink``              ``sink``, a URL
+``protocol``          ``HTTP``, always; the others are refused
+``protocolsettings``  ``method: POST``, and nothing else
+``sinkcredential``    ``PLAIN`` is ``auth`` of kind basic, ``ACCESSTOKEN`` of kind bearer
+====================  ====================================================================================
+
+Nothing is left out on the way: what the draft has no word for stands in ``config``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.errors import Fault
+
+PROTOCOL = "HTTP"
+_MEMBERS = frozenset(
+    {"id", "source", "types", "config", "filters", "sink"}
+    | {"protocol", "protocolsettings", "sinkcredential"}
+)
+_ELSEWHERE = frozenset({"id", "source", "filters", "sink"})  # settings that ``config`` may not hold
+_BASIC = {"identifier": "username", "secret": "password"}
+_BEARER = {"accesstoken": "token"}
+_KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "PLAIN": ("basic", _BASIC),
+    "ACCESSTOKEN": ("bearer", _BEARER),
+}
+_UNKEPT = frozenset({"accesstokenexpiresutc", "accesstokentype"})  # of a token that we cannot renew
+
+Draft = Mapping[str, Any]
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+
+    def wrong(self, at: str, detail: str) -> None:
+        self.faults.append(Fault("draft", f"{at.strip('/').replace('/', '.')}: {detail}", at))
+
+    def typed(self, draft: Draft, name: str, kind: type, word: str, default: Any) -> Any:
+        value = draft.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, kind):
+            self.wrong(f"/{name}", f"is {word}")
+            return default
+        return value
+
+
+def from_draft(draft: Draft) -> tuple[dict[str, Any], list[Fault]]:
+    """Our document, and everything in the draft's object that cannot be kept. What the document itself
+    has wrong is for the model to say."""
+    reader = _Reader()
+    for name in draft.keys() - _MEMBERS:
+        reader.wrong(f"/{name}", "is no member of the draft's subscription")
+    _protocol(draft, reader)
+    config = dict(reader.typed(draft, "config", dict, "a map", {}))
+    for name in config.keys() & _ELSEWHERE:
+        reader.wrong(f"/config/{name}", "has a member of its own in the draft")
+    if "auth" in config and "sinkcredential" in draft:
+        reader.wrong("/config/auth", "is said by sinkcredential already")
+    source = {name: config.pop(name) for name in ("broker", "topics") if name in config}
+    document: dict[str, Any] = {
+        **({"id": draft["id"]} if "id" in draft else {}),
+        **config,
+        "source": source,
+        "filters": _filters(draft, reader),
+        "sink": draft.get("sink"),
+    }
+    auth = _auth(draft, reader)
+    return {**document, **auth}, reader.faults
+
+
+def _protocol(draft: Draft, reader: _Reader) -> None:
+    if draft.get("protocol") != PROTOCOL:
+        reader.wrong("/protocol", f"is {PROTOCOL}, in capitals: nothing else is delivered by")
+    settings = reader.typed(draft, "protocolsettings", dict, "a map", {})
+    for name, value in settings.items():
+        if name != "method":
+            reader.wrong(f"/protocolsettings/{name}", "is not kept: requests bear our headers only")
+        elif value != "POST":
+            reader.wrong("/protocolsettings/method", "is POST")
+
+
+def _filters(draft: Draft, reader: _Reader) -> list[Any]:
+    found: list[Any] = []
+    source = reader.typed(draft, "source", str, "a URI reference", None)
+    if source is not None:
+        found.append({"exact": {"source": source}})
+    types = reader.typed(draft, "types", list, "a list of types", None)
+    if types is not None:
+        found.append({"any": [{"exact": {"type": each}} for each in types]})
+    found += reader.typed(draft, "filters", list, "a list of filters", [])
+    return found
+
+
+def _auth(draft: Draft, reader: _Reader) -> dict[str, Any]:
+    credential = reader.typed(draft, "sinkcredential", dict, "a map", None)
+    if credential is None:
+        return {}
+    kind = _KINDS.get(str(credential.get("credentialtype")))
+    if kind is None:
+        reader.wrong(
+            "/sinkcredential/credentialtype",
+            "is PLAIN or ACCESSTOKEN; for tokens that are renewed write config.auth of kind oauth2",
+        )
+        return {}
+    name, members = kind
+    for member in credential.keys() - {"credentialtype", *members, *_UNKEPT}:
+        reader.wrong(f"/sinkcredential/{member}", "is no member of this credential")
+    given = {ours: credential[theirs] for theirs, ours in members.items() if theirs in credential}
+    return {"auth": {"kind": name, **given}}
+
+
+def to_draft(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """None for a sink that is no URL: the draft has none but addresses."""
+    if not isinstance(document.get("sink"), str):
+        return None
+    filters = list(document.get("filters") or ())
+    source, types = _taken_source(filters), _taken_types(filters)
+    credential = _credential(document.get("auth"))
+    told = {"id", "source", "filters", "sink"} | ({"auth"} if credential else set())
+    rest = {name: value for name, value in document.items() if name not in told}
+    return {
+        "id": document["id"],
+        **({} if source is None else {"source": source}),
+        **({} if types is None else {"types": types}),
+        "config": {**document["source"], **rest},
+        "filters": filters,
+        "sink": document["sink"],
+        "protocol": PROTOCOL,
+        **({"sinkcredential": credential} if credential else {}),
+    }
+
+
+def _taken_source(filters: list[Any]) -> str | None:
+    """Off the front of the filters, where ``from_draft`` puts it."""
+    match filters[:1]:
+        case [{"exact": {"source": str(source), **more}, **others}] if not more and not others:
+            del filters[0]
+            return source
+    return None
+
+
+def _taken_types(filters: list[Any]) -> Sequence[str] | None:
+    match filters[:1]:
+        case [{"any": [*choices], **others}] if choices and not others:
+            types = [_type(choice) for choice in choices]
+            if None not in types:
+                del filters[0]
+                return [each for each in types if each is not None]
+    return None
+
+
+def _type(choice: Any) -> str | None:
+    match choice:
+        case {"exact": {"type": str(kind), **more}, **others} if not more and not others:
+            return kind
+    return None
+
+
+def _credential(auth: Any) -> dict[str, Any] | None:
+    """None where the draft has no such credential: it stands in ``config`` then."""
+    if not isinstance(auth, dict):
+        return None
+    for kind, (name, members) in _KINDS.items():
+        if auth.get("kind") == name and auth.keys() == {"kind", *members.values()}:
+            shown = {theirs: auth[ours] for theirs, ours in members.items()}
+            return {"credentialtype": kind, **shown}
+    return None

@@ -1,0 +1,51 @@
+"""The settings that say which headers beside the event are passed along (I3)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from app.bindings.forwarding import is_field_name, why_not
+
+
+def _name(text: str) -> str:
+    if not is_field_name(text) or text != text.lower():
+        raise ValueError("is no header name in lower case (RFC 9110 5.1)")
+    why = why_not(text)
+    if why:
+        raise ValueError(f"{text} is never passed along: it {why}")
+    return text
+
+
+def _exact_name(text: str) -> str:
+    if text.endswith("*"):
+        raise ValueError("takes whole names: with * anybody could add any header to a message")
+    return _name(text)
+
+
+def _name_or_beginning(text: str) -> str:
+    if text == "*":
+        return text
+    _name(text.removesuffix("*"))
+    return text
+
+
+def _own_header(text: str) -> str:
+    """``authorization`` is no reason here: a credential is what is to be sent."""
+    if not is_field_name(text) or text != text.lower():
+        raise ValueError("is no header name in lower case (RFC 9110 5.1)")
+    if text.startswith(_EVENTS) or (why_not(text) and text not in _CREDENTIALS):
+        raise ValueError(f"{text} has a meaning of its own")
+    return text
+
+
+_EVENTS = ("ce-", "content-", "webhook-")
+_CREDENTIALS = {"authorization", "proxy-authorization", "cookie"}
+
+OwnHeader = Annotated[str, AfterValidator(_own_header)]
+"""A header that a credential is sent in."""
+ForwardedNames = tuple[Annotated[str, AfterValidator(_exact_name)], ...]
+"""Whole header names, in lower case."""
+ForwardHeaders = tuple[Annotated[str, AfterValidator(_name_or_beginning)], ...]
+"""Header names in lower case, or beginnings of them with ``*`` behind."""

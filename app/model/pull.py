@@ -1,0 +1,42 @@
+"""The sink of a subscription whose consumer cannot be called: events wait until they are pulled."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from app.model.duration import Count, Duration
+from app.model.route import Strict
+
+LONGEST_LOCK = 3600.0  # seconds
+
+
+class PullSettings(Strict):
+    """How events are handed out, in Event Grid's words."""
+
+    lock: Annotated[Duration, Field(ge=1, le=LONGEST_LOCK)] = Field(
+        "60s",
+        validate_default=True,
+        description="how long an event that was received is nobody else's; not finished by then, it is "
+        "handed out again; 1s to 1h",
+    )
+    max_deliveries: Annotated[Count, Field(ge=1, le=1_000)] = Field(
+        10, description="how often an event is handed out before it becomes a dead letter"
+    )
+    max_waiting: Annotated[Count, Field(ge=1, le=1_000_000)] = Field(
+        1_000, description="most events that wait in the store; beyond them the log is the buffer"
+    )
+
+
+class Pull(Strict):
+    """``{pull: {}}``: nothing is sent, ``:receive`` and ``:acknowledge`` fetch it."""
+
+    pull: PullSettings = Field(description="how events are handed out")
+
+
+NOT_FOR_PULL = (
+    *("content_mode", "format", "forward_headers", "timeout", "response_limit", "retry"),
+    *("concurrency", "rate_limit", "batch", "reply"),
+)
+"""Settings of a subscription that say how it sends."""

@@ -1,0 +1,35 @@
+"""How many events a span of time may have, as people write it: ``100/s``, ``600/min``, ``10000/h``."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator
+
+_RATE = re.compile(r"([1-9]\d{0,8})\s*/\s*(s|min|h)")
+_SPANS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+class EventRate(NamedTuple):
+    """So many ``events`` in any ``span`` seconds."""
+
+    events: int
+    span: float
+
+
+def event_rate(text: str) -> EventRate:
+    """Raises ValueError for what is none."""
+    match = _RATE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("is no rate: write for example 100/s, 600/min or 10000/h")
+    return EventRate(int(match[1]), _SPANS[match[2]])
+
+
+def _checked(text: str) -> str:
+    event_rate(text)
+    return text
+
+
+RateText = Annotated[str, AfterValidator(_checked)]
+"""Kept as it was written; ``event_rate`` reads it."""

@@ -1,0 +1,57 @@
+"""A secret of the configuration: its text, and the file it came from where it came from one.
+
+What is written as nothing but ``${file:/path}`` may change while we run, and is read again by those
+who use it (``sinks.secrets``). Neither the text nor its repr is ever shown.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import PlainSerializer, PlainValidator, SecretStr, WithJsonSchema
+
+HIDDEN = "**********"
+
+
+class FileText(str):
+    """The text of a file that a setting consists of. ``path`` as it was written."""
+
+    __slots__ = ("path",)
+    path: str
+
+    def __new__(cls, text: str, path: str) -> Self:
+        made = super().__new__(cls, text)
+        made.path = path
+        return made
+
+
+class FileSecret(SecretStr):
+    """``path``: the file to read it from again, "" where it came from none."""
+
+    def __init__(self, text: str, path: str = "") -> None:
+        super().__init__(text)
+        self.path = path
+
+
+def is_one_line(text: str) -> bool:
+    return not set("\r\n\0") & set(text)
+
+
+def _secret(value: object) -> FileSecret:
+    if isinstance(value, FileSecret):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("should be text")  # noqa: TRY004 - pydantic takes ValueError
+    if not value:
+        raise ValueError("is empty")
+    if not is_one_line(value):
+        raise ValueError("holds a line end or NUL, which no header can")
+    return FileSecret(str(value), value.path if isinstance(value, FileText) else "")
+
+
+Secret = Annotated[
+    FileSecret,
+    PlainValidator(_secret),
+    PlainSerializer(lambda _: HIDDEN, return_type=str),
+    WithJsonSchema({"type": "string", "format": "password", "minLength": 1}),
+]

@@ -1,0 +1,63 @@
+"""Keys of Standard Webhooks as text: a prefix that says which kind it is, and base64.
+
+==========  ====================================  ==================================
+prefix      what                                  bytes
+==========  ====================================  ==================================
+``whsec_``  secret of both sides, HMAC-SHA256     24 to 64
+``whsk_``   private key of ed25519                32, or 64 with its public half behind
+``whpk_``   public key of ed25519                 32
+==========  ====================================  ==================================
+
+No message here repeats a key.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import enum
+
+import msgspec
+
+
+class KeyKind(enum.Enum):
+    """The value is the prefix."""
+
+    SECRET = "whsec_"  # noqa: S105 - a prefix
+    PRIVATE = "whsk_"
+    PUBLIC = "whpk_"
+
+
+_SIZES = {
+    KeyKind.SECRET: range(24, 65),
+    KeyKind.PRIVATE: (32, 64),
+    KeyKind.PUBLIC: (32,),
+}
+
+
+class Key(msgspec.Struct, frozen=True):
+    """``raw``: the bytes behind the prefix. Its repr shows none of them."""
+
+    kind: KeyKind
+    raw: bytes
+
+    def __repr__(self) -> str:
+        return f"Key({self.kind.name})"
+
+
+def read_key(text: str) -> Key:
+    """Raises ValueError for what is none of the three."""
+    kind = next((kind for kind in KeyKind if text.startswith(kind.value)), None)
+    if kind is None:
+        raise ValueError("begins with none of whsec_, whsk_, whpk_: skybridge secret makes one")
+    try:
+        raw = base64.b64decode(text.removeprefix(kind.value), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(f"is not base64 behind {kind.value}") from None
+    if len(raw) not in _SIZES[kind]:
+        raise ValueError(f"holds {len(raw)} bytes, which is no key of kind {kind.value}")
+    return Key(kind, raw)
+
+
+def write_key(key: Key) -> str:
+    return key.kind.value + base64.b64encode(key.raw).decode()

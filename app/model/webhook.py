@@ -1,0 +1,123 @@
+"""The settings of a subscription that only a webhook has: how it is signed, who we say we are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from app.model.duration import Count, Duration, Size
+from app.model.forwarding import OwnHeader
+from app.model.route import Strict
+from app.model.secret import FileSecret, Secret
+from app.model.signing_key import KeyKind, read_key
+
+LONGEST_WAIT = 60.0  # seconds that an event may wait for others
+
+
+def _signs(secret: FileSecret) -> FileSecret:
+    """The message never repeats it."""
+    if read_key(secret.get_secret_value()).kind is KeyKind.PUBLIC:
+        raise ValueError("is a public key, which signs nothing: give the private one, whsk_")
+    return secret
+
+
+SigningSecret = Annotated[Secret, AfterValidator(_signs)]
+
+
+class Signing(Strict):
+    """Signatures after Standard Webhooks. ``whsec_`` signs by HMAC-SHA256, ``whsk_`` by ed25519."""
+
+    secret: SigningSecret = Field(
+        description='whsec_ or whsk_ and base64, made by skybridge secret; best "${file:/path}", '
+        "which is read again when it changes"
+    )
+    previous_secret: SigningSecret | None = Field(
+        None, description="the one before: requests bear a signature of each while receivers change"
+    )
+
+
+Place = Annotated[
+    Literal["header", "query"],
+    Field(
+        description="header, or query: as access_token in the URL, where logs may keep it (only if the "
+        "target can do nothing else)",
+    ),
+]
+
+
+class Bearer(Strict):
+    """A token that was given to us once."""
+
+    kind: Literal["bearer"] = Field(description="a fixed token")
+    token: Secret = Field(description='the token; best "${file:/path}" or "${env:NAME}"')
+    sent_in: Place = "header"
+
+
+class Basic(Strict):
+    """User name and password."""
+
+    kind: Literal["basic"] = Field(description="user name and password")
+    username: Annotated[str, Field(pattern=r"^[^:\x00-\x1f\x7f]+$")] = Field(
+        description="user name"
+    )
+    password: Secret = Field(description='best "${file:/path}" or "${env:NAME}"')
+
+
+class ApiKey(Strict):
+    """A key in a header of the target's choice."""
+
+    kind: Literal["api_key"] = Field(description="a key in a header")
+    header: OwnHeader = Field("x-api-key", description="name of the header, in lower case")
+    secret: Secret = Field(description='the key; best "${file:/path}" or "${env:NAME}"')
+
+
+class OAuth2(Strict):
+    """Access tokens by OAuth 2 client credentials (RFC 6749 4.4), kept until shortly before they end."""
+
+    kind: Literal["oauth2"] = Field(description="tokens granted for a client id and secret")
+    token_endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#]")] = Field(
+        description="URL that grants tokens; the addresses of webhooks are allowed to it, no others"
+    )
+    client_id: Annotated[str, Field(min_length=1)] = Field(description="our id there")
+    client_secret: Secret = Field(description='our secret; best "${file:/path}" or "${env:NAME}"')
+    scope: str = Field("", description="scope to ask for")
+    audience: str = Field("", description="audience to ask for, where the server wants one")
+    sent_in: Place = "header"
+
+
+Auth = Annotated[Bearer | Basic | ApiKey | OAuth2, Field(discriminator="kind")]
+
+
+class Together(Strict):
+    """Several events in one request, ``application/cloudevents-batch+json``."""
+
+    max_events: Annotated[Count, Field(ge=1, le=10_000)] = Field(
+        100, description="most events of one request"
+    )
+    max_wait: Annotated[Duration, Field(le=LONGEST_WAIT)] = Field(
+        "0s",
+        validate_default=True,
+        description="how long an event that could be sent waits for others, at most 60s; 0s: a request "
+        "takes what is there",
+    )
+    max_bytes: Annotated[Size, Field(ge=1_024)] = Field(
+        "1MiB", validate_default=True, description="most bytes of a request of several events"
+    )
+
+
+class WebhookTls(Strict):
+    """TLS towards one webhook. The files are read again when they change."""
+
+    ca: Path | None = Field(
+        None, description="PEM file of the only authorities to trust, instead of the system's"
+    )
+    cert: Path | None = Field(None, description="PEM file of our certificate, for mutual TLS")
+    key: Path | None = Field(None, description="PEM file of its key, without a pass phrase")
+
+    @model_validator(mode="after")
+    def cert_with_key(self) -> WebhookTls:
+        if (self.cert is None) != (self.key is None):
+            raise ValueError("cert and key come together")
+        return self

@@ -1,0 +1,228 @@
+"""What an event would meet, and why, without sending anything: routes, key, topics, subscriptions, mirrors.
+
+The same compiled pieces decide here as on the hot path (``Router``, filters, key mappers, places); only
+the reasons are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from app.bindings.record import Decoded, Record
+from app.bindings.table import BINDINGS
+from app.bindings.transcode import Writing
+from app.errors import SenderError
+from app.event.value import CloudEvent
+from app.filters.explain import Verdict, explain_filters
+from app.model.route import Exchange, Route, Target
+from app.model.subscription import Subscription
+from app.routing.explained import Explained, explain
+from app.routing.keys import NO_MAPPERS, PlainMapper
+from app.routing.places import EXCHANGE, compile_place
+from app.routing.plan import NO_KINDS, NO_MANNERS, Manner, NoRoute, Router, UnknownRoute
+
+_USUAL = Manner()
+HOPS = 8  # mirrors that are followed, one behind the other
+
+
+class RouteVerdict(msgspec.Struct, frozen=True):
+    """``asked``: whether its filters were looked at; routes behind the one that matched are not, and none
+    is when the request names its route. ``chosen``: the event takes it."""
+
+    name: str
+    chosen: bool
+    asked: bool
+    filters: tuple[Verdict, ...] = ()
+
+
+class Hop(msgspec.Struct, frozen=True, kw_only=True):
+    """A place that the event comes to: by its route, or by the mirror ``by``.
+
+    ``record``         as it is written there by a route; None behind a mirror, which writes it anew.
+    ``subscriptions``  all that read there, whether they want it or not.
+    ``untold``         those of the broker that may read it, where an exchange of RabbitMQ decides that.
+    """
+
+    broker: str
+    topic: str
+    by: str
+    key: bytes | None
+    record: Record | None = None
+    subscriptions: tuple[SubscriptionVerdict, ...] = ()
+    untold: tuple[str, ...] = ()
+
+
+class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """``lane``: what it is in line with there, in words. ``fault``: why what arrives is no event to it, or cannot go on.
+    ``onward``: the place a mirror brings it to; None for what is no mirror, or does not want it."""
+
+    id: str
+    wants: bool
+    sink: str
+    lane: str = ""
+    filters: tuple[Verdict, ...] = ()
+    fault: str = ""
+    onward: Hop | None = None
+
+
+class Journey(msgspec.Struct, frozen=True, kw_only=True):
+    """``refused``: the error that the sender would get instead of a 202; ``key`` and ``hops`` are empty
+    then, but for a key that is missing."""
+
+    event: CloudEvent
+    routes: tuple[RouteVerdict, ...]
+    key: Explained | None = None
+    hops: tuple[Hop, ...] = ()
+    refused: SenderError | None = None
+
+
+class Guide:
+    """``routes`` and ``subscriptions`` in force; the rest as ``Router`` takes it."""
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        subscriptions: Sequence[Subscription],
+        mappers: Mapping[str, PlainMapper] = NO_MAPPERS,
+        kinds: Mapping[str, str] = NO_KINDS,
+        manners: Mapping[str, Manner] = NO_MANNERS,
+    ) -> None:
+        self._routes = {route.name: route for route in routes}
+        self._subscriptions = tuple(subscriptions)
+        self._mappers = mappers
+        self._kinds = kinds
+        self._manners = manners
+        self._router = Router(routes, mappers, kinds, manners)
+
+    def explain(
+        self, decoded: Decoded, request_key: bytes | None, route: str | None = None
+    ) -> Journey:
+        """``route``: the name that the request gives. Raises nothing that a sender can be told: that is
+        ``refused``; KeyMapperFailed for an operator's own mapper that breaks."""
+        event = decoded.event
+        verdicts = tuple(self._verdicts(event, route))
+        chosen = next((each.name for each in verdicts if each.chosen), None)
+        if chosen is None:
+            missing = NoRoute(event) if route is None else UnknownRoute(route)
+            return Journey(event=event, routes=verdicts, refused=missing)
+        key = explain(self._routes[chosen].key, event, request_key, own=self._mappers)
+        try:
+            hops = tuple(self._hops(decoded, request_key, chosen))
+        except SenderError as error:
+            return Journey(event=event, routes=verdicts, key=key, refused=error)
+        return Journey(event=event, routes=verdicts, key=key, hops=hops)
+
+    def _verdicts(self, event: CloudEvent, named: str | None) -> Iterator[RouteVerdict]:
+        """Who names a route has decided: no filter is asked."""
+        found = False
+        for route in self._routes.values():
+            if named is not None or found:
+                yield RouteVerdict(route.name, route.name == named, asked=False)
+                continue
+            filters = explain_filters(route.filters, event)
+            found = all(each.passes for each in filters)
+            yield RouteVerdict(route.name, found, asked=True, filters=filters)
+
+    def _hops(self, decoded: Decoded, request_key: bytes | None, chosen: str) -> Iterator[Hop]:
+        targets = self._routes[chosen].to
+        publications = self._router.plan(decoded, request_key, chosen)
+        for target, publication in zip(targets, publications, strict=True):
+            yield self._hop(
+                target.broker, publication.topic, f"route {chosen}", publication.record, ()
+            )
+
+    def _hop(
+        self,
+        broker: str,
+        topic: str,
+        by: str,
+        record: Record,
+        seen: tuple[str, ...],
+    ) -> Hop:
+        """``seen``: the mirrors that led here, so that a circle ends."""
+        on_broker = [each for each in self._subscriptions if each.source.broker == broker]
+        by_exchange = topic.startswith(EXCHANGE)
+        return Hop(
+            broker=broker,
+            topic=topic,
+            by=by,
+            key=record.key,
+            record=None if seen else record,
+            subscriptions=()
+            if by_exchange
+            else tuple(
+                self._subscription(each, record, seen)
+                for each in on_broker
+                if topic in each.source.topics
+            ),
+            untold=tuple(each.id for each in on_broker) if by_exchange else (),
+        )
+
+    def _subscription(
+        self, subscription: Subscription, record: Record, seen: tuple[str, ...]
+    ) -> SubscriptionVerdict:
+        """It sees what its broker's binding reads, not what the sender wrote."""
+        kind = self._kinds.get(subscription.source.broker, "embedded")
+        try:
+            decoded = BINDINGS[kind].decode(record)
+        except SenderError as error:
+            return SubscriptionVerdict(
+                id=subscription.id, wants=False, sink=subscription.sink_text, fault=str(error)
+            )
+        filters = explain_filters(subscription.filters, decoded.event)
+        wants = all(each.passes for each in filters)
+        onward, fault = None, ""
+        if wants:
+            try:
+                onward = self._onward(subscription, decoded, record, seen)
+            except SenderError as error:
+                fault = str(error)
+        return SubscriptionVerdict(
+            id=subscription.id,
+            wants=wants,
+            sink=subscription.sink_text,
+            lane=_lane(subscription, decoded.event, record.key),
+            filters=filters,
+            fault=fault,
+            onward=onward,
+        )
+
+    def _onward(
+        self, mirror: Subscription, decoded: Decoded, record: Record, seen: tuple[str, ...]
+    ) -> Hop | None:
+        """A worker never re-keys (K11). Raises SenderError for what cannot be written there."""
+        target = mirror.sink
+        if not isinstance(target, Target | Exchange) or mirror.id in seen or len(seen) >= HOPS:
+            return None
+        kind = self._kinds.get(target.broker, "embedded")
+        topic = compile_place(target, kind)(decoded.event.attributes)
+        writing = Writing(
+            mode=mirror.content_mode,
+            format=mirror.format,
+            version=mirror.specversion,
+            names=self._manners.get(target.broker, _USUAL).names,
+            strings=self._manners.get(target.broker, _USUAL).strings,
+        )
+        written = BINDINGS[kind].encode(decoded, writing, record.key)
+        return self._hop(target.broker, topic, f"mirror {mirror.id}", written, (*seen, mirror.id))
+
+
+def _lane(subscription: Subscription, event: CloudEvent, key: bytes | None) -> str:
+    """Rule 3, in words."""
+    if subscription.ordering == "none":
+        return "none: ordering is none"
+    if subscription.order_by is not None:
+        value = event.attributes.get(subscription.order_by)
+        return (
+            f"none: the event has no {subscription.order_by}"
+            if value is None
+            else f"{subscription.order_by} {value!r}"
+        )
+    return "none: the record has no key" if key is None else f"key {shown(key)}"
+
+
+def shown(key: bytes) -> str:
+    """For a person, whatever bytes it is."""
+    return repr(key.decode("utf-8", "backslashreplace"))

@@ -1,0 +1,131 @@
+"""Takes up what any process changed in the store: subscriptions, halts, commands, replays.
+
+The store's revision is asked for once a second, which is cheap, and at once when this process changed
+something itself. A store that cannot be asked changes nothing: what runs goes on running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from app.brokers.portable import PortableLog
+from app.errors import SkybridgeError
+from app.interfaces import Clock
+from app.model.subscription import Subscription
+from app.runtime.logs import declare_subscriptions, forget_group
+from app.runtime.roster import UNREAD, Roster
+from app.worker.supervisor import Supervisor
+
+LOOK = 1.0  # seconds between looks at the store's revision
+
+_log = logging.getLogger(__name__)
+
+
+class Following:
+    """``supervisor`` None: this process delivers nothing, and only knows what there is."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        supervisor: Supervisor | None,
+        logs: Mapping[str, PortableLog],
+        clock: Clock,
+    ) -> None:
+        self._roster = roster
+        self._supervisor = supervisor
+        self._logs = logs
+        self._clock = clock
+        self._applied: tuple[Subscription, ...] = roster.loaded.config.subscriptions
+        self._incarnations: Mapping[str, int] = {}
+        self._halfway = False  # the old ones are forgotten, the new ones not begun
+        self._seen = UNREAD
+        self._changing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._troubles: dict[str, str] = {}
+
+    async def start(self) -> None:
+        """Returns when what the store has is begun, or its trouble is said."""
+        await self.look()
+        await self._said("subscriptions", self._change)
+        self._roster.look = self.look
+        self._spawn(self._follow())
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        while True:
+            await self._clock.sleep(LOOK)
+            await self.look()
+
+    async def look(self) -> None:
+        """Take up what is new, now. Trouble is said, and met again by the next look."""
+        await self._said("the store", self._look)
+
+    async def _look(self) -> None:
+        await self._roster.refresh()
+        if self._roster.revision == self._seen and not self._left_undone():
+            return
+        seen, supervisor = self._roster.revision, self._supervisor
+        if supervisor is not None:
+            supervisor.halt(self._roster.halts)
+            if self._differs():  # beside us: what drains must not hold up halts and commands
+                self._spawn(self._said("subscriptions", self._change))
+            await supervisor.take_commands()
+            await supervisor.look()
+        self._seen = seen
+
+    def _left_undone(self) -> bool:
+        """Whether a change met trouble; one that is under way is waited for."""
+        return self._supervisor is not None and self._differs() and not self._changing.locked()
+
+    def _differs(self) -> bool:
+        roster = self._roster
+        known = self._applied, self._incarnations
+        return self._halfway or known != (roster.subscriptions, roster.incarnations)
+
+    async def _change(self) -> None:
+        """One that was deleted and made again is forgotten in between, or it would go on where the
+        other was. What is done is noted step by step: after trouble the rest is done by a later look."""
+        async with self._changing:
+            if self._supervisor is None or not self._differs():
+                return
+            wanted, incarnations = self._roster.subscriptions, self._roster.incarnations
+            known = {each.id for each in wanted}
+            anew = {
+                name
+                for name, made in self._incarnations.items()
+                if incarnations.get(name, made) != made
+            }
+            left = [each for each in self._applied if each.id not in known - anew]
+            if left:
+                await self._supervisor.apply([each for each in wanted if each.id not in anew])
+            for each in left:
+                await forget_group(self._roster.loaded.config, self._logs, each)
+            self._applied, self._incarnations, self._halfway = wanted, incarnations, True
+            await self._supervisor.apply(wanted)
+            for name, log in self._logs.items():
+                await declare_subscriptions(self._roster.loaded.config, name, log, wanted)
+            self._halfway = False
+
+    def _spawn(self, step: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(step)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _said(self, what: str, step: Callable[[], Awaitable[None]]) -> None:
+        """Each trouble once, not each second; the next look tries again."""
+        try:
+            await step()
+        except SkybridgeError as error:
+            if self._troubles.get(what) != str(error):
+                self._troubles[what] = str(error)
+                _log.warning("%s: changes are not taken up now: %s", what, error)
+        except Exception:  # noqa: BLE001 - said, and whatever runs goes on running
+            _log.exception("%s: changes are not taken up", what)
+        else:
+            self._troubles.pop(what, None)

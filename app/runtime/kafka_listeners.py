@@ -1,0 +1,110 @@
+"""From the settings of an embedded broker to its Kafka listener."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from app.brokers.embedded import EmbeddedDriver
+from app.brokers.portable import PortableLog
+from app.config.brokers import EmbeddedBroker, KafkaListener
+from app.config.kafka_listener import ListenerSasl, split
+from app.config.lint_servers import is_loopback
+from app.config.model import Config
+from app.errors import SetupError
+from app.gateway.tls import Certificates
+from app.interfaces import Clock
+from app.kafka_listener.gate import CloudEventsGate
+from app.kafka_listener.node import Node, Settings
+from app.kafka_listener.sasl import Logins
+from app.kafka_listener.server import KafkaListener as Server
+from app.runtime.build import tls_of
+from app.telemetry import Counters
+
+_log = logging.getLogger(__name__)
+
+
+class OpenListener:
+    """It listens, and its certificate is watched."""
+
+    def __init__(self, server: Server, watch: asyncio.Task[None] | None) -> None:
+        self._server = server
+        self._watch = watch
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self._server.address
+
+    @property
+    def connections(self) -> int:
+        return self._server.connections
+
+    async def stop(self, drain: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        await self._server.stop(drain)
+
+
+async def open_kafka_listener(
+    config: Config, name: str, log: PortableLog, clock: Clock, counters: Counters
+) -> OpenListener | None:
+    """Of a log that has started. None where none is asked for. Raises SetupError."""
+    broker = config.brokers.get(name)
+    driver = log.driver
+    if not isinstance(broker, EmbeddedBroker) or not isinstance(driver, EmbeddedDriver):
+        return None
+    settings = broker.kafka_listener
+    if settings is None:
+        return None
+    setting = f"brokers.{name}.kafka_listener"
+    _demand_logins(settings, setting)
+    node = Node(
+        engine=driver.engine,
+        coordinator=driver.coordinator,
+        gate=CloudEventsGate(_validated(broker)),
+        clock=clock,
+        settings=_bounds(settings),
+        cluster=driver.engine.cluster,
+        counters=counters,
+        logins=await _logins(settings.sasl),
+    )
+    tls = tls_of(settings.tls)
+    certificates = None if tls is None else Certificates(tls, f"{setting}.tls")
+    context = None if certificates is None else certificates.context
+    server = Server(node, setting=f"{setting}.listen", tls=context)
+    await server.start()
+    _log.info("log %s: clients of Kafka may come to %s:%d", name, *server.address)
+    watching = None if certificates is None else asyncio.create_task(certificates.watch())
+    return OpenListener(server, watching)
+
+
+def _demand_logins(settings: KafkaListener, setting: str) -> None:
+    host, _ = split(settings.listen)
+    if settings.sasl is None and not is_loopback(host):
+        raise SetupError(
+            "the Kafka listener off loopback needs logins",
+            setting=setting,
+            cure="add sasl with users, or listen on 127.0.0.1",
+        )
+
+
+def _validated(broker: EmbeddedBroker) -> list[str]:
+    return [name for name, topic in broker.topics.items() if topic.validation == "cloudevents"]
+
+
+def _bounds(settings: KafkaListener) -> Settings:
+    host, port = split(settings.listen)
+    return Settings(
+        host=host,
+        port=port,
+        advertised=None if settings.advertised is None else split(settings.advertised),
+        create_topics=settings.create_topics,
+    )
+
+
+async def _logins(sasl: ListenerSasl | None) -> Logins | None:
+    """In a thread: what SCRAM keeps of a password takes milliseconds to make."""
+    if sasl is None:
+        return None
+    users = {name: password.get_secret_value() for name, password in sasl.users.items()}
+    return await asyncio.to_thread(Logins, users, sasl.mechanisms)

@@ -1,0 +1,229 @@
+"""Makes, changes and removes subscriptions of the store: what the API may do and the file already did.
+
+A document is held against the model and every check of the configuration before it is kept; its
+credentials are kept sealed, and shown to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from app.api.problems import Refused
+from app.api.registry import Document, Entry
+from app.config.candidate import Examined, examine
+from app.errors import Fault, SenderError, VersionConflict
+from app.interfaces import Clock, Store
+from app.model.places import Path, places_of, replaced, value_at
+from app.model.secret import HIDDEN, FileSecret
+from app.model.subscription import Subscription
+from app.runtime.roster import Made, Roster, resealed
+from app.store.vault import Unreadable
+
+_UNSENT = "signing"  # its secrets sign what is sent, and are not sent themselves
+
+
+class Registry:
+    """Fills ``api.registry.Registry``. ``most``: subscriptions that the API may have made. ``forget``
+    the group that one of the same id may have left behind."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        store: Store,
+        clock: Clock,
+        *,
+        most: int,
+        forget: Callable[[Subscription], Awaitable[None]],
+    ) -> None:
+        self._roster = roster
+        self._store = store
+        self._clock = clock
+        self._most = most
+        self._forget = forget
+        self._making = asyncio.Lock()  # so that the bound holds
+
+    async def entries(self) -> list[Entry]:
+        await self._roster.refresh()
+        return self._roster.entries
+
+    async def entry(self, subscription: str) -> Entry | None:
+        await self._roster.refresh()
+        return self._roster.entry(subscription)
+
+    async def make(self, document: Document) -> Entry:
+        named = {"id": f"sub-{secrets.token_hex(6)}", **document}
+        async with self._making:
+            await self._roster.refresh()
+            self._demand_room()
+            await self._demand_free(named["id"])
+            judged = await self._judged(named, None)
+            await self._forget(judged)
+            try:
+                return await self._keep(named, judged, 0)
+            except VersionConflict:
+                raise _taken(named["id"]) from None
+
+    async def change(self, entry: Entry, document: Document) -> Entry:
+        if (given := document.get("id", entry.id)) != entry.id:
+            raise _invalid([Fault("other-id", f"is {given!r}, and the id never changes", "/id")])
+        made = self._roster.made(entry.id)
+        if entry.origin == "file":
+            raise of_the_file(entry)
+        if made is None:
+            raise VersionConflict(f"{entry.id} was deleted", 0)
+        named = {**document, "id": entry.id}
+        kept, faults = _with_kept_secrets(named, made)
+        if faults:
+            raise _invalid(faults)
+        judged = await self._judged(kept, entry.id)
+        return await self._keep(kept, judged, entry.version)
+
+    async def remove(self, entry: Entry) -> None:
+        if entry.origin == "file":
+            raise of_the_file(entry)
+        await self._store.subscriptions.delete(entry.id, expected=entry.version)
+        await self.nudge()
+
+    async def nudge(self) -> None:
+        await self._roster.refresh()
+        await self._roster.look()
+
+    async def rotate(self) -> int:
+        """What was sealed under the key before is sealed under the present one; how many documents."""
+        count = 0
+        for stored in await self._store.subscriptions.all():
+            try:
+                anew = resealed(stored, self._roster.vault)
+            except Unreadable:  # it is reported as broken
+                continue
+            if anew is not None:
+                try:
+                    await self._put(stored.id, anew, stored.version)
+                except VersionConflict:  # somebody has just done the same
+                    continue
+                count += 1
+        return count
+
+    def _demand_room(self) -> None:
+        if self._roster.count >= self._most:
+            raise Refused(
+                409,
+                "too-many-subscriptions",
+                f"the API has made {self._most} subscriptions: delete one, or raise"
+                " limits.subscriptions",
+            )
+
+    async def _demand_free(self, name: object) -> None:
+        """An id that is none is told with all other faults."""
+        taken = self._roster.entry(name) if isinstance(name, str) else None
+        if taken is not None:
+            raise of_the_file(taken) if taken.origin == "file" else _taken(taken.id)
+
+    async def _judged(self, document: Document, replaces: str | None) -> Subscription:
+        others = [each for each in self._roster.subscriptions if each.id != replaces]
+        try:
+            (found,) = await asyncio.to_thread(examine, self._roster.loaded, [document], others)
+        except RecursionError:
+            raise Refused(400, "bad-request", "the document is nested too deeply") from None
+        if found.faults or found.subscription is None:
+            raise _invalid(found.faults)
+        if faults := list(self._unkeepable(document, found)):
+            raise _invalid(faults)
+        return found.subscription
+
+    def _unkeepable(self, document: Document, found: Examined) -> Iterator[Fault]:
+        for at in places_of(FileSecret, found.subscription):
+            if value_at(document, at) == HIDDEN:
+                yield _of_secret(
+                    "placeholder", at, "is a placeholder, and there is nothing behind it"
+                )
+            elif self._roster.vault.locked:
+                yield _of_secret(
+                    "no-key",
+                    at,
+                    "is a secret, and without store.encryption.key none is kept: set it to"
+                    ' "${file:/path}" of a key that skybridge secret --kind store makes',
+                )
+
+    async def _keep(self, document: Document, valid: Subscription, expected: int) -> Entry:
+        sealed: Any = document
+        for at in places_of(FileSecret, valid):
+            sealed = replaced(sealed, at, self._roster.vault.seal)
+        await self._put(valid.id, msgspec.json.encode(sealed), expected)
+        await self.nudge()
+        entry = self._roster.entry(valid.id)
+        if entry is None:
+            raise VersionConflict("it was deleted in the same moment", 0)
+        return entry
+
+    async def _put(self, name: str, document: bytes, expected: int) -> None:
+        now_ms = int(self._clock.now() * 1000)
+        await self._store.subscriptions.put(name, document, expected=expected, now_ms=now_ms)
+
+
+def _with_kept_secrets(document: Document, made: Made) -> tuple[Document, list[Fault]]:
+    """Placeholders replaced by what is kept, but only where it would go to the same target: a secret
+    that nobody may read must not be sent to an address of the caller's choice."""
+    subscription = made.entry.subscription
+    changed: Any = document
+    faults = []
+    for at in places_of(FileSecret, subscription) if made.document is not None else ():
+        if value_at(document, at) != HIDDEN:
+            continue
+        if at[0] != _UNSENT and _targets(document) != _targets(made.document or {}):
+            faults.append(
+                _of_secret(
+                    "other-target", at, "is kept for another target: give it anew with the sink"
+                )
+            )
+        changed = replaced(changed, at, partial(_instead, value_at(made.document, at)))
+    return changed, faults
+
+
+def _instead(value: object, _: object) -> object:
+    return value
+
+
+def _targets(document: Mapping[str, Any]) -> tuple[object, ...]:
+    """Where credentials are sent."""
+    return _origin(document.get("sink")), value_at(document, ("auth", "token_endpoint"))
+
+
+def _origin(sink: object) -> object:
+    try:
+        parts = urlsplit(sink) if isinstance(sink, str) else None
+        return sink if parts is None else (parts.scheme, parts.hostname, parts.port)
+    except ValueError:
+        return sink
+
+
+def _of_secret(code: str, at: Path, text: str) -> Fault:
+    return Fault(code, f"{'.'.join(map(str, at))} {text}", "/" + "/".join(map(str, at)))
+
+
+def _invalid(faults: Sequence[Fault]) -> SenderError:
+    return SenderError(
+        "Not a valid subscription", status=422, code="invalid-subscription", faults=faults
+    )
+
+
+def _taken(name: str) -> Refused:
+    return Refused(
+        409, "id-taken", f"there is a subscription {name} already: PUT with its ETag replaces it"
+    )
+
+
+def of_the_file(entry: Entry) -> Refused:
+    """Of what only the file may change."""
+    return Refused(
+        409,
+        "made-by-file",
+        f"{entry.id} is in {entry.place}: change it there; the API only pauses and resumes it",
+    )

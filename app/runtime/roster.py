@@ -1,0 +1,230 @@
+"""Every subscription there is: those of the file, and those that the store keeps.
+
+Read anew when the store's revision has grown, whichever process made it grow. A stored document that
+cannot run any more, say because its broker left the file, is kept and reported; it stops nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from app.api.registry import Document, Entry
+from app.config.candidate import Examined, examine
+from app.config.load import Loaded
+from app.errors import SetupError
+from app.interfaces import Halt, Store, StoredSubscription
+from app.model.places import places_of, replaced, value_at
+from app.model.secret import HIDDEN, FileSecret
+from app.model.subscription import Subscription
+from app.store.vault import Unreadable, Vault, is_sealed
+
+_REFERENCES = re.compile(r"(\$\{[^}]*\})+")
+
+UNREAD = -1  # no revision is below 0
+
+
+class Made(NamedTuple):
+    """One of the store. ``document``: with its secrets in clear, never shown; None where they cannot be
+    read."""
+
+    stored: StoredSubscription
+    document: Mapping[str, Any] | None
+    entry: Entry
+
+    @property
+    def runs(self) -> bool:
+        return self.entry.subscription is not None and not self.entry.faults
+
+
+class Roster:
+    """All of it is as of the last ``refresh``.
+
+    ``halts``  why some deliver nothing.
+    ``look``   makes workers of this process take up what is new; whoever follows the store fills it.
+    """
+
+    def __init__(self, loaded: Loaded, store: Store | None, vault: Vault) -> None:
+        self.loaded = loaded
+        self.vault = vault
+        self.halts: Mapping[str, Halt] = {}
+        self.look: Callable[[], Awaitable[None]] = self._nobody_looks
+        self._store = store
+        self._file = _of_file(loaded)
+        self._made: dict[str, Made] = {}
+        self.revision = UNREAD
+        self._lock = asyncio.Lock()
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """Those that are to run."""
+        made = (each.entry.subscription for each in self._made.values() if each.runs)
+        return (*self.loaded.config.subscriptions, *filter(None, made))
+
+    @property
+    def incarnations(self) -> Mapping[str, int]:
+        """When each of the store was made: one that was deleted and made again is another."""
+        return {name: each.stored.created_ms for name, each in self._made.items()}
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [*self._file.values(), *(each.entry for each in self._made.values())]
+
+    def entry(self, subscription: str) -> Entry | None:
+        made = self._made.get(subscription)
+        return self._file.get(subscription) or (made and made.entry)
+
+    def made(self, subscription: str) -> Made | None:
+        return self._made.get(subscription)
+
+    @property
+    def count(self) -> int:
+        """Of those that the API made."""
+        return len(self._made)
+
+    def broken(self) -> list[Entry]:
+        return [each.entry for each in self._made.values() if not each.runs]
+
+    async def refresh(self) -> bool:
+        """Whether anything is new. Raises StoreUnavailable."""
+        if self._store is None:
+            return False
+        async with self._lock:
+            revision = await self._store.subscriptions.revision()
+            if revision == self.revision:
+                return False
+            stored = await self._store.subscriptions.all()
+            self.halts = await self._store.halts.all()
+            if stored != [each.stored for each in self._made.values()]:
+                self._made = await asyncio.to_thread(self._read, stored)
+            self.revision = revision
+            return True
+
+    async def _nobody_looks(self) -> None:
+        return
+
+    async def load(self) -> None:
+        """At the start: the same id in the file and in the store is for a person to decide."""
+        await self.refresh()
+        for name in self._made:
+            if name in self._file:
+                raise SetupError(
+                    f"{name!r} is in {self._file[name].place} and was made by the API too",
+                    setting=f"subscriptions.{name}",
+                    cure="rename the one in the file, start, and delete the other: skybridge "
+                    f"subscriptions delete {name}",
+                )
+
+    def _read(self, stored: Sequence[StoredSubscription]) -> dict[str, Made]:
+        """The newest are judged first, so that of a circle of mirrors the last one made is refused."""
+        opened = {each.id: self._opened(each) for each in stored}
+        readable = [each.id for each in reversed(stored) if isinstance(opened[each.id], dict)]
+        judged = examine(
+            self.loaded,
+            [document for name in readable if isinstance(document := opened[name], dict)],
+            self.loaded.config.subscriptions,
+        )
+        verdicts = dict(zip(readable, judged, strict=True))
+        return {each.id: self._one(each, opened[each.id], verdicts.get(each.id)) for each in stored}
+
+    def _one(
+        self, stored: StoredSubscription, document: dict[str, Any] | str, judged: Examined | None
+    ) -> Made:
+        faults = [document] if isinstance(document, str) else []
+        if judged is not None:
+            faults += [fault.detail for fault in judged.faults]
+        if stored.id in self._file:
+            faults.append(f"{self._file[stored.id].place} has one of that id too")
+        entry = Entry(
+            id=stored.id,
+            document=_shown(_decoded(stored)),
+            origin="api",
+            etag=f'"{stored.version}.{stored.created_ms:x}"',
+            version=stored.version,
+            subscription=judged and judged.subscription,
+            faults=tuple(faults),
+            warnings=judged.warnings if judged else (),
+            created_ms=stored.created_ms,
+            updated_ms=stored.updated_ms,
+        )
+        return Made(stored, document if isinstance(document, dict) else None, entry)
+
+    def _opened(self, stored: StoredSubscription) -> dict[str, Any] | str:
+        """The document in clear, or why it cannot be read."""
+        try:
+            found: dict[str, Any] = _each_sealed(_decoded(stored), self.vault.open)
+        except Unreadable as error:
+            return f"a secret of it cannot be read: {error}; give store.encryption its key again"
+        return found or "its document cannot be read: delete it, and make it again"
+
+
+def _decoded(stored: StoredSubscription) -> dict[str, Any]:
+    """Empty for what is no JSON object: somebody else wrote into the store."""
+    try:
+        found = msgspec.json.decode(stored.document)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _each_sealed(value: Any, change: Any) -> Any:
+    if is_sealed(value):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: _each_sealed(inner, change) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_each_sealed(inner, change) for inner in value]
+    return value
+
+
+def _shown(document: Document) -> Document:
+    shown: Document = _each_sealed(document, lambda _: HIDDEN)
+    return shown
+
+
+def resealed(stored: StoredSubscription, vault: Vault) -> bytes | None:
+    """Under the present key; None where all of it is. Raises Unreadable."""
+    old: list[object] = []
+
+    def anew(sealed: dict[str, str]) -> dict[str, str]:
+        if vault.is_present(sealed):
+            return sealed
+        old.append(sealed)
+        return vault.seal(vault.open(sealed))
+
+    changed = msgspec.json.encode(_each_sealed(_decoded(stored), anew))
+    return changed if old else None
+
+
+def _of_file(loaded: Loaded) -> dict[str, Entry]:
+    found = {}
+    for n, subscription in enumerate(loaded.config.subscriptions):
+        document = _as_written(loaded, n, subscription)
+        line = loaded.place("subscriptions", n).line
+        place = f"{loaded.source}, line {line}" if line else loaded.source or "the configuration"
+        found[subscription.id] = Entry(
+            id=subscription.id,
+            document=document,
+            origin="file",
+            etag=f'"file-{hashlib.sha256(msgspec.json.encode(document)).hexdigest()[:16]}"',
+            place=place,
+            subscription=subscription,
+        )
+    return found
+
+
+def _as_written(loaded: Loaded, n: int, subscription: Subscription) -> Document:
+    """References stand as references: they name secrets and tell none."""
+    document: Document = loaded.as_written("subscriptions", n) or subscription.model_dump(
+        mode="json", by_alias=True, exclude_unset=True
+    )
+    for at in places_of(FileSecret, subscription):
+        text = value_at(document, at)
+        if isinstance(text, str) and not _REFERENCES.fullmatch(text):
+            document = replaced(document, at, lambda _: HIDDEN)
+    return document

@@ -1,0 +1,113 @@
+"""What runs beside the deliveries and tells of them: operator events, and the attempt log of the store."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from app.bindings.table import BINDINGS
+from app.bindings.transcode import Writing
+from app.config.brokers import PulsarBroker
+from app.config.model import Config
+from app.config.reach import feeds, may_both_match
+from app.interfaces import Attempts, Clock, Log
+from app.model.route import Exchange, Filter, Target
+from app.model.subscription import Subscription
+from app.telemetry import Counters
+from app.worker.keeping import AttemptKeeper
+from app.worker.operator_events import OperatorEvents
+
+REMEMBERED = 5.0  # seconds: who reads the topic is asked for each dead letter, and changes seldom
+
+_OURS = (Filter.model_validate({"prefix": {"type": "dev.skybridge."}}),)
+
+
+def open_operator_events(
+    config: Config,
+    logs: Mapping[str, Log],
+    clock: Clock,
+    counters: Counters,
+    subscriptions: Callable[[], Sequence[Subscription]],
+) -> OperatorEvents | None:
+    """None where nobody wants them. ``subscriptions``: all there are now."""
+    target = config.operator_events
+    if target is None:
+        return None
+    broker = config.brokers[target.broker]
+    writing = Writing()
+    if isinstance(broker, PulsarBroker):
+        writing = Writing(names=broker.names, strings=broker.strings)
+    return OperatorEvents(
+        target,
+        logs[target.broker],
+        BINDINGS[broker.kind],
+        clock,
+        counters,
+        installation=config.installation,
+        writing=writing,
+        echoes=Echoes(target, subscriptions, clock),
+        jitter=random.random,
+    )
+
+
+def open_keeper(
+    config: Config, attempts: Attempts, clock: Clock, counters: Counters
+) -> AttemptKeeper:
+    kept = config.store.attempts
+    return AttemptKeeper(
+        attempts,
+        clock,
+        counters,
+        keep=kept.keep,
+        retention=kept.retention,
+        most=kept.max_rows,
+        jitter=random.random,
+    )
+
+
+class Echoes:
+    """Whether a subscription reads operator events: of their topic, or of one that a mirror copies them
+    to. Errs to yes."""
+
+    def __init__(
+        self, target: Target, subscriptions: Callable[[], Sequence[Subscription]], clock: Clock
+    ) -> None:
+        self._target = target
+        self._subscriptions = subscriptions
+        self._clock = clock
+        self._looked = float("-inf")
+        self._readers: frozenset[str] = frozenset()
+
+    def __call__(self, subscription: str) -> bool:
+        now = self._clock.monotonic()
+        if now - self._looked >= REMEMBERED:
+            self._readers = frozenset(readers(self._target, self._subscriptions()))
+            self._looked = now
+        return subscription in self._readers
+
+
+def readers(target: Target, subscriptions: Sequence[Subscription]) -> set[str]:
+    """Of what is published to ``target``, however many mirrors are in between."""
+    found: set[str] = set()
+    places: list[tuple[Target | Exchange, Sequence[Filter]]] = [(target, _OURS)]
+    while places:
+        place, filters = places.pop()
+        for each in _reading(place, filters, subscriptions):
+            if each.id not in found:
+                found.add(each.id)
+                if isinstance(each.sink, Target | Exchange):
+                    places.append((each.sink, (*each.filters, *_OURS)))
+    return found
+
+
+def _reading(
+    place: Target | Exchange, filters: Sequence[Filter], subscriptions: Sequence[Subscription]
+) -> Iterator[Subscription]:
+    for each in subscriptions:
+        source = each.source
+        if (
+            source.broker == place.broker
+            and any(feeds(place, filters, topic) for topic in source.topics)
+            and may_both_match(each.filters, _OURS)
+        ):
+            yield each

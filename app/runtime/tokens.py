@@ -1,0 +1,195 @@
+"""Access tokens, for SASL OAUTHBEARER and for webhooks: one for good, one in a file that somebody
+renews, or granted by an OAuth 2 server for our own id and secret (RFC 6749 4.4)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlencode
+
+import httpx
+import msgspec
+from pydantic import SecretStr
+
+from app.bindings.http import HttpMessage
+from app.brokers.kafka import TokenSource
+from app.config.brokers import Sasl
+from app.sinks.posting import Poster
+
+RENEW_BEFORE = 30.0  # seconds before a token ends
+GRANTED_WITHIN = 10.0
+_SUCCESS = range(200, 300)
+WORDS = 200  # characters of the server's own words in an error
+
+
+class _Granted(msgspec.Struct):
+    access_token: str
+    expires_in: float = 60.0
+
+
+class _Refusal(msgspec.Struct):
+    error: str = ""
+    error_description: str = ""
+
+
+def token_source(sasl: Sasl) -> TokenSource:
+    """Of settings of mechanism OAUTHBEARER."""
+    if sasl.oauth is not None:
+        return ClientCredentials(sasl.oauth)
+    if sasl.token_file is not None:
+        return _of_file(sasl.token_file)
+    token = sasl.token.get_secret_value() if sasl.token is not None else ""
+    return _fixed(token)
+
+
+def _fixed(token: str) -> TokenSource:
+    async def source() -> str:
+        return token
+
+    return source
+
+
+def _of_file(path: Path) -> TokenSource:
+    """Read for each connection: a few bytes of a local file, mostly in memory."""
+
+    async def source() -> str:
+        return await asyncio.to_thread(lambda: path.read_text("utf-8").strip())
+
+    return source
+
+
+class Settings(Protocol):
+    """Those of a broker or of a webhook."""
+
+    @property
+    def token_endpoint(self) -> str: ...
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def client_secret(self) -> SecretStr: ...
+    @property
+    def scope(self) -> str | None: ...
+
+
+Ask = Callable[[str, Mapping[str, str], tuple[str, str], float], Awaitable[tuple[int, bytes]]]
+"""From URL, form, id with secret, and seconds to status and body. Raises OSError for no answer."""
+
+
+async def ask_directly(
+    url: str, form: Mapping[str, str], login: tuple[str, str], within: float
+) -> tuple[int, bytes]:
+    try:
+        async with asyncio.timeout(within), httpx.AsyncClient(timeout=within) as client:
+            answer = await client.post(url, data=form, auth=httpx.BasicAuth(*login))
+            return answer.status_code, answer.content
+    except TimeoutError as error:
+        raise OSError(f"no answer within {within:g} s") from error
+    except httpx.HTTPError as error:
+        raise OSError(repr(error)) from error
+
+
+def through(client: Poster) -> Ask:
+    """By a webhook's own client: its guard of addresses, its certificates, its proxy."""
+
+    async def ask(
+        url: str, form: Mapping[str, str], login: tuple[str, str], within: float
+    ) -> tuple[int, bytes]:
+        pair = base64.b64encode(":".join(login).encode()).decode()
+        headers = (
+            ("Content-Type", "application/x-www-form-urlencoded"),
+            ("Accept", "application/json"),
+            ("Authorization", f"Basic {pair}"),
+        )
+        answer = await client.post(url, HttpMessage(headers, urlencode(form).encode()), within)
+        if answer.status is None:
+            raise OSError(f"{answer.fault} {answer.detail}".strip())
+        return answer.status, answer.body
+
+    return ask
+
+
+class ClientCredentials:
+    """Kept until shortly before it ends; all who ask meanwhile wait for the same answer.
+
+    ``within``  seconds for a whole answer, however slowly it drips.
+    ``secret``  what it is now, where it may change.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        within: float = GRANTED_WITHIN,
+        *,
+        audience: str = "",
+        ask: Ask = ask_directly,
+        secret: Callable[[], str] | None = None,
+        renew_before: float = RENEW_BEFORE,
+    ) -> None:
+        self._settings = settings
+        self._within = within
+        self._audience = audience
+        self._ask = ask
+        self._secret = secret or settings.client_secret.get_secret_value
+        self._renew_before = renew_before
+        self._token = ""
+        self._until = 0.0
+        self._asking: asyncio.Task[str] | None = None
+
+    async def __call__(self) -> str:
+        """Raises OSError with the server's words, never with the secret."""
+        if time.monotonic() < self._until:
+            return self._token
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._renew())
+            self._asking.add_done_callback(self._asked)
+        return await asyncio.shield(self._asking)
+
+    def forget(self, token: str) -> None:
+        """It was refused: the next caller asks for another."""
+        if token == self._token:
+            self._until = 0.0
+
+    def _asked(self, task: asyncio.Task[str]) -> None:
+        self._asking = None
+        if not task.cancelled():
+            task.exception()  # those who waited were told
+
+    async def _renew(self) -> str:
+        granted = await self._granted()
+        self._token = granted.access_token
+        self._until = time.monotonic() + granted.expires_in - self._renew_before
+        return self._token
+
+    async def _granted(self) -> _Granted:
+        url, client_id = self._settings.token_endpoint, self._settings.client_id
+        try:
+            status, body = await self._ask(
+                url, self._form(), (client_id, self._secret()), self._within
+            )
+            if status in _SUCCESS:
+                return msgspec.json.decode(body, type=_Granted)
+        except msgspec.MsgspecError as error:
+            raise OSError(f"no token from {url}: {error!r}") from error
+        except OSError as error:
+            raise OSError(f"no token from {url}: {error}") from error
+        raise OSError(f"no token from {url}: {status} {_words(body)}")
+
+    def _form(self) -> dict[str, str]:
+        given = {
+            "grant_type": "client_credentials",
+            "scope": self._settings.scope or "",
+            "audience": self._audience,
+        }
+        return {name: text for name, text in given.items() if text}
+
+
+def _words(body: bytes) -> str:
+    try:
+        refusal = msgspec.json.decode(body, type=_Refusal)
+    except msgspec.MsgspecError:
+        return ""
+    return f"{refusal.error} {refusal.error_description}".strip()[:WORDS]

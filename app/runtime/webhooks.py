@@ -1,0 +1,143 @@
+"""From a subscription to the webhook that it is delivered to, with all that its requests bear."""
+
+from __future__ import annotations
+
+from app.config.model import Config
+from app.errors import SetupError
+from app.interfaces import Clock
+from app.model.secret import FileSecret
+from app.model.subscription import IGNORE, Subscription
+from app.model.webhook import ApiKey, Auth, Basic, Bearer, OAuth2, Place
+from app.runtime.tokens import ClientCredentials, through
+from app.sinks.callbacks import Callbacks
+from app.sinks.consent import Handshake
+from app.sinks.credentials import (
+    Credentials,
+    Fixed,
+    Granted,
+    basic,
+    bearer,
+    in_header,
+    in_query,
+)
+from app.sinks.posting import Poster
+from app.sinks.replies import Replies
+from app.sinks.secrets import LiveSecret
+from app.sinks.signatures import Signatures
+from app.sinks.tls import TlsFiles
+from app.sinks.webhook import WebhookSink, open_webhook
+
+RENEW_BEFORE = 5.0  # seconds before a token ends; an attempt takes less
+_WRITERS = {"header": bearer, "query": in_query}
+
+
+def webhook_for(
+    subscription: Subscription,
+    config: Config,
+    clock: Clock,
+    callbacks: Callbacks | None = None,
+    replies: Replies | None = None,
+) -> WebhookSink:
+    """A pool of connections of its own. Raises SetupError for files and keys that cannot be used."""
+    client = poster_for(subscription, config)
+    credentials = _credentials(subscription.auth, client, config)
+    return open_webhook(
+        subscription,
+        client,
+        signatures=_signatures(subscription, clock),
+        credentials=credentials,
+        handshake=_handshake(subscription, config, client, credentials, callbacks),
+        replies=replies,
+    )
+
+
+def poster_for(subscription: Subscription, config: Config) -> Poster:
+    proxy = config.webhooks.proxy
+    return Poster(
+        allow_private=config.webhooks.allow_private,
+        connections=subscription.concurrency,
+        response_limit=subscription.response_limit,
+        tls=_tls(subscription),
+        proxy=None if proxy is None else LiveSecret(proxy),
+        replies=subscription.reply != IGNORE,
+        dns_timeout=config.timeouts.webhook_dns,
+        connect_timeout=config.timeouts.webhook_connect,
+    )
+
+
+def _tls(subscription: Subscription) -> TlsFiles | None:
+    if subscription.tls is None:
+        return None
+    try:
+        return TlsFiles(subscription.tls.ca, subscription.tls.cert, subscription.tls.key)
+    except OSError as error:
+        raise SetupError(
+            f"the certificates cannot be used: {error}",
+            setting=f"subscriptions.{subscription.id}.tls",
+            cure="name readable PEM files; the key belongs to the certificate and has no pass phrase",
+        ) from error
+
+
+def _signatures(subscription: Subscription, clock: Clock) -> Signatures | None:
+    signing = subscription.signing
+    if signing is None:
+        return None
+    secrets = [signing.secret, *filter(None, [signing.previous_secret])]
+    try:
+        return Signatures([LiveSecret(secret) for secret in secrets], clock.now)
+    except ValueError as error:
+        raise SetupError(
+            f"a secret cannot be used: it {error}",
+            setting=f"subscriptions.{subscription.id}.signing",
+            cure="skybridge secret makes one",
+        ) from error
+
+
+def _credentials(auth: Auth | None, client: Poster, config: Config) -> Credentials | None:
+    match auth:
+        case Bearer(token=token, sent_in=place):
+            return _fixed(token, place)
+        case Basic(username=username, password=password):
+            return Fixed(LiveSecret(password), basic(username))
+        case ApiKey(header=header, secret=secret):
+            return Fixed(LiveSecret(secret), in_header(header))
+        case OAuth2(sent_in=place):
+            within = config.timeouts.webhook_token
+            return Granted(
+                ClientCredentials(
+                    auth,
+                    within,
+                    audience=auth.audience,
+                    ask=through(client),
+                    secret=LiveSecret(auth.client_secret),
+                    renew_before=RENEW_BEFORE,
+                ),
+                _WRITERS[place],
+            )
+        case None:
+            return None
+
+
+def _fixed(token: FileSecret, place: Place) -> Fixed:
+    return Fixed(LiveSecret(token), _WRITERS[place])
+
+
+def _handshake(
+    subscription: Subscription,
+    config: Config,
+    client: Poster,
+    credentials: Credentials | None,
+    callbacks: Callbacks | None,
+) -> Handshake | None:
+    if subscription.handshake == "off":
+        return None
+    return Handshake(
+        str(subscription.sink),
+        client,
+        origin=config.webhooks.origin or config.installation,
+        rate=subscription.request_rate,
+        required=subscription.handshake == "require",
+        within=config.timeouts.webhook_handshake,
+        credentials=credentials,
+        callbacks=callbacks,
+    )

@@ -1,0 +1,110 @@
+"""What is shown to a webhook as proof of who asks (spec 5.2)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Protocol
+from urllib.parse import quote
+
+import msgspec
+
+from app.sinks.secrets import LiveSecret
+
+Header = tuple[str, str]
+
+NO_STORE: Header = ("Cache-Control", "no-store")  # a URL with a token in it is not to be kept
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """Of one attempt. ``access_token``: for the URL, "" where it goes nowhere near it."""
+
+    headers: tuple[Header, ...]
+    access_token: str = ""
+
+    def url(self, target: str) -> str:
+        if not self.access_token:
+            return target
+        path = target.partition("#")[0]
+        sign = "&" if "?" in path else "?"
+        return f"{path}{sign}access_token={quote(self.access_token, safe='')}"
+
+
+class Credentials(Protocol):
+    async def show(self) -> Shown:
+        """Raises OSError where there is nothing to show, in words without a secret."""
+
+    def refused(self, shown: Shown) -> bool:
+        """The target answered 401. True: there may be something else to show now."""
+
+
+class Fixed:
+    """Nothing but secrets. ``write``: from them to what is shown."""
+
+    def __init__(self, secret: LiveSecret, write: Callable[[str], Shown]) -> None:
+        self._secret = secret
+        self._write = write
+        self._text = secret()
+        self._shown = write(self._text)
+
+    async def show(self) -> Shown:
+        text = self._secret()
+        if text is not self._text:
+            self._text, self._shown = text, self._write(text)
+        return self._shown
+
+    def refused(self, shown: Shown) -> bool:  # noqa: ARG002 - there is nothing else to show
+        return False
+
+
+class Tokens(Protocol):
+    """Where access tokens come from, and are kept."""
+
+    async def __call__(self) -> str: ...
+    def forget(self, token: str) -> None: ...
+
+
+class Granted:
+    """Access tokens of an OAuth 2 server."""
+
+    def __init__(self, tokens: Tokens, write: Callable[[str], Shown]) -> None:
+        self._tokens = tokens
+        self._write = write
+        self._token = ""
+        self._shown = Shown(())
+
+    async def show(self) -> Shown:
+        token = await self._tokens()
+        if token is not self._token:
+            self._token, self._shown = token, self._write(token)
+        return self._shown
+
+    def refused(self, shown: Shown) -> bool:
+        """It may have been revoked before its time: drop it, unless somebody did already."""
+        if shown is self._shown:
+            self._tokens.forget(self._token)
+        return True
+
+
+def bearer(token: str) -> Shown:
+    """RFC 6750 2.1."""
+    return Shown((("Authorization", f"Bearer {token}"),))
+
+
+def in_query(token: str) -> Shown:
+    """RFC 6750 2.3, which the webhook specification takes up (spec 5.2)."""
+    return Shown((NO_STORE,), token)
+
+
+def basic(username: str) -> Callable[[str], Shown]:
+    """RFC 7617, in UTF-8."""
+
+    def write(password: str) -> Shown:
+        pair = base64.b64encode(f"{username}:{password}".encode()).decode()
+        return Shown((("Authorization", f"Basic {pair}"),))
+
+    return write
+
+
+def in_header(name: str) -> Callable[[str], Shown]:
+    return lambda key: Shown(((name, key),))

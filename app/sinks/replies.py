@@ -1,0 +1,172 @@
+"""Events that webhooks answer with (``reply``): published by a route before what they answer is
+finished (rule 2).
+
+A reply that nobody can read, or that its route cannot take, is counted and said, and the attempt stands:
+the same request would bring the same answer. One that could not be stored makes the attempt a failure, and
+the webhook will be asked again. Counted as ``replies``: published, unreadable, refused, unstored, looping.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from app.bindings.headers import FIELD_NAMES
+from app.bindings.http import decode
+from app.bindings.record import Decoded, Header, Record
+from app.delivery.outcomes import REPLY
+from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown, SenderError
+from app.interfaces import Log, SinkAnswer
+from app.routing.plan import Publication, Router
+from app.telemetry import Counters
+
+HOPS = "skybridge-replies"  # header beside a reply: how many replies led to it
+MOST_HOPS = 16  # replies to replies; more are a circle
+LEAST_PAUSE = 1.0  # seconds that a broker which is away is left alone
+
+_KEY, _CODING = b"skybridge-key", b"content-encoding"
+_OURS = 500  # a status from which on it is our fault
+_DIGITS = 4  # of a count of hops
+_FAMILY = b"application/cloudevents"
+_UNFIT = frozenset({"record-too-large", "not-capable", "unwritable"})  # no time will mend it
+_log = logging.getLogger("skybridge.worker")
+
+
+class Replies:
+    """Of one subscription. ``logs`` by broker name; ``most``: events in one answer."""
+
+    def __init__(
+        self,
+        subscription: str,
+        route: str,
+        router: Router,
+        logs: Mapping[str, Log],
+        counters: Counters,
+        *,
+        most: int = 1_000,
+    ) -> None:
+        self._subscription = subscription
+        self._route = route
+        self._router = router
+        self._logs = logs
+        self._counters = counters
+        self._most = most
+
+    async def take(
+        self, answer: SinkAnswer, answered: Sequence[Decoded], key: bytes | None
+    ) -> SinkAnswer:
+        """The answer as it stands once what is in it is stored, or the reason to try again.
+
+        ``answered``  the events that it answers, ``key`` that of their record where it is one.
+        """
+        if not claims_event(answer.headers):
+            return answer
+        try:
+            events = self._read(answer)
+        except SenderError as error:
+            return self._left(answer, "unreadable", error.title)
+        hops = 1 + max(map(hops_of, answered), default=0)
+        if hops > MOST_HOPS:
+            return self._left(answer, "looping", f"it is the {hops}th in a row", len(events))
+        named = next((value for name, value in answer.headers if name.lower() == _KEY), key)
+        try:
+            publications = self._planned(events, named, hops)
+        except SenderError as error:
+            if error.status >= _OURS:
+                return self._again(answer, error.title)
+            return self._left(answer, "refused", error.title, len(events))
+        return self._concluded(answer, await self._publish(publications), len(events))
+
+    def _read(self, answer: SinkAnswer) -> list[Decoded]:
+        if answer.cut:
+            raise SenderError("it is larger than response_limit", status=413, code="too-large")
+        coding = next((v for name, v in answer.headers if name.lower() == _CODING), b"identity")
+        if coding.strip().lower() != b"identity":
+            raise SenderError("it has a Content-Encoding", status=415, code="unsupported-coding")
+        headers = [(FIELD_NAMES[name], value) for name, value in answer.headers]
+        return decode(headers, answer.body, max_batch=self._most)
+
+    def _planned(
+        self, events: Sequence[Decoded], key: bytes | None, hops: int
+    ) -> list[Publication]:
+        """All of them, or none is published."""
+        counted: Header = (HOPS, str(hops).encode())
+        return [
+            publication
+            for decoded in events
+            for publication in self._router.plan(
+                replace(decoded, foreign=(counted,)), key, self._route
+            )
+        ]
+
+    async def _publish(self, publications: Sequence[Publication]) -> list[BrokerError]:
+        """What went wrong. One submit for each place, so that it gets its events in their order."""
+        places: dict[tuple[str, str], list[Record]] = {}
+        for publication in publications:
+            place = places.setdefault((publication.broker, publication.topic), [])
+            place.append(publication.record)
+        submitted = [
+            self._logs[broker].submit(topic, records) for (broker, topic), records in places.items()
+        ]
+        results = await asyncio.gather(*submitted)
+        return [each for result in results for each in result if isinstance(each, BrokerError)]
+
+    def _concluded(
+        self, answer: SinkAnswer, errors: Sequence[BrokerError], events: int
+    ) -> SinkAnswer:
+        lasting = [error for error in errors if not _is_unfit(error)]
+        if lasting:
+            return self._again(answer, str(lasting[0]), pause_of(lasting))
+        if errors:
+            return self._left(answer, "refused", str(errors[0]), events)
+        self._counters.add("replies", self._subscription, "published", by=events)
+        return answer
+
+    def _again(self, answer: SinkAnswer, why: str, hold: float = 0.0) -> SinkAnswer:
+        self._counters.add("replies", self._subscription, "unstored")
+        said = f"answered {answer.status}, but its reply was not stored: {why}"
+        return SinkAnswer(None, REPLY, said, hold=hold)
+
+    def _left(self, answer: SinkAnswer, outcome: str, why: str, events: int = 1) -> SinkAnswer:
+        self._counters.add("replies", self._subscription, outcome, by=events)
+        _log.warning("%s: a reply is not published (%s): %s", self._subscription, outcome, why)
+        return answer
+
+
+def claims_event(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether the answer says of itself that it holds an event: any other is none of our affair."""
+    for name, value in headers:
+        lower = name.lower()
+        if lower.startswith(b"ce-"):
+            return True
+        if lower == b"content-type" and value.strip().lower().startswith(_FAMILY):
+            return True
+    return False
+
+
+def hops_of(decoded: Decoded) -> int:
+    """How many replies led to this event. What is no number counts as the most: a header of this name
+    is ours alone."""
+    for name, value in decoded.foreign:
+        if name.lower() == HOPS:
+            text = value or b""
+            return int(text) if text.isdigit() and len(text) < _DIGITS else MOST_HOPS
+    return 0
+
+
+def pause_of(errors: Sequence[BrokerError]) -> float:
+    """A broker that is away is given time, and no event's schedule moves for it (rule 6)."""
+    if not all(
+        isinstance(error, BrokerUnavailable) and not isinstance(error, PublishUnknown)
+        for error in errors
+    ):
+        return 0.0
+    return float(math.ceil(max(LEAST_PAUSE, *(error.retry_after or 0.0 for error in errors))))
+
+
+def _is_unfit(error: BrokerError) -> bool:
+    return isinstance(error, BrokerRefused) and error.kind in _UNFIT

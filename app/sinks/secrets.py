@@ -1,0 +1,70 @@
+"""Secrets that may change while we run: those that are a file are read again when it does."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from app.model.secret import FileSecret, is_one_line
+
+LOOK_AGAIN = 1.0  # seconds between looks at a file
+
+_log = logging.getLogger(__name__)
+
+
+class WatchedFiles:
+    """Whether any of these files is another one than it was at the last look that said so."""
+
+    def __init__(
+        self, paths: tuple[str, ...], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._paths = paths
+        self._monotonic = monotonic
+        self._looked = monotonic()
+        self._marks = tuple(map(_mark, paths))
+
+    def changed(self) -> bool:
+        """A file that is gone has not changed: it is being replaced."""
+        now = self._monotonic()
+        if now - self._looked < LOOK_AGAIN:
+            return False
+        self._looked = now
+        marks = tuple(map(_mark, self._paths))
+        if marks == self._marks or None in marks:
+            return False
+        self._marks = marks
+        return True
+
+
+def _mark(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - asked at every second attempt or so
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+class LiveSecret:
+    """Called for its text. What cannot be read keeps the text that it had."""
+
+    def __init__(self, secret: FileSecret, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._text = secret.get_secret_value()
+        self._path = secret.path
+        self._watched = WatchedFiles((secret.path,), monotonic) if secret.path else None
+
+    def __call__(self) -> str:
+        if self._watched is not None and self._watched.changed():
+            self._read()
+        return self._text
+
+    def _read(self) -> None:
+        try:
+            text = Path(self._path).read_text("utf-8").removesuffix("\n").removesuffix("\r")
+        except (OSError, UnicodeDecodeError) as error:
+            _log.error("%s stays as it was: %s", self._path, type(error).__name__)
+            return
+        if text and is_one_line(text):  # an empty file is one that is being written
+            self._text = text

@@ -1,0 +1,52 @@
+"""Signs requests with the keys of a subscription as they are now."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from app.bindings.record import Decoded
+from app.delivery.signing import (
+    Headers,
+    Signer,
+    joint_id,
+    signed_headers,
+    signer,
+    webhook_id,
+)
+from app.model.signing_key import read_key
+from app.sinks.secrets import LiveSecret
+
+_log = logging.getLogger(__name__)
+
+
+class Signatures:
+    """``secrets``: the current one first. ``now``: the wall clock."""
+
+    def __init__(self, secrets: Sequence[LiveSecret], now: Callable[[], float]) -> None:
+        self._secrets = tuple(secrets)
+        self._now = now
+        self._texts: tuple[str, ...] = ()
+        self._signers: tuple[Signer, ...] = ()
+        self._take(self._current())
+
+    def headers(self, events: Sequence[Decoded], body: bytes) -> Headers:
+        """Of a request of these events: the same identity on every attempt, the time of this one."""
+        texts = self._current()
+        if texts != self._texts:
+            self._take(texts)
+        identity = joint_id([webhook_id(decoded) for decoded in events])
+        return signed_headers(self._signers, identity, int(self._now()), body)
+
+    def _current(self) -> tuple[str, ...]:
+        return tuple([secret() for secret in self._secrets])
+
+    def _take(self, texts: tuple[str, ...]) -> None:
+        """A file that holds no key changes nothing, but is said; at the start it is refused."""
+        try:
+            self._signers = tuple(signer(read_key(text)) for text in texts)
+        except ValueError as error:
+            if not self._signers:
+                raise
+            _log.error("signing goes on with the old keys: a new one %s", error)
+        self._texts = texts

@@ -1,0 +1,154 @@
+"""A topic as a sink: the event written for its broker, under the key that it has (K11), and published.
+
+A *mirror*. What the broker says becomes the status that a webhook would have answered, so that one
+table (``delivery.outcomes``) concludes for both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Collection, Mapping
+
+from msgspec.structs import replace
+
+from app.bindings.forwarding import is_wanted
+from app.bindings.record import Decoded, Record
+from app.bindings.table import BINDINGS, Binding
+from app.bindings.transcode import PLAIN, Writing
+from app.errors import (
+    BrokerError,
+    BrokerRefused,
+    BrokerUnavailable,
+    PublishUnknown,
+    SenderError,
+)
+from app.interfaces import Log, Outgoing, PublishResult, SinkAnswer
+from app.model.route import Exchange, Target
+from app.model.subscription import Subscription
+from app.routing.places import compile_place
+from app.routing.plan import Manner
+from app.sinks.writing import USUAL, unwritable, writing_of
+
+STORED = SinkAnswer(202)
+LEAST_PAUSE = 1.0  # seconds that a broker which is away is left alone
+
+_STATUSES = {  # spec.md 9
+    "unknown-topic": 404,
+    "unroutable": 404,
+    "not-authorised": 403,
+    "record-too-large": 413,
+    "unwritable": 422,
+    "not-capable": 501,
+}
+_REFUSED = 500  # for whatever else a broker may not want
+_NO_ATTRIBUTES: Mapping[str, str] = {}
+
+
+class TopicSink:
+    """Fills ``interfaces.Sink``. The log is not its own: it neither starts nor stops it.
+
+    ``topic``    from attributes to the name; raises SenderError where they make none.
+    ``sources``  topics of this log that the subscription reads: a template may not lead back there.
+    ``forward``  which foreign headers go along; None: all of them (I3).
+    ``within``   seconds after which the log itself says that nobody knows.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        topic: Callable[[Mapping[str, str]], str],
+        binding: Binding,
+        writing: Writing = PLAIN,
+        *,
+        forward: Collection[str] | None = None,
+        sources: Collection[str] = frozenset(),
+        within: float = 0.0,
+    ) -> None:
+        self._log = log
+        self._topic = topic
+        self._binding = binding
+        self._writing = writing
+        self._forward = None if forward is None else frozenset(forward)
+        self._sources = frozenset(sources)
+        self._within = within
+
+    def pace(self) -> float:
+        return 0.0
+
+    async def send(self, outgoing: Outgoing) -> SinkAnswer:
+        try:
+            topic, record = self._written(outgoing)
+        except SenderError as error:
+            return unwritable(str(error))
+        if topic in self._sources:
+            return unwritable(f"{topic} is a source of the same subscription: it would go round")
+        published = self._log.submit(topic, (record,))
+        try:
+            (result,) = await self._in_time(published, outgoing.timeout)
+        except TimeoutError:
+            return SinkAnswer(None, "timeout", f"no answer from {self._log.name} in time")
+        return answer_of(result)
+
+    async def stop(self) -> None:
+        """Nothing of its own to stop."""
+
+    def _written(self, outgoing: Outgoing) -> tuple[str, Record]:
+        record, decoded = outgoing.message.record, outgoing.decoded
+        if decoded is None:
+            return self._topic(_NO_ATTRIBUTES), self._binding.copied(record)
+        if self._forward is not None and decoded.foreign:
+            decoded = _chosen(decoded, self._forward)
+        topic = self._topic(decoded.event.attributes)
+        return topic, self._binding.encode(decoded, self._writing, record.key)  # K11
+
+    async def _in_time(
+        self, published: asyncio.Future[list[PublishResult]], seconds: float
+    ) -> list[PublishResult]:
+        """A timer of our own only where the log's is later. What is given up is no longer sent unless
+        it is on the wire already (rule 9)."""
+        if self._within <= seconds:
+            return await published
+        async with asyncio.timeout(seconds):
+            return await published
+
+
+def open_topic(
+    target: Target | Exchange,
+    subscription: Subscription,
+    log: Log,
+    kind: str,
+    *,
+    manner: Manner = USUAL,
+    within: float = 0.0,
+) -> TopicSink:
+    """The sink of a subscription whose ``sink`` is ``target``, on a broker of that kind. Raises
+    SetupError for what can be no place there."""
+    source = subscription.source
+    return TopicSink(
+        log,
+        compile_place(target, kind, setting=f"subscriptions.{subscription.id}.sink"),
+        BINDINGS[kind],
+        writing_of(subscription, manner),
+        forward=subscription.forward_headers,
+        sources=source.topics if source.broker == target.broker else (),
+        within=within,
+    )
+
+
+def answer_of(result: PublishResult) -> SinkAnswer:
+    """A broker that is away says how long to leave it alone, so that no event's schedule moves for it
+    (rule 6). Where nobody knows, the event's own schedule counts: it may be the event's fault."""
+    if not isinstance(result, BrokerError):
+        return STORED
+    if isinstance(result, BrokerRefused):
+        return SinkAnswer(_STATUSES.get(result.kind, _REFUSED), detail=str(result))
+    if isinstance(result, PublishUnknown) or not isinstance(result, BrokerUnavailable):
+        return SinkAnswer(result.status, detail=str(result))
+    pause = math.ceil(max(LEAST_PAUSE, result.retry_after or 0.0))
+    return SinkAnswer(result.status, detail=str(result), retry_after=str(pause))
+
+
+def _chosen(decoded: Decoded, forward: Collection[str]) -> Decoded:
+    kept = tuple(header for header in decoded.foreign if is_wanted(header[0].lower(), forward))
+    return replace(decoded, foreign=kept)

@@ -1,0 +1,115 @@
+"""What was tried: the wide lines that an operator asks for. Nothing hangs on a row of these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, select
+from sqlalchemy import insert as plain_insert
+
+from app.interfaces import Attempt
+from app.model.message import Partition
+from app.store.messages import text
+from app.store.tables import attempts
+from app.store.transactions import Transactions
+
+LONGEST = 600  # characters of an event's id
+
+_c = attempts.c
+
+
+class Attempts:
+    """Fills ``interfaces.Attempts``. A write that is repeated shows its attempts twice."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def add(self, attempts: Sequence[Attempt], latest: Sequence[Attempt] = ()) -> None:
+        await self._transactions.together(_add, attempts, latest)
+
+    async def find(
+        self,
+        subscription: str | None = None,
+        *,
+        event_id: str | None = None,
+        outcome: str | None = None,
+        limit: int = 100,
+    ) -> list[Attempt]:
+        query = select(attempts).order_by(_c.id.desc()).limit(limit)
+        known_by = None if event_id is None else _indexed(event_id)
+        wanted = {_c.subscription: subscription, _c.event_id: known_by, _c.outcome: outcome}
+        for column, value in wanted.items():
+            if value is not None:
+                query = query.where(column == value)
+        return await self._transactions.run(_find, query)
+
+    async def trim(self, *, before_ms: int, most: int) -> int:
+        return await self._transactions.run(_trim, before_ms, most)
+
+
+def _add(connection: Connection, some: Sequence[Attempt], latest: Sequence[Attempt]) -> None:
+    for success in latest:
+        before = (_c.subscription == success.subscription, _c.outcome == success.outcome)
+        connection.execute(delete(attempts).where(*before))
+    rows = [_columns(attempt) for attempt in (*some, *latest)]
+    if rows:
+        connection.execute(plain_insert(attempts), rows)
+
+
+def _find(connection: Connection, query: Any) -> list[Attempt]:
+    return [_attempt(row) for row in connection.execute(query)]
+
+
+def _trim(connection: Connection, before_ms: int, most: int) -> int:
+    """``id`` is in order of writing: what is below the first row too many is too many as well."""
+    old = connection.execute(delete(attempts).where(_c.started_ms < before_ms)).rowcount
+    surplus = select(_c.id).order_by(_c.id.desc()).offset(most).limit(1)
+    first = connection.scalar(surplus)
+    if first is None:
+        return old
+    return old + connection.execute(delete(attempts).where(_c.id <= first)).rowcount
+
+
+def _indexed(event_id: str) -> str:
+    """PostgreSQL has no index over more than 2,700 bytes."""
+    return text(event_id)[:LONGEST]
+
+
+def _columns(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "subscription": attempt.subscription,
+        "topic": attempt.partition.topic,
+        "partition": attempt.partition.number,
+        "position": attempt.position,
+        "event_id": _indexed(attempt.event_id),
+        "event_source": text(attempt.event_source),
+        "event_type": text(attempt.event_type),
+        "number": attempt.number,
+        "started_ms": attempt.started_ms,
+        "duration_ms": attempt.duration_ms,
+        "outcome": attempt.outcome,
+        "status": attempt.status,
+        "detail": text(attempt.detail),
+        "next_try_in": attempt.next_try_in,
+        "together": attempt.together,
+    }
+
+
+def _attempt(row: Row[Any]) -> Attempt:
+    return Attempt(
+        subscription=row.subscription,
+        partition=Partition(row.topic, row.partition),
+        position=row.position,
+        event_id=row.event_id,
+        event_source=row.event_source,
+        event_type=row.event_type,
+        number=row.number,
+        started_ms=row.started_ms,
+        duration_ms=row.duration_ms,
+        outcome=row.outcome,
+        status=row.status,
+        detail=row.detail,
+        next_try_in=row.next_try_in,
+        together=row.together,
+    )

@@ -1,0 +1,88 @@
+"""What the API asks of whichever worker runs a subscription, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from app.interfaces import Command
+from app.store import revision
+from app.store.tables import commands
+from app.store.transactions import Transactions
+
+VOID = 60_000  # milliseconds after which nobody takes a command any more
+KEPT = 3_600_000  # and after which its answer is forgotten
+
+_c = commands.c
+
+
+class Commands:
+    """Fills ``interfaces.Commands``."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def ask(self, command: Command) -> int:
+        return await self._transactions.run(_ask, command)
+
+    async def take(self, subscriptions: Collection[str], now_ms: int) -> list[Command]:
+        return await self._transactions.run(_take, tuple(subscriptions), now_ms)
+
+    async def answer(self, command: int, answer: bytes) -> None:
+        await self._transactions.run(_answer, command, answer)
+
+    async def get(self, command: int) -> Command | None:
+        return await self._transactions.run(_get, command)
+
+
+def _ask(connection: Connection, command: Command) -> int:
+    revision.grow(connection)
+    connection.execute(delete(commands).where(_c.asked_ms <= command.asked_ms - KEPT))
+    row = {
+        "subscription": command.subscription,
+        "kind": command.kind,
+        "body": command.body,
+        "asked_ms": command.asked_ms,
+    }
+    number: int = connection.execute(insert(commands).values(row).returning(_c.id)).scalar_one()
+    return number
+
+
+def _take(connection: Connection, subscriptions: Collection[str], now_ms: int) -> list[Command]:
+    """Rows that another takes at this moment are passed over."""
+    rows = connection.execute(
+        select(commands)
+        .where(
+            _c.subscription.in_(subscriptions),
+            _c.taken_ms.is_(None),
+            _c.answer.is_(None),
+            _c.asked_ms > now_ms - VOID,
+        )
+        .order_by(_c.id)
+        .with_for_update(skip_locked=True)
+    ).all()
+    ids = [row.id for row in rows]
+    connection.execute(update(commands).where(_c.id.in_(ids)).values(taken_ms=now_ms))
+    return [_command(row) for row in rows]
+
+
+def _answer(connection: Connection, command: int, answer: bytes) -> None:
+    connection.execute(update(commands).where(_c.id == command).values(answer=answer))
+
+
+def _get(connection: Connection, command: int) -> Command | None:
+    row = connection.execute(select(commands).where(_c.id == command)).one_or_none()
+    return None if row is None else _command(row)
+
+
+def _command(row: Row[Any]) -> Command:
+    return Command(
+        subscription=row.subscription,
+        kind=row.kind,
+        body=row.body,
+        asked_ms=row.asked_ms,
+        answer=row.answer,
+        id=row.id,
+    )

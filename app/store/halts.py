@@ -1,0 +1,59 @@
+"""Why subscriptions deliver nothing: paused by a person, disabled by their target (W5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from sqlalchemy import Connection, delete, select
+
+from app.interfaces import Halt
+from app.store import revision
+from app.store.dialect import insert
+from app.store.messages import text
+from app.store.tables import halts
+from app.store.transactions import Transactions
+
+Kind = Literal["paused", "disabled"]
+
+_c = halts.c
+
+
+class Halts:
+    """Fills ``interfaces.Halts``. Said again, a halt keeps its time and takes the new cause."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def all(self) -> Mapping[str, Halt]:
+        return await self._transactions.run(_all)
+
+    async def halt(self, subscription: str, kind: Kind, cause: str, now_ms: int) -> None:
+        await self._transactions.run(_halt, subscription, kind, text(cause), now_ms)
+
+    async def allow(self, subscription: str) -> None:
+        await self._transactions.run(_allow, subscription)
+
+
+def _all(connection: Connection) -> dict[str, Halt]:
+    rows = connection.execute(select(halts))
+    return {row.subscription: Halt(row.kind, row.cause, row.since_ms) for row in rows}
+
+
+def _halt(connection: Connection, subscription: str, kind: Kind, cause: str, now_ms: int) -> None:
+    revision.grow(connection)  # first: its lock puts all changes in a row
+    found = connection.execute(select(halts).where(_c.subscription == subscription)).one_or_none()
+    if found is not None and found.kind == "disabled" and kind == "paused":
+        return
+    since_ms = found.since_ms if found is not None and found.kind == kind else now_ms
+    values = {"kind": kind, "cause": cause, "since_ms": since_ms}
+    connection.execute(
+        insert(connection, halts)
+        .values(subscription=subscription, **values)
+        .on_conflict_do_update(index_elements=["subscription"], set_=values)
+    )
+
+
+def _allow(connection: Connection, subscription: str) -> None:
+    revision.grow(connection)
+    connection.execute(delete(halts).where(_c.subscription == subscription))

@@ -1,0 +1,111 @@
+"""A message as columns of a row and back, byte for byte."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+from sqlalchemy import ColumnElement, Row, Table, and_
+
+from app.bindings.record import Header, Record
+from app.interfaces import EventName
+from app.model.message import Message, Partition
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[tuple[Any, bytes | None]]).decode
+
+
+class Kept(Protocol):
+    """What dead letters, parked and offered messages have in common."""
+
+    @property
+    def subscription(self) -> str: ...
+    @property
+    def broker(self) -> str: ...
+    @property
+    def message(self) -> Message: ...
+    @property
+    def lane(self) -> bytes: ...
+    @property
+    def event(self) -> EventName: ...
+
+
+def columns_of(kept: Kept) -> dict[str, Any]:
+    message, record = kept.message, kept.message.record
+    return {
+        "subscription": kept.subscription,
+        "broker": kept.broker,
+        "topic": message.partition.topic,
+        "partition": message.partition.number,
+        "position": message.position,
+        "offset": message.offset,
+        "epoch": message.epoch,
+        "time_ms": message.time_ms,
+        "lane": kept.lane,
+        "key": record.key,
+        "headers": _written(record.headers),
+        "body": record.body,
+        "content_type": _as_bytes(record.content_type),
+        "event_id": text(kept.event.id),
+        "event_source": text(kept.event.source),
+        "event_type": text(kept.event.type),
+    }
+
+
+def message_of(row: Row[Any]) -> Message:
+    return Message(
+        Record(row.key, _read(row.headers), row.body, _as_text(row.content_type)),
+        Partition(row.topic, row.partition),
+        row.position,
+        row.offset,
+        row.time_ms,
+        row.epoch,
+    )
+
+
+def event_of(row: Row[Any]) -> EventName:
+    return EventName(row.event_id, row.event_source, row.event_type)
+
+
+def text(outside: str) -> str:
+    """What comes from outside may be no Unicode, or hold the one character PostgreSQL has no place for:
+    stored readably all the same."""
+    return outside.encode("utf-8", "replace").decode().replace("\0", "�")
+
+
+def in_partition(
+    table: Table, subscription: str, broker: str, partition: Partition
+) -> ColumnElement[bool]:
+    columns = table.c
+    return and_(
+        columns.subscription == subscription,
+        columns.broker == broker,
+        columns.topic == partition.topic,
+        columns.partition == partition.number,
+    )
+
+
+def _as_bytes(content_type: str | None) -> bytes | None:
+    """A broker may have brought anything; a column of text holds less."""
+    return None if content_type is None else content_type.encode("utf-8", "surrogateescape")
+
+
+def _as_text(content_type: bytes | None) -> str | None:
+    return None if content_type is None else content_type.decode("utf-8", "surrogateescape")
+
+
+def _written(headers: tuple[Header, ...]) -> bytes:
+    """Names are text; one that was not UTF-8 on its broker is kept as its bytes."""
+    try:
+        return _encode(headers)
+    except UnicodeEncodeError:
+        return _encode(
+            [(name.encode("utf-8", "surrogateescape"), value) for name, value in headers]
+        )
+
+
+def _read(stored: bytes) -> tuple[Header, ...]:
+    return tuple(
+        (name if isinstance(name, str) else name.decode("utf-8", "surrogateescape"), value)
+        for name, value in _decode(stored)
+    )

@@ -1,0 +1,10 @@
+"""What Alembic runs: on the connection and in the transaction that ``app.store.schema`` hands over."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from app.store.tables import metadata
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+context.run_migrations()

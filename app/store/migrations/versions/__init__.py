@@ -1,0 +1,1 @@
+"""One file a revision. What stands in one that was released never changes."""

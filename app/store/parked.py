@@ -1,0 +1,255 @@
+"""Messages that wait in the store for their turn (rules 4 and 5), and those given back by a redrive."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, case, delete, false, func, select, tuple_, update
+
+from app.interfaces import Parked, ParkedCount, ParkedKey, ParkedLane
+from app.model.message import Partition
+from app.store.dialect import insert
+from app.store.messages import columns_of, event_of, in_partition, message_of, text
+from app.store.owners import fence_all
+from app.store.tables import parked
+from app.store.transactions import Transactions
+
+_c = parked.c
+_how_many_redriven = func.sum(case((_c.redriven, 1), else_=0))
+
+
+class ParkedMessages:
+    """Fills ``interfaces.ParkedMessages``."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def park(self, rows: Sequence[Parked]) -> None:
+        await self._transactions.together(_park, rows)
+
+    async def lanes(
+        self, subscription: str, broker: str, partitions: Collection[Partition]
+    ) -> Mapping[Partition, Mapping[bytes, ParkedLane]]:
+        return await self._transactions.run(_lanes, subscription, broker, tuple(partitions))
+
+    async def rows(
+        self,
+        subscription: str,
+        broker: str,
+        partition: Partition,
+        lane: bytes,
+        *,
+        after: int,
+        limit: int,
+    ) -> list[Parked]:
+        query = (
+            select(parked)
+            .where(
+                in_partition(parked, subscription, broker, partition),
+                _c.lane == lane,
+                _c.redriven == false(),
+                _c.offset > after,
+            )
+            .order_by(_c.offset)
+            .limit(limit)
+        )
+        return await self._transactions.run(_read, query)
+
+    async def redriven(
+        self,
+        subscription: str,
+        broker: str,
+        partitions: Collection[Partition],
+        *,
+        now_ms: int,
+        limit: int,
+    ) -> list[Parked]:
+        query = (
+            select(parked)
+            .where(
+                _c.subscription == subscription,
+                _c.redriven,
+                _c.due_ms <= now_ms,
+                _c.broker == broker,
+                tuple_(_c.topic, _c.partition).in_(_places(partitions)),
+            )
+            .order_by(_c.due_ms, _c.id)
+            .limit(limit)
+        )
+        return await self._transactions.run(_read, query)
+
+    async def unpark(self, rows: Sequence[Parked]) -> None:
+        await self._transactions.together(_unpark, rows)
+
+    async def defer(self, row: Parked) -> None:
+        await self._transactions.together(_defer, row)
+
+    async def count(self) -> Mapping[str, ParkedCount]:
+        return await self._transactions.run(_count)
+
+    async def find(
+        self, subscription: str | None = None, limit: int = 100, after: int = 0
+    ) -> list[Parked]:
+        query = select(parked).where(_c.id > after).order_by(_c.id).limit(limit)
+        if subscription is not None:
+            query = query.where(_c.subscription == subscription)
+        return await self._transactions.run(_read, query)
+
+    async def keys(self, subscription: str | None = None, limit: int = 100) -> list[ParkedKey]:
+        return await self._transactions.run(_keys, subscription, limit)
+
+    async def forget(self, subscription: str) -> int:
+        return await self._transactions.run(forget, subscription)
+
+
+def forget(connection: Connection, subscription: str) -> int:
+    return connection.execute(delete(parked).where(_c.subscription == subscription)).rowcount
+
+
+def remove(connection: Connection, ids: Collection[int]) -> None:
+    connection.execute(delete(parked).where(_c.id.in_(ids)))
+
+
+def give_back(
+    connection: Connection, letters: Sequence[Row[Any]], rate: float, now_ms: int
+) -> None:
+    """Rows of dead letters as redriven ones, due one after the other at ``rate`` a second, behind those
+    of their subscription that are on their way: those that failed since wait for their own reasons."""
+    gap = 1000 / rate if rate else 0.0
+    ahead = _on_their_way(connection) if rate else {}
+    rows = []
+    for letter in letters:
+        due = ahead.get(letter.subscription, now_ms - gap) + gap
+        ahead[letter.subscription] = due = max(due, now_ms)
+        rows.append(_given_back(letter, int(due), now_ms))
+    connection.execute(insert(connection, parked).on_conflict_do_nothing(), rows)
+
+
+def _on_their_way(connection: Connection) -> dict[str, float]:
+    rows = connection.execute(
+        select(_c.subscription, func.max(_c.due_ms))
+        .where(_c.redriven, _c.attempts == 0)
+        .group_by(_c.subscription)
+    )
+    return {subscription: float(due) for subscription, due in rows}
+
+
+def _given_back(letter: Row[Any], due_ms: int, now_ms: int) -> dict[str, Any]:
+    row = {name: value for name, value in letter._asdict().items() if name in _c}
+    del row["id"]
+    return row | {"redriven": True, "steps": 0, "attempts": 0, "due_ms": due_ms, "at_ms": now_ms}
+
+
+def _park(connection: Connection, rows: Sequence[Parked]) -> None:
+    if rows:
+        fence_all(connection, rows)
+        values = [{**columns_of(row), **_wait(row)} for row in rows]
+        connection.execute(insert(connection, parked).on_conflict_do_nothing(), values)
+
+
+def _unpark(connection: Connection, rows: Sequence[Parked]) -> None:
+    fence_all(connection, rows)
+    for first in range(0, len(rows), 500):
+        remove(connection, [row.id for row in rows[first : first + 500]])
+
+
+def _defer(connection: Connection, row: Parked) -> None:
+    fence_all(connection, [row])
+    values = _wait(row)
+    del values["redriven"], values["at_ms"]
+    connection.execute(update(parked).where(_c.id == row.id).values(values))
+
+
+def _lanes(
+    connection: Connection, subscription: str, broker: str, partitions: Collection[Partition]
+) -> dict[Partition, dict[bytes, ParkedLane]]:
+    """When the oldest may be tried: of the row with the lowest offset."""
+    found: dict[Partition, dict[bytes, ParkedLane]] = {}
+    for partition in partitions:
+        mine = in_partition(parked, subscription, broker, partition) & (_c.redriven == false())
+        heads = (
+            select(_c.lane, func.count().label("rows"), func.min(_c.offset).label("head"))
+            .where(mine)
+            .group_by(_c.lane)
+            .subquery()
+        )
+        rows = connection.execute(
+            select(heads.c.lane, heads.c.rows, _c.due_ms)
+            .where(mine)
+            .join_from(parked, heads, and_(_c.lane == heads.c.lane, _c.offset == heads.c.head))
+        )
+        lanes = {lane: ParkedLane(count, due_ms) for lane, count, due_ms in rows}
+        if lanes:
+            found[partition] = lanes
+    return found
+
+
+def _count(connection: Connection) -> dict[str, ParkedCount]:
+    rows = connection.execute(
+        select(
+            _c.subscription,
+            func.count(),
+            func.count(_c.lane.distinct()),
+            func.min(_c.at_ms),
+            _how_many_redriven,
+        ).group_by(_c.subscription)
+    )
+    return {name: ParkedCount(*counts) for name, *counts in rows}
+
+
+def _keys(connection: Connection, subscription: str | None, limit: int) -> list[ParkedKey]:
+    oldest = func.min(_c.id).label("oldest")
+    lanes = (
+        select(oldest, func.count().label("rows"), _how_many_redriven.label("given_back"))
+        .group_by(_c.subscription, _c.broker, _c.topic, _c.partition, _c.lane)
+        .order_by(oldest)
+        .limit(limit)
+    )
+    if subscription is not None:
+        lanes = lanes.where(_c.subscription == subscription)
+    found = lanes.subquery()
+    rows = connection.execute(
+        select(parked, found.c.rows, found.c.given_back)
+        .join_from(parked, found, _c.id == found.c.oldest)
+        .order_by(_c.id)
+    )
+    return [ParkedKey(row.rows, row.given_back, _row(row)) for row in rows]
+
+
+def _places(partitions: Collection[Partition]) -> list[tuple[str, int]]:
+    return [(partition.topic, partition.number) for partition in partitions]
+
+
+def _read(connection: Connection, query: Any) -> list[Parked]:
+    return [_row(row) for row in connection.execute(query)]
+
+
+def _wait(row: Parked) -> dict[str, Any]:
+    return {
+        "redriven": row.redriven,
+        "steps": row.steps,
+        "attempts": row.attempts,
+        "due_ms": row.due_ms,
+        "cause": row.cause,
+        "detail": text(row.detail),
+        "at_ms": row.at_ms,
+    }
+
+
+def _row(row: Row[Any]) -> Parked:
+    return Parked(
+        subscription=row.subscription,
+        broker=row.broker,
+        message=message_of(row),
+        lane=row.lane,
+        redriven=row.redriven,
+        steps=row.steps,
+        attempts=row.attempts,
+        due_ms=row.due_ms,
+        cause=row.cause,
+        detail=row.detail,
+        at_ms=row.at_ms,
+        event=event_of(row),
+        id=row.id,
+    )

@@ -1,0 +1,112 @@
+"""Opens the store in a PostgreSQL database, which several processes may share.
+
+READ COMMITTED, with the row of the owner locked before a fenced write (``owners``) and the rows that are
+handed out locked while they are (``SKIP LOCKED``): two processes wait for each other or pass each other
+by, and neither has to begin anew for the sake of a row that nobody else wants.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+
+from app.errors import SetupError
+from app.store import schema
+
+SETTING = "store.dsn"
+_LOCK = 0x736B79  # of whoever changes the schema; the number means nothing elsewhere
+
+# Of the connection, where the DSN does not say otherwise: one whose other end vanished is noticed.
+_MANNERS = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "application_name": "skybridge",
+}
+
+# A commit is durable when it returns. Stronger settings of the server (remote_apply) stay.
+_DURABLE = (
+    "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+)
+
+
+def name_of(dsn: str) -> str:
+    """Where it is, for a person: no user, no password. Raises SetupError for what is no DSN."""
+    said = _parts(dsn)
+    host, port = said.get("host") or "localhost", said.get("port") or "5432"
+    return f"postgresql://{host}:{port}/{said.get('dbname') or ''}"
+
+
+def engine_of(dsn: str, timeout: float) -> Engine:
+    """One connection at a time, made anew when its server went away. ``timeout`` bounds a statement, the
+    wait for a lock, and how long a process that stands still may keep one."""
+    connection = {**_MANNERS, "connect_timeout": max(2, round(timeout)), **_parts(dsn)}
+    engine = create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: psycopg.connect(**connection),
+        isolation_level="READ COMMITTED",
+        pool_size=1,
+        max_overflow=0,
+        pool_pre_ping=True,
+        hide_parameters=True,
+    )
+    milliseconds = max(1, round(timeout * 1000))
+    event.listen(engine, "connect", lambda raw, _: _prepare(raw, milliseconds))
+    return engine
+
+
+def open_engine(dsn: str, timeout: float) -> Engine:
+    """As ``engine_of``, with the schema of this release. Raises SetupError for a database that cannot be
+    used, or that a newer release wrote."""
+    engine = engine_of(dsn, timeout)
+    with ExitStack() as undoing:
+        undoing.callback(engine.dispose)
+        try:
+            with engine.begin() as first:
+                _bring_up(first, name_of(dsn))
+        except DBAPIError as error:
+            raise SetupError(
+                f"the store {name_of(dsn)} cannot be used: {' '.join(str(error.orig).split())}",
+                setting=SETTING,
+                cure="see that the server runs, and that the user may create tables in this database",
+            ) from None
+        undoing.pop_all()
+    return engine
+
+
+def _bring_up(connection: Connection, name: str) -> None:
+    """One process does it; those that start beside it wait, and find it done."""
+    for bound in ("statement_timeout", "lock_timeout"):
+        connection.exec_driver_sql(f"SET LOCAL {bound} = 0")
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+    revision = schema.found(connection)
+    schema.demand_known(revision, name, SETTING)
+    schema.bring_up(connection, revision)
+
+
+def _parts(dsn: str) -> dict[str, Any]:
+    try:
+        return dict(conninfo_to_dict(dsn))
+    except psycopg.ProgrammingError:  # its text may repeat the password
+        raise SetupError(
+            "this is no PostgreSQL connection string",
+            setting=SETTING,
+            cure="write it as postgresql://user:password@host:5432/database",
+        ) from None
+
+
+def _prepare(connection: psycopg.Connection[Any], milliseconds: int) -> None:
+    for setting in (
+        "statement_timeout",
+        "lock_timeout",
+        "idle_in_transaction_session_timeout",
+    ):
+        connection.execute(f"SET {setting} = {milliseconds}")
+    connection.execute(_DURABLE)
+    connection.commit()

@@ -1,0 +1,26 @@
+"""One number that grows with every change that workers are to take up. Plain functions."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select
+
+from app.store.dialect import insert
+from app.store.tables import revision
+
+_ROW = 1
+
+
+def grow(connection: Connection) -> int:
+    """The new number. Its row stays locked until the end of the transaction: numbers become visible in
+    their order."""
+    first = insert(connection, revision).values(id=_ROW, number=1)
+    number: int = connection.execute(
+        first.on_conflict_do_update(
+            index_elements=["id"], set_={"number": revision.c.number + 1}
+        ).returning(revision.c.number)
+    ).scalar_one()
+    return number
+
+
+def read(connection: Connection) -> int:
+    return connection.scalar(select(revision.c.number).where(revision.c.id == _ROW)) or 0

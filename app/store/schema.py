@@ -1,0 +1,69 @@
+"""The schema of a database against the one that this release knows, and the way from one to the other.
+
+What is older is brought up by Alembic's revisions (``migrations``); what is newer is refused, because
+nobody here knows what it means (reliability R15).
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from app.errors import SetupError
+from app.store.tables import alembic_version, metadata, skybridge_schema
+
+HEAD = "0002"
+KNOWN = ("0001", HEAD)
+REFUSED_BY_OLD = 3  # in ``skybridge_schema``
+FIRST_RELEASE = "0000"  # tables of a release before Alembic, whatever their number
+
+_log = logging.getLogger("skybridge.store")
+
+
+def found(connection: Connection) -> str | None:
+    """The revision of this database; None for one without tables of ours."""
+    tables = set(sa.inspect(connection).get_table_names())
+    if "alembic_version" in tables:
+        number: str | None = connection.scalar(sa.select(alembic_version.c.version_num))
+        return number
+    return FIRST_RELEASE if "skybridge_schema" in tables else None
+
+
+def demand_known(revision: str | None, name: str, setting: str) -> None:
+    """Raises SetupError for a schema of a newer release."""
+    if revision not in (None, FIRST_RELEASE, *KNOWN):
+        raise SetupError(
+            f"{name} was written by a newer release (schema {revision}, known {HEAD})",
+            setting=setting,
+            cure="run that release, or restore the backup made before it",
+        )
+
+
+def bring_up(connection: Connection, revision: str | None) -> None:
+    """From ``revision`` to the schema of this release, in the transaction of ``connection``."""
+    if revision is None:
+        _make(connection)
+    elif revision != HEAD:
+        migrate(connection, HEAD)
+
+
+def _make(connection: Connection) -> None:
+    """A new one. What comes out is what all revisions in turn make of nothing (a test holds it to that)."""
+    metadata.create_all(connection)
+    connection.execute(sa.insert(skybridge_schema).values(version=REFUSED_BY_OLD))
+    connection.execute(sa.insert(alembic_version).values(version_num=HEAD))
+
+
+def migrate(connection: Connection, revision: str) -> None:
+    """By Alembic's revisions up to this one."""
+    from alembic import command  # noqa: PLC0415 - heavy, and most starts need nothing of it
+    from alembic.config import Config  # noqa: PLC0415
+
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    command.upgrade(config, revision)

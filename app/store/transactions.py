@@ -1,0 +1,143 @@
+"""Runs the store's work on a thread of its own, so that a slow disk never stops the event loop.
+
+Writes that arrive while a transaction is being synced share the next one (``together``): a target
+that refuses everything costs a sync a group, not a sync an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.errors import StoreUnavailable
+from app.store import faults
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Work = Callable[[Connection], Any]
+Fate = Any  # what a work returned, or the Exception it raised
+
+TIMEOUT = 5.0  # seconds; a write that takes longer is unknown, and every write may be repeated
+TRIES = 4  # of a transaction that met another process's
+MOST_IN_GROUP = 256  # works that share a transaction: the last of them waits for all
+
+_log = logging.getLogger("skybridge.store")
+
+
+class Transactions:
+    """``open_engine`` runs on the thread, which alone uses what it opens. ``name`` of the database, for
+    a person: without its password."""
+
+    def __init__(self, open_engine: Callable[[], Engine], name: str, timeout: float) -> None:
+        self._open_engine = open_engine
+        self._name = name
+        self._timeout = timeout
+        self._thread: ThreadPoolExecutor | None = None
+        self._engine: Engine | None = None
+        self._pending: list[tuple[Work, asyncio.Future[Any]]] = []
+        self._writer: asyncio.Task[None] | None = None
+        self.trouble = ""  # of the last group of writes; empty when it went well
+
+    async def start(self) -> None:
+        """Raises SetupError for a database that cannot be used."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        loop = asyncio.get_running_loop()
+        self._engine = await loop.run_in_executor(self._thread, self._open_engine)
+
+    async def stop(self) -> None:
+        """Finish what was asked for, then close."""
+        if self._writer is not None:
+            await self._writer
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, engine.dispose)
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
+
+    async def run(
+        self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """One transaction; committed and synced when this returns. StoreUnavailable when it was not,
+        or not within the time-out: then it may have been all the same."""
+        engine, thread = self._engine, self._thread
+        if engine is None or thread is None:
+            raise StoreUnavailable("the store is not open")
+        job = thread.submit(_transaction, engine, lambda at: work(at, *args, **kwargs))
+        try:
+            async with asyncio.timeout(self._timeout):  # wait_for of 3.11 loses cancellations
+                return await asyncio.wrap_future(job)
+        except TimeoutError:  # the job is cancelled where it has not begun
+            raise StoreUnavailable(f"{self._name}: no answer in {self._timeout:g} s") from None
+        except SQLAlchemyError as error:
+            if faults.will_fail_again(error):
+                raise
+            raise faults.said(self._name, error) from error
+
+    async def together(
+        self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """As ``run``, in one transaction with whatever else waits for one. Each work has a fate of its
+        own: what one raises undoes nothing of the others."""
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._pending.append((lambda at: work(at, *args, **kwargs), done))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write_pending(), name="store writes")
+        return await done
+
+    async def _write_pending(self) -> None:
+        while self._pending:
+            group = self._pending[:MOST_IN_GROUP]
+            del self._pending[: len(group)]
+            fates: Sequence[Fate]
+            try:
+                fates = await self.run(_each, [work for work, _ in group])
+            except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+                self.trouble = str(error)
+                fates = [error] * len(group)
+            else:
+                self.trouble = ""
+            for (_, done), fate in zip(group, fates, strict=True):
+                self._tell(done, fate)
+
+    def _tell(self, done: asyncio.Future[Any], fate: Fate) -> None:
+        if done.done():  # its caller was cancelled
+            return
+        if isinstance(fate, Exception):
+            done.set_exception(fate)
+        else:
+            done.set_result(fate)
+
+
+def _transaction(engine: Engine, work: Callable[[Connection], T]) -> T:
+    """Begun anew where the database gave it up for another process's (PostgreSQL: a deadlock)."""
+    for _ in range(TRIES - 1):
+        try:
+            with engine.begin() as connection:
+                return work(connection)
+        except SQLAlchemyError as error:
+            if not faults.met_another(error):
+                raise
+            _log.debug("a transaction begins anew: %s", error)
+    with engine.begin() as connection:
+        return work(connection)
+
+
+def _each(connection: Connection, works: Sequence[Work]) -> list[Fate]:
+    fates: list[Fate] = []
+    for work in works:
+        try:
+            with connection.begin_nested():
+                fates.append(work(connection))
+        except SQLAlchemyError as error:
+            if not faults.will_fail_again(error):
+                raise  # not about the rows of this one work
+            fates.append(error)
+        except Exception as error:  # noqa: BLE001 - the fate of this one work
+            fates.append(error)
+    return fates

@@ -1,0 +1,133 @@
+"""What an operator does with a store beside the service: look, bring up, copy, put back."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from app.errors import SetupError
+from app.store import schema, sqlite
+from app.store.sole_use import SoleUse
+from app.store.tables import metadata
+
+_OF_NO_ROWS = {"alembic_version", "skybridge_schema", "revision"}
+_SETTING = "store.path"
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """``revision`` of its schema, "" for one that is not there yet; ``known``: that of this release.
+    ``rows`` by table, of those that are there."""
+
+    place: str
+    revision: str
+    known: str
+    rows: dict[str, int]
+
+
+def look_at_file(path: Path) -> Standing:
+    """Nothing is made and nothing changed. Raises SetupError for a file that is no store."""
+    if not path.exists():
+        return Standing(str(path), "", schema.HEAD, {})
+    return _look(sa.create_engine("sqlite://", creator=lambda: _reading(path)), str(path), _SETTING)
+
+
+def look_at_database(dsn: str, timeout: float) -> Standing:
+    from app.store import postgresql  # noqa: PLC0415 - its client is heavy, and few need it
+
+    engine = postgresql.engine_of(dsn, timeout)
+    return _look(engine, postgresql.name_of(dsn), postgresql.SETTING)
+
+
+def back_up(path: Path, target: Path) -> None:
+    """While services write: they wait for as long as it is read. ``target`` is whole, or not there."""
+    if not path.exists():
+        raise SetupError(
+            f"there is no store {path}", setting=_SETTING, cure="name the file of one that is there"
+        )
+    if target.exists():
+        raise SetupError(f"{target} is there already", cure="name a file that is not there yet")
+    part = target.with_name(f"{target.name}.part")
+    part.unlink(missing_ok=True)
+    try:
+        sqlite.copy(path, part)
+        _demand_whole(part)
+        part.rename(target)
+    except (sqlite3.Error, OSError) as error:
+        raise SetupError(
+            f"{path} could not be copied to {target}: {error}",
+            cure="see that there is room, and that this user may write there",
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def restore(path: Path, source: Path) -> Path | None:
+    """Where the store that was there is kept now; None where there was none. Raises SetupError while a
+    process with workers uses it, and for a file that is no whole store of ours."""
+    _demand_whole(source)
+    found = look_at_file(source)
+    schema.demand_known(found.revision or None, str(source), "")
+    if not found.revision:
+        raise SetupError(f"{source} is no store", cure="name a file that store backup has made")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    alone = SoleUse(path)
+    alone.take()
+    try:
+        kept = _set_aside(path)
+        sqlite.copy(source, path)
+    finally:
+        alone.release()
+    return kept
+
+
+def _set_aside(path: Path) -> Path | None:
+    if not path.exists():
+        return None
+    number = 1
+    while (kept := path.with_name(f"{path.name}.before-restore-{number}")).exists():
+        number += 1
+    sqlite.copy(path, kept)
+    return kept
+
+
+def _look(engine: sa.Engine, place: str, setting: str) -> Standing:
+    try:
+        with engine.connect() as connection:
+            revision = schema.found(connection)
+            there = set(sa.inspect(connection).get_table_names())
+            rows = {
+                table.name: connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+                for table in metadata.sorted_tables
+                if table.name in there - _OF_NO_ROWS
+            }
+    except DBAPIError as error:
+        raise SetupError(
+            f"the store {place} cannot be read: {' '.join(str(error.orig).split())}",
+            setting=setting,
+            cure="see that it is a store, that its server runs, and that this user may read it",
+        ) from None
+    finally:
+        engine.dispose()
+    return Standing(place, revision or "", schema.HEAD, rows)
+
+
+def _demand_whole(path: Path) -> None:
+    try:
+        with closing(_reading(path)) as connection:
+            (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    except sqlite3.Error as error:
+        verdict = str(error)
+    if verdict != "ok":
+        raise SetupError(f"{path} is no whole store: {verdict}", cure="take another backup")
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    """Not made where it is not there. What a killed process left half done is undone, where we may."""
+    mode = "rw" if os.access(path, os.W_OK) else "ro"
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)

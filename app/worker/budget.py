@@ -1,0 +1,75 @@
+"""The bounds that all subscriptions of a process share (``delivery.shares``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.delivery.shares import Shares
+
+DELIVERIES, BYTES = 2_000, 256 * 2**20
+
+
+class Budget:
+    """``deliveries``: attempts in flight; ``held``: bytes of messages taken and not finished."""
+
+    def __init__(self, deliveries: int = DELIVERIES, held: int = BYTES) -> None:
+        self.deliveries = Shares(deliveries)
+        self.bytes = Shares(held)
+        self._refused: dict[Part, None] = {}
+
+    def join(self, wake: Callable[[], None]) -> Part:
+        """A part of it, for one subscription while it runs. ``wake``: called when one that was refused
+        an attempt may ask again."""
+        return Part(self, wake)
+
+    def refused(self, part: Part) -> None:
+        self._refused[part] = None
+
+    def forget(self, part: Part) -> None:
+        self._refused.pop(part, None)
+
+    def wake_one(self) -> None:
+        """Whoever was refused first."""
+        for part in self._refused:
+            self.forget(part)
+            part.wake()
+            return
+
+
+class Part:
+    """Of one subscription, until it leaves."""
+
+    def __init__(self, budget: Budget, wake: Callable[[], None]) -> None:
+        self.wake = wake
+        self._budget = budget
+        budget.deliveries.join(self)
+        budget.bytes.join(self)
+
+    def leave(self) -> None:
+        self._budget.forget(self)
+        self._budget.deliveries.leave(self)
+        self._budget.bytes.leave(self)
+        self._budget.wake_one()
+
+    def may_send(self) -> bool:
+        """Whether one more attempt may begin; if not, we are woken when that may have changed."""
+        if self._budget.deliveries.may(self):
+            return True
+        self._budget.refused(self)
+        return False
+
+    def sent(self) -> None:
+        self._budget.deliveries.take(self)
+
+    def landed(self) -> None:
+        self._budget.deliveries.give(self)
+        self._budget.wake_one()
+
+    def may_hold(self) -> bool:
+        return self._budget.bytes.may(self)
+
+    def hold(self, size: int) -> None:
+        self._budget.bytes.take(self, size)
+
+    def release(self, size: int) -> None:
+        self._budget.bytes.give(self, size)

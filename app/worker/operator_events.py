@@ -1,0 +1,177 @@
+"""Operator events on their way: a bounded queue, and one task that publishes it.
+
+Nothing here is waited for by a delivery. What does not fit the queue, or is refused for good, is
+dropped and counted; what a broker may take later is kept and sent again under the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from uuid import uuid4
+
+from app.bindings.record import ContentMode, Decoded, Record
+from app.bindings.table import Binding
+from app.bindings.transcode import PLAIN, Writing
+from app.delivery import operator_event
+from app.delivery.backoff import doubling
+from app.delivery.tally import Tally
+from app.errors import BrokerError, SenderError
+from app.interfaces import Clock, Log
+from app.interfaces.notify import DEAD_LETTERED, LAGGING, PAUSED
+from app.model.route import Target
+from app.telemetry import Counters
+from app.worker.waiting import happened
+
+QUEUE = 1_000  # events
+AT_ONCE = 100
+WINDOW = 10.0  # seconds in which dead letters of one subscription and cause are one event
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a topic that does not take them
+
+_REPEATING = frozenset({DEAD_LETTERED, PAUSED, LAGGING})
+
+_log = logging.getLogger("skybridge.operator_events")
+
+
+class OperatorEvents:
+    """Its ``notify`` is an ``interfaces.Notify``.
+
+    ``target``    the topic, of ``log``; ``binding`` and ``writing`` are those of its kind.
+    ``echoes``    whether a subscription reads that topic, be it through mirrors: what happens to it while
+                  it delivers our events would make more of them, so that is not told.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        log: Log,
+        binding: Binding,
+        clock: Clock,
+        counters: Counters,
+        *,
+        installation: str,
+        writing: Writing = PLAIN,
+        echoes: Callable[[str], bool] = lambda _: False,
+        ids: Callable[[], str] = lambda: str(uuid4()),
+        jitter: Callable[[], float] = lambda: 0.5,
+    ) -> None:
+        self._topic = target.topic
+        self._log = log
+        self._binding = binding
+        self._writing = writing
+        self._clock = clock
+        self._counters = counters
+        self._source = f"/skybridge/{installation}"
+        self._echoes = echoes
+        self._ids = ids
+        self._jitter = jitter
+        self._tally: Tally[tuple[str, str]] = Tally(WINDOW)
+        self._queue: deque[tuple[str, Record]] = deque()
+        self._came = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self.trouble = ""
+
+    def notify(self, kind: str, subscription: str, detail: Mapping[str, object], /) -> None:
+        if kind in _REPEATING and self._echoes(subscription):
+            return
+        if kind == DEAD_LETTERED:
+            key = (subscription, str(detail.get("cause", "")))
+            self._dead_lettered(key, self._tally.add(key, self._clock.monotonic()))
+            self._came.set()  # a window may have opened
+        else:
+            self._put(kind, subscription, detail)
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._publish_all(), name="operator events")
+
+    async def stop(self, drain: float) -> None:
+        """What waits is published within ``drain`` seconds, or dropped."""
+        for key, count in self._tally.rest(self._clock.monotonic()).items():
+            self._dead_lettered(key, count)
+        self._stopping = True
+        self._came.set()
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=drain)
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+        for kind, _ in self._queue:
+            self._counters.add("operator_events", kind, "dropped")
+        self._queue.clear()
+
+    def _dead_lettered(self, key: tuple[str, str], count: int) -> None:
+        if count:
+            subscription, cause = key
+            self._put(DEAD_LETTERED, subscription, {"cause": cause, "count": count})
+
+    def _put(self, kind: str, subscription: str, detail: Mapping[str, object]) -> None:
+        if len(self._queue) >= QUEUE:
+            self._counters.add("operator_events", kind, "dropped")
+            return
+        try:
+            self._queue.append((kind, self._record(kind, subscription, detail)))
+        except SenderError:
+            _log.exception("an event of our own is not valid")
+            self._counters.add("operator_events", kind, "dropped")
+        self._came.set()
+
+    def _record(self, kind: str, subscription: str, detail: Mapping[str, object]) -> Record:
+        event = operator_event.make(
+            kind,
+            subscription,
+            detail,
+            id_=self._ids(),
+            source=self._source,
+            time=datetime.fromtimestamp(self._clock.now(), UTC).isoformat().replace("+00:00", "Z"),
+        )
+        decoded = Decoded(event, ContentMode.BINARY)
+        return self._binding.encode(decoded, self._writing, subscription.encode())
+
+    async def _publish_all(self) -> None:
+        failures = 0
+        while not self._stopping or self._queue:
+            self._came.clear()
+            if self._queue:
+                failures = 0 if await self._publish() else failures + 1
+                if failures:
+                    wait = doubling(FIRST_WAIT, LONGEST_WAIT, failures, self._jitter())
+                    await self._clock.sleep(wait)
+            else:
+                await happened(self._came, self._clock, self._until_due())
+            for key, count in self._tally.due(self._clock.monotonic()).items():
+                self._dead_lettered(key, count)
+
+    def _until_due(self) -> float | None:
+        due = self._tally.next_due()
+        return None if due is None else max(0.0, due - self._clock.monotonic())
+
+    async def _publish(self) -> bool:
+        """Some of them; False when some are to be sent again."""
+        some = list(islice(self._queue, AT_ONCE))
+        results = await self._log.submit(self._topic, [record for _, record in some])
+        again = []
+        for sent, result in zip(some, results, strict=True):
+            if not isinstance(result, BrokerError):
+                self._counters.add("operator_events", sent[0], "published")
+            elif result.retryable:
+                again.append(sent)
+                self._say(result)
+            else:
+                self._counters.add("operator_events", sent[0], "dropped")
+                self._say(result)
+        for _ in some:
+            self._queue.popleft()
+        self._queue.extendleft(reversed(again))
+        if not again:
+            self.trouble = ""
+        return not again
+
+    def _say(self, error: BrokerError) -> None:
+        """Once for as long as it is the same."""
+        if self.trouble != str(error):
+            self.trouble = str(error)
+            _log.error("operator events cannot be published to %s: %s", self._topic, error)

@@ -1,0 +1,102 @@
+"""Which partitions are ours, and which of those are ready to be delivered from (rule 5).
+
+Between the assignment and the first message of a partition lie two steps that need the store: our
+epoch is noted, so that nobody before us can write any more; and the lanes that are parked there are
+loaded, so that nothing overtakes them. Until both are done the partition is paused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+
+from app.bindings.record import Record
+from app.delivery.backoff import doubling
+from app.errors import StaleOwner, StoreUnavailable
+from app.interfaces import Clock, Store
+from app.model.message import Message, Partition
+from app.model.subscription import Subscription
+
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
+_NOTHING = Record(None, (), None)
+Assignment = tuple[int, int]
+"""Its epoch, and when it was told of, in milliseconds."""
+
+
+class Ownership:
+    """``load``: reads what is parked in partitions under an epoch."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        store: Store,
+        clock: Clock,
+        jitter: Callable[[], float],
+        load: Callable[[Collection[Partition], int], Awaitable[None]],
+    ) -> None:
+        self._subscription = subscription
+        self._store = store
+        self._clock = clock
+        self._jitter = jitter
+        self._load = load
+        self._waiting: dict[Partition, Assignment] = {}
+        self._failures = 0
+        self._next_try = 0.0
+        self.partitions: set[Partition] = set()
+        self.trouble = ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that is ours is ready."""
+        return not self._waiting
+
+    def ready(self, partition: Partition) -> bool:
+        return partition not in self._waiting
+
+    def assigned(self, partitions: Collection[Partition], epoch: int) -> None:
+        self.partitions.update(partitions)
+        now_ms = int(self._clock.now() * 1000)
+        self._waiting.update(dict.fromkeys(partitions, (epoch, now_ms)))
+        self._next_try = 0.0
+
+    def drop(self, partitions: set[Partition]) -> None:
+        self.partitions -= partitions
+        for partition in partitions:
+            self._waiting.pop(partition, None)
+
+    async def settle(self, holds: Callable[[Message], bool]) -> None:
+        """Make ready what can be now. StaleOwner: the store and the log differ on the owner."""
+        if not self._waiting or self._clock.monotonic() < self._next_try:
+            return
+        for assignment in set(self._waiting.values()):
+            mine = [
+                partition
+                for partition, given in self._waiting.items()
+                if given == assignment and holds(_of(partition, assignment[0]))
+            ]
+            if not mine:
+                continue
+            try:
+                await self._make_ready(mine, *assignment)
+            except StaleOwner:
+                if any(holds(_of(partition, assignment[0])) for partition in mine):
+                    raise  # else we were replaced, which a Lost will say
+
+    async def _make_ready(self, partitions: list[Partition], epoch: int, since_ms: int) -> None:
+        broker = self._subscription.source.broker
+        try:
+            await self._store.owners.own(self._subscription.id, broker, partitions, epoch, since_ms)
+            await self._load(partitions, epoch)
+        except StoreUnavailable as error:
+            self._failures += 1
+            pause = doubling(FIRST_WAIT, LONGEST_WAIT, self._failures, self._jitter())
+            self._next_try = self._clock.monotonic() + pause
+            self.trouble = f"what is parked is not known, so nothing is delivered: {error}"
+        else:
+            self._failures, self.trouble = 0, ""
+            for partition in partitions:
+                self._waiting.pop(partition, None)
+
+
+def _of(partition: Partition, epoch: int) -> Message:
+    """Any message of it: whether it is ours is asked of messages."""
+    return Message(_NOTHING, partition, "", 0, 0, epoch)

@@ -1,0 +1,235 @@
+"""Ranges of the log once more, for one subscription, beside what it gets anyway.
+
+The owner of a partition reads it again without a group and sends what is wanted through the lanes of
+live messages: one in flight a key, the same retries, parking and dead letters. Nothing of it is settled
+with the group; how far it is stands in the store, fenced by the epoch of the ownership. After a crash it
+goes on at the first message that was not finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+
+from msgspec.structs import replace
+
+from app.delivery.backoff import doubling
+from app.delivery.replay_range import ReplayRange
+from app.errors import BrokerError, PositionOutOfRange, StaleOwner, StoreUnavailable
+from app.interfaces import Clock, Log, Replay, Store
+from app.model.message import Message, Partition
+from app.model.subscription import Subscription
+from app.worker.attempts import AttemptLog
+from app.worker.courier import Courier
+from app.worker.intake import Held, Intake
+from app.worker.waiting import happened
+
+SAVE = 1.0  # seconds between notes of how far it is: what is finished since is sent again after a crash
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a log or store that does not answer
+
+_log = logging.getLogger("skybridge.worker")
+
+
+class _Run:
+    """One row under way, under the epoch of our ownership."""
+
+    def __init__(self, row: Replay, epoch: int) -> None:
+        self.row = row
+        self.epoch = epoch
+        self.range = ReplayRange(row.next, row.done)
+        self.open = 0
+        self.landed = asyncio.Event()
+        self.next_at = 0.0  # when its rate allows the next one
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def progress(self) -> Replay:
+        return replace(self.row, next=self.range.next, done=self.range.done)
+
+
+class Replaying:
+    """Of one dispatcher. ``epochs``: of the partitions that are ours and ready."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        log: Log,
+        store: Store,
+        clock: Clock,
+        intake: Intake,
+        courier: Courier,
+        attempts: AttemptLog,
+        epochs: Callable[[], Mapping[Partition, int]],
+        jitter: Callable[[], float],
+    ) -> None:
+        self._subscription = subscription
+        self._most = 2 * subscription.concurrency  # of each range that are held at a time
+        self._log = log
+        self._rows = store.replays
+        self._clock = clock
+        self._intake = intake
+        self._courier = courier
+        self._attempts = attempts
+        self._epochs = epochs
+        self._jitter = jitter
+        self._tasks: asyncio.TaskGroup | None = None
+        self._runs: dict[int, _Run] = {}
+        self._search: asyncio.Task[None] | None = None
+        self._outdated = False  # the store changed since it was read
+        self.trouble = ""
+
+    @property
+    def busy(self) -> bool:
+        """Whether one is under way."""
+        return bool(self._runs)
+
+    def begin(self, tasks: asyncio.TaskGroup) -> None:
+        self._tasks = tasks
+
+    def look(self) -> None:
+        """There may be new ones, or partitions of ours that were not ours before."""
+        self._outdated = True
+        if self._tasks is not None and self._search is None:
+            name = f"{self._subscription.id} replays"
+            self._search = self._tasks.create_task(self._find(), name=name)
+
+    def drop(self, partitions: set[Partition]) -> None:
+        """They are others' now, and so is how far they are."""
+        for run in list(self._runs.values()):
+            if run.row.partition in partitions:
+                self._forget(run)
+
+    def end(self) -> None:
+        """What is open is sent again by whoever goes on."""
+        self._tasks = None
+        if self._search is not None:
+            self._search.cancel()
+        for run in list(self._runs.values()):
+            self._forget(run)
+
+    async def note(self) -> None:
+        """How far all of them are, once more before the end."""
+        for run in list(self._runs.values()):
+            try:
+                await self._rows.save(run.progress, run.epoch)
+            except (StoreUnavailable, StaleOwner) as error:
+                _log.info("%s: a replay goes on a little earlier: %s", run.row.subscription, error)
+
+    async def _find(self) -> None:
+        failures = 0
+        while self._outdated:
+            self._outdated = False
+            try:
+                self._take(await self._rows.all(self._subscription.id))
+            except StoreUnavailable as error:
+                failures += 1
+                self._outdated, self.trouble = True, f"replays cannot be read: {error}"
+                await self._pause(failures)
+            else:
+                self.trouble = ""
+        self._search = None
+
+    def _take(self, rows: Sequence[Replay]) -> None:
+        asked = {row.id for row in rows}
+        for run in list(self._runs.values()):
+            if run.row.id not in asked:  # it was cancelled
+                self._forget(run)
+        epochs = self._epochs()
+        for row in rows:
+            if row.id not in self._runs and row.partition in epochs and self._tasks is not None:
+                run = self._runs[row.id] = _Run(row, epochs[row.partition])
+                name = f"{self._subscription.id} replay {row.id}"
+                run.task = self._tasks.create_task(self._keep(run), name=name)
+
+    def _forget(self, run: _Run) -> None:
+        self._runs.pop(run.row.id, None)
+        if run.task is not None:
+            run.task.cancel()
+
+    async def _keep(self, run: _Run) -> None:
+        """Until all of it is finished and that is noted, or it concerns others."""
+        failures = 0
+        while True:
+            try:
+                await self._go_through(run)
+                await self._rows.end(run.row.id)
+                break
+            except StaleOwner as error:
+                _log.info("%s: %s", run.row.subscription, error)
+                break
+            except (BrokerError, PositionOutOfRange, StoreUnavailable) as error:
+                failures += 1
+                self.trouble = f"a replay of {run.row.partition} waits: {error}"
+                await self._emptied(run)  # else what is open would be sent twice
+                if not isinstance(error, PositionOutOfRange) or not self._passes_over(run, error):
+                    await self._pause(failures)
+        self.trouble = ""
+        self._runs.pop(run.row.id, None)
+
+    def _passes_over(self, run: _Run, error: PositionOutOfRange) -> bool:
+        """What retention has dropped since it was asked for is gone for good: said, and left out."""
+        _log.warning("%s: a replay begins later: %s", run.row.subscription, error)
+        if error.earliest in ("", run.range.next):
+            return False
+        run.range = ReplayRange(error.earliest, run.range.done)
+        return True
+
+    async def _go_through(self, run: _Run) -> None:
+        run.range.restart()
+        saved = self._clock.monotonic()
+        begin, until = run.range.next, run.row.until
+        async with aclosing(self._log.read(run.row.partition, begin, until)) as messages:
+            async for message in messages:
+                await self._room(run)
+                self._hand_over(run, message)
+                if self._clock.monotonic() - saved >= SAVE:
+                    saved = self._clock.monotonic()
+                    await self._rows.save(run.progress, run.epoch)
+        while run.open:
+            run.landed.clear()
+            if not await happened(run.landed, self._clock, SAVE):
+                await self._rows.save(run.progress, run.epoch)
+
+    async def _emptied(self, run: _Run) -> None:
+        while run.open:
+            run.landed.clear()
+            await run.landed.wait()
+
+    async def _room(self, run: _Run) -> None:
+        """Until another may be held: by the bound of the range, by the process, by its rate."""
+        noted = run.range.next
+        while run.open >= self._most or (run.open and not self._courier.may_hold):
+            run.landed.clear()
+            if not await happened(run.landed, self._clock, SAVE) and run.range.next != noted:
+                noted = run.range.next
+                await self._rows.save(run.progress, run.epoch)
+        wait = run.next_at - self._clock.monotonic()
+        if wait > 0:
+            await self._clock.sleep(wait)
+
+    def _hand_over(self, run: _Run, message: Message) -> None:
+        run.range.take(message.offset, message.position)
+        held = self._intake.read(replace(message, epoch=run.epoch))
+        if isinstance(held, str):
+            run.range.finish(message.offset)
+            self._attempts.finished(held)
+            return
+        held.replayed = True
+        held.landed = lambda held: self._landed(run, held)
+        run.open += 1
+        if run.row.rate:
+            run.next_at = max(run.next_at, self._clock.monotonic()) + 1 / run.row.rate
+        self._courier.add(held)
+        self._courier.wake()
+
+    def _landed(self, run: _Run, held: Held) -> None:
+        """Delivered, parked or buried: all of these are kept. One that is gone is not finished."""
+        run.open -= 1
+        if not held.gone:
+            run.range.finish(held.message.offset)
+        run.landed.set()
+
+    async def _pause(self, failures: int) -> None:
+        await self._clock.sleep(doubling(FIRST_WAIT, LONGEST_WAIT, failures, self._jitter()))

@@ -1,0 +1,107 @@
+"""One subscription as it is kept running: begun anew when it dies, ended in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from app.delivery.backoff import doubling
+from app.interfaces import Clock, Sink
+from app.model.subscription import Subscription
+from app.model.subscription_status import SubscriptionStatus
+from app.worker.attempts import AttemptLog
+from app.worker.dispatch import Dispatcher
+from app.worker.offering import Offering
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a dispatcher that died begins anew
+HEALTHY = 60.0  # seconds of running after which earlier deaths are forgotten
+
+_log = logging.getLogger("skybridge.worker")
+
+
+class Run:
+    """``make`` its dispatcher, which runs once. ``group``: its name in the log."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        sink: Sink,
+        attempts: AttemptLog,
+        group: str,
+        make: Callable[[Run], Dispatcher | Offering],
+        clock: Clock,
+        jitter: Callable[[], float],
+    ) -> None:
+        self.subscription = subscription
+        self.sink = sink
+        self.attempts = attempts
+        self.group = group
+        self.dispatcher: Dispatcher | Offering | None = None
+        self._make = make
+        self._clock = clock
+        self._jitter = jitter
+        self._task: asyncio.Task[None] | None = None
+        self._restarts = 0
+        self._death = ""
+        self._ending = False
+
+    @property
+    def begun(self) -> bool:
+        return self._task is not None
+
+    def begin(self) -> None:
+        name = f"subscription {self.subscription.id}"
+        self._task = asyncio.create_task(self._keep(), name=name)
+
+    async def end(self, drain: float) -> None:
+        """``drain``: seconds for its attempts on the wire (rule 11)."""
+        self._ending = True
+        if self._task is not None:
+            if self.status().state in {"starting", "restarting"}:
+                self._task.cancel()
+            elif self.dispatcher is not None:
+                await self.dispatcher.stop(drain)
+            await asyncio.wait((self._task,))
+        await self.sink.stop()
+
+    def status(self) -> SubscriptionStatus:
+        if self.dispatcher is None or self._death:
+            return SubscriptionStatus(
+                id=self.subscription.id,
+                sink=self.subscription.sink_text,
+                broker=self.subscription.source.broker,
+                group=self.group,
+                state="restarting" if self._death else "starting",
+                cause=self._death,
+                restarts=self._restarts,
+            )
+        return replace(self.dispatcher.status(), restarts=self._restarts)
+
+    async def _keep(self) -> None:
+        """Until its dispatcher ends by itself: it was stopped, or asks for a person."""
+        deaths = 0
+        while True:
+            begun = self._clock.monotonic()
+            self.dispatcher = self._make(self)
+            self._death = ""
+            try:
+                await self.dispatcher.run()
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it died of, it is said and begun anew
+                deaths = 1 if self._clock.monotonic() - begun > HEALTHY else deaths + 1
+                self._restarts += 1
+                self._death = _cause(error)
+                _log.exception("%s died of %s", self.subscription.id, self._death)
+            if self._ending:
+                return
+            await self._clock.sleep(doubling(FIRST_PAUSE, LONGEST_PAUSE, deaths, self._jitter()))
+
+
+def _cause(error: BaseException) -> str:
+    """The first that went wrong, without the group that carried it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,164 @@
+"""Requests of several events (``batch``): when the next one leaves, who is in it, what its answer means.
+
+=================================  ================================================================
+one answer                         and
+=================================  ================================================================
+delivered                          all are finished, those of a lane in their order
+the endpoint is at fault, asks to  all are given back: none takes a step
+wait, or is gone
+would bury the head of any lane    all are given back, to be tried at once in halves, until the one at
+                                   fault is alone and buried
+to be tried again                  the head of each lane takes a step and waits as always, those behind
+                                   it follow it; next time in halves
+=================================  ================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from msgspec.structs import replace
+
+from app.delivery.gathering import Bounds, Gathering, Piece, leaves_at
+from app.delivery.lanes import Lane, Lanes
+from app.delivery.outcomes import Fate, Outcome
+from app.delivery.plan import DeadLetterIt, Decision, Disable, PauseEndpoint, Settle
+from app.interfaces import Clock, JoiningSink, Outgoing, Sink, SinkAnswer
+from app.model.subscription import Subscription
+from app.worker.attempts import AttemptLog
+from app.worker.concluding import Conclusions
+from app.worker.intake import Held
+from app.worker.rules import verdict_of
+from app.worker.timing import Pace
+
+
+class Deciding(Protocol):
+    """What is decided of one event alike, whether it goes alone or not."""
+
+    def may_go(self, held: Held) -> bool:
+        """Whether another attempt of it may be made now."""
+
+    def judge(self, answer: SinkAnswer) -> Outcome: ...
+
+    def decide(
+        self, lane: Lane[Held], answer: SinkAnswer, outcome: Outcome, now: float
+    ) -> Decision:
+        """Of the head of this lane; the endpoint is told."""
+
+    def concluded(
+        self, lane: Lane[Held], answer: SinkAnswer, outcome: Outcome, now: float
+    ) -> Decision:
+        """Of the head of this lane, whatever it says about the endpoint."""
+
+
+def lanes_in_flight(subscription: Subscription) -> int:
+    """How many lanes may be in flight at once, where so many requests may be."""
+    batch = subscription.batch
+    return subscription.concurrency * (1 if batch is None else batch.max_events)
+
+
+class Together:
+    """Of one subscription with ``batch``. ``sink``: one that takes several at once."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        sink: Sink,
+        clock: Clock,
+        lanes: Lanes[Held],
+        pace: Pace,
+        conclusions: Conclusions,
+        attempts: AttemptLog,
+        deciding: Deciding,
+    ) -> None:
+        batch = subscription.batch
+        assert batch is not None  # noqa: S101 - nobody else makes one
+        self._bounds = Bounds(batch.max_events, batch.max_bytes, batch.max_wait)
+        self._sink = cast("JoiningSink", sink)
+        self._timeout = subscription.timeout
+        self._clock = clock
+        self._lanes = lanes
+        self._pace = pace
+        self._conclusions = conclusions
+        self._attempts = attempts
+        self._deciding = deciding
+
+    def leaves_at(self, now: float) -> float | None:
+        """When the next request is to leave, perhaps past; None while nothing is ready."""
+        self._lanes.stamp(now)
+        return leaves_at(self._lanes, self._bounds)
+
+    def gather(self, lane: Lane[Held], now: float) -> Gathering[Held] | None:
+        """A request that begins with the head of a lane in flight; None: it goes alone."""
+        first = self._piece(lane.head)
+        if first is None:
+            return None
+        most = min(self._pace.room(now), self._bounds.events)
+        request = Gathering(self._lanes, replace(self._bounds, events=most), self._fitting)
+        request.begin(lane, first)
+        return request
+
+    async def attempt(self, request: Gathering[Held], started: float) -> None:
+        for held in request.items:
+            held.attempts += 1
+            self._pace.begun(started)
+        answer = await self._sink.send_together(request.pieces, self._timeout)
+        now = self._clock.monotonic()
+        outcome = self._deciding.judge(answer)
+        decisions = self._decisions(request, answer, outcome, now)
+        self._note(request, answer, outcome, decisions, (started, now, self._clock.now()))
+        concluding = [
+            self._conclusions.carry_out_together(lane, verdict_of(decision, outcome, answer))
+            for lane, decision in zip(request.lanes, decisions, strict=True)
+        ]
+        if outcome.fate is Fate.DELIVERED:
+            for each in concluding:  # none of them waits for anything
+                await each
+        else:
+            await asyncio.gather(*concluding)
+
+    def _decisions(
+        self, request: Gathering[Held], answer: SinkAnswer, outcome: Outcome, now: float
+    ) -> Sequence[Decision]:
+        """One for each lane. The endpoint is told once, by the first."""
+        first, *others = request.lanes
+        decision = self._deciding.decide(first, answer, outcome, now)
+        if isinstance(decision, Settle | PauseEndpoint):
+            return [decision] * len(request.lanes)
+        if isinstance(decision, Disable):
+            return [decision, *(PauseEndpoint(now) for _ in others)]
+        more = (self._deciding.concluded(lane, answer, outcome, now) for lane in others)
+        decisions = [decision, *more]
+        _halve(request.items)
+        if len(request.items) > 1 and any(isinstance(each, DeadLetterIt) for each in decisions):
+            return [PauseEndpoint(now)] * len(decisions)
+        return decisions
+
+    def _note(
+        self,
+        request: Gathering[Held],
+        answer: SinkAnswer,
+        outcome: Outcome,
+        decisions: Sequence[Decision],
+        times: tuple[float, float, float],
+    ) -> None:
+        """One line an event."""
+        count = len(request.items)
+        for lane, decision in zip(request.lanes, decisions, strict=True):
+            for held in self._lanes.on_the_wire(lane):
+                self._attempts.note(held, answer, outcome, decision, times, count)
+
+    def _fitting(self, held: Held) -> Piece | None:
+        return self._piece(held) if self._deciding.may_go(held) else None
+
+    def _piece(self, held: Held) -> Piece | None:
+        return self._sink.piece(Outgoing(held.message, held.decoded, self._timeout))
+
+
+def _halve(items: Sequence[Held]) -> None:
+    """They come again in requests of half as many at most: so one at fault is alone in the end, and the
+    others are not held up by it for long."""
+    for held in items:
+        held.most = max(1, len(items) // 2)

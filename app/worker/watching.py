@@ -1,0 +1,69 @@
+"""Looks at how subscriptions fare, now and then, and tells operators of those that stand or fall behind.
+
+A look every few seconds rather than a word at each change: an endpoint that asks for a second's rest is
+no news. An episode is told once, however long it lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from app.interfaces import Clock, Notify
+from app.interfaces.notify import LAGGING, PAUSED
+from app.model.subscription_status import SubscriptionStatus
+
+LOOK = 5.0  # seconds
+LAG = 300.0  # seconds since the oldest event not delivered came into its log
+CAUGHT_UP = LAG / 2  # below it, the next lag is news again
+
+
+class Watcher:
+    """``status``: of all subscriptions that run here."""
+
+    def __init__(
+        self, status: Callable[[], Sequence[SubscriptionStatus]], clock: Clock, notify: Notify
+    ) -> None:
+        self._status = status
+        self._clock = clock
+        self._notify = notify
+        self._paused: set[str] = set()
+        self._lagging: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._watch(), name="watching subscriptions")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+
+    def look(self) -> None:
+        found = self._status()
+        for each in found:
+            self._look_at(each)
+        names = {each.id for each in found}
+        self._paused &= names
+        self._lagging &= names
+
+    async def _watch(self) -> None:
+        while True:
+            await self._clock.sleep(LOOK)
+            self.look()
+
+    def _look_at(self, each: SubscriptionStatus) -> None:
+        name = each.id
+        if each.state != "paused":
+            self._paused.discard(name)
+        elif each.paused_for is not None and name not in self._paused:  # a person's pause is told
+            self._paused.add(name)  # by whoever is asked for it
+            seconds = round(each.paused_for, 3)
+            self._notify(PAUSED, name, {"cause": each.cause, "seconds": seconds})
+        oldest = each.oldest or 0.0
+        if oldest < CAUGHT_UP:
+            self._lagging.discard(name)
+        elif oldest >= LAG and name not in self._lagging:
+            self._lagging.add(name)
+            told = {"cause": each.cause, "oldest_seconds": round(oldest, 3), "held": each.held}
+            self._notify(LAGGING, name, told)
