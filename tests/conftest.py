@@ -4,11 +4,46 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
 import pytest
 
 from kafka_install import Missing
 from kafka_server import KafkaServer, running
+from postgres_server import PostgresServer
+from postgres_server import running as postgres_running
+from pulsar_server import PulsarServer
+from pulsar_server import running as pulsar_running
+from rabbitmq_server import RabbitServer
+from rabbitmq_server import running as rabbitmq_running
+
+# Assertions that stand in support modules are to tell what differs, whoever imports them first.
+pytest.register_assert_rewrite(
+    *("corpus", "corpus_documents", "corpus_http", "corpus_records"),
+    *("contract_groups", "contract_places", "contract_records", "contract_running"),
+    *("contract_tools", "store_contract", "store_contract_asking", "store_contract_waiting"),
+)
+
+
+Server = TypeVar("Server", KafkaServer, RabbitServer, PulsarServer, PostgresServer)
+
+
+@contextmanager
+def throwaway(server: Server) -> Iterator[Server]:
+    """Started, and stopped for good. What is missing skips on a laptop and fails where CI=true
+    promises that it is there.
+    """
+    try:
+        server.start()
+    except Missing as missing:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -21,20 +56,14 @@ def kafka() -> Iterator[str]:
     if address := os.environ.get("SKYBRIDGE_TEST_KAFKA") or running():
         yield address
         return
-    server = throwaway_kafka()
-    try:
+    with throwaway(KafkaServer()) as server:
         yield server.bootstrap_servers
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="session")
 def _throwaway_kafka() -> Iterator[KafkaServer]:
-    server = throwaway_kafka()
-    try:
+    with throwaway(KafkaServer()) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture
@@ -44,13 +73,76 @@ def own_kafka(_throwaway_kafka: KafkaServer) -> KafkaServer:
     return _throwaway_kafka
 
 
-def throwaway_kafka() -> KafkaServer:
-    """What is missing skips on a laptop and fails where CI=true promises that it is there."""
-    server = KafkaServer()
-    try:
-        server.start()
-    except Missing as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
-    return server
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[str]:
+    """Address of a real RabbitMQ that the whole run shares, as ``kafka`` is: make topics of your own."""
+    if address := os.environ.get("SKYBRIDGE_TEST_RABBITMQ") or rabbitmq_running():
+        yield address
+        return
+    with throwaway(RabbitServer()) as server:
+        yield server.address
+
+
+@pytest.fixture(scope="session")
+def _throwaway_rabbitmq() -> Iterator[RabbitServer]:
+    with throwaway(RabbitServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def own_rabbitmq(_throwaway_rabbitmq: RabbitServer) -> RabbitServer:
+    """A real RabbitMQ to be killed, paused and restarted: up when a test begins, and for it alone."""
+    _throwaway_rabbitmq.revive()
+    return _throwaway_rabbitmq
+
+
+@pytest.fixture(scope="session")
+def pulsar() -> Iterator[tuple[str, str]]:
+    """Service and admin address of a real Pulsar that the whole run shares, as ``kafka`` is."""
+    if named := os.environ.get("SKYBRIDGE_TEST_PULSAR"):  # both, with a blank between them
+        service_url, _, admin_url = named.partition(" ")
+        yield service_url, admin_url
+        return
+    if addresses := pulsar_running():
+        yield addresses
+        return
+    with throwaway(PulsarServer()) as server:
+        yield server.service_url, server.admin_url
+
+
+@pytest.fixture(scope="session")
+def _throwaway_pulsar() -> Iterator[PulsarServer]:
+    with throwaway(
+        PulsarServer(settings={"acknowledgmentAtBatchIndexLevelEnabled": "false"})
+    ) as server:
+        yield server
+
+
+@pytest.fixture
+def own_pulsar(_throwaway_pulsar: PulsarServer) -> PulsarServer:
+    """A real Pulsar to be killed, paused and restarted: up when a test begins, and for it alone."""
+    _throwaway_pulsar.revive()
+    return _throwaway_pulsar
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """DSN of a real PostgreSQL that the whole run shares: take a ``fresh_database`` of it."""
+    if dsn := os.environ.get("SKYBRIDGE_TEST_POSTGRES") or postgres_running():
+        yield dsn
+        return
+    with throwaway(PostgresServer()) as server:
+        yield server.dsn
+
+
+@pytest.fixture(scope="session")
+def _throwaway_postgres() -> Iterator[PostgresServer]:
+    with throwaway(PostgresServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def own_postgres(_throwaway_postgres: PostgresServer) -> PostgresServer:
+    """A real PostgreSQL to be killed, paused and restarted: up when a test begins, and for it alone."""
+    _throwaway_postgres.revive()
+    return _throwaway_postgres

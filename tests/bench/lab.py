@@ -10,10 +10,12 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from cost import cpu_seconds
 
@@ -24,6 +26,7 @@ UP_WITHIN = 20.0
 LOAD_WITHIN = 300.0
 TOPIC = "bench"
 FLOOR_TOPIC = "floor"
+MIRROR_TOPIC = "mirrored"
 PARTITIONS = 8
 
 _CONFIG = """
@@ -33,8 +36,7 @@ server:
   events: {{host: 127.0.0.1, port: {events}}}
   admin: {{host: 127.0.0.1, port: {admin}}}
 store: {{kind: sqlite, path: {folder}/store.db}}
-brokers:
-  target: {broker}
+brokers: {brokers}
 routes:
   - name: everything
     to: {{broker: target, topic: bench}}
@@ -48,10 +50,11 @@ subscriptions: {subscriptions}
 class Service:
     """Skybridge with one route, publishing with the key of the Partitioning extension."""
 
-    def __init__(self, folder: Path, broker: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, broker: dict[str, Any], **others: dict[str, Any]) -> None:
+        """``others``: further brokers, by name, that subscriptions may mirror to."""
         folder.mkdir()
         self._folder = folder
-        self._broker = broker
+        self._brokers = {"target": broker, **others}
         self.port, self._admin = free_ports(2)
 
     def start(self, subscriptions: tuple[dict[str, Any], ...] = ()) -> None:
@@ -60,7 +63,7 @@ class Service:
             events=self.port,
             admin=self._admin,
             folder=self._folder,
-            broker=json.dumps(self._broker),
+            brokers=json.dumps(self._brokers),
             subscriptions=json.dumps(subscriptions),
         )
         config.write_text(text)
@@ -71,8 +74,25 @@ class Service:
     def pid(self) -> int:
         return self._process.pid
 
+    def running(self) -> int:
+        """How many subscriptions have their partitions and nothing to complain of."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}/status") as answer:
+            subscriptions = json.load(answer)["subscriptions"]
+        return sum(one["state"] == "running" and bool(one["partitions"]) for one in subscriptions)
+
+    def caught_up(self, names: Collection[str]) -> bool:
+        """Whether these subscriptions have finished all that is in the log."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}/status") as answer:
+            subscriptions = json.load(answer)["subscriptions"]
+        return all(
+            one["lag"] == 0 and not one["held"] for one in subscriptions if one["id"] in names
+        )
+
     def stop(self) -> None:
         self._process.stop()
+
+    def kill(self) -> None:
+        self._process.kill()
 
 
 class Server:
@@ -161,12 +181,27 @@ def create_topics(bootstrap_servers: str) -> None:
         await admin.start()
         try:
             await admin.create_topics(
-                [NewTopic(name, PARTITIONS, 1) for name in (TOPIC, FLOOR_TOPIC)]
+                [NewTopic(name, PARTITIONS, 1) for name in (TOPIC, FLOOR_TOPIC, MIRROR_TOPIC)]
             )
         finally:
             await admin.close()
 
     asyncio.run(create())
+
+
+def stored(bootstrap_servers: str, topic: str) -> int:
+    """How many records have been stored in a topic so far."""
+
+    async def count() -> int:
+        consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers)
+        await consumer.start()
+        try:
+            places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+            return sum((await consumer.end_offsets(places)).values())
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(count())
 
 
 @contextlib.contextmanager

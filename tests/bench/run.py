@@ -7,6 +7,9 @@ that a busy machine disturbs both alike. Nothing here is a test: a missed target
 
     python tests/bench/run.py                            five rounds
     python tests/bench/run.py --short                    does it work? under a minute
+    python tests/bench/run.py --codecs                   the codecs alone, in seconds
+    python tests/bench/run.py --filters                  filters alone, in seconds
+    python tests/bench/run.py --subscriptions            one beside many, in minutes
     python tests/bench/run.py --write docs/figures.md    also as a page
 """
 
@@ -16,12 +19,16 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import codecs_alone
+import filters_alone
 import lab
+import many
 import table
 from bench_events import BATCH, KEYS
 from cost import cpu_seconds, memory
@@ -39,10 +46,24 @@ class Size:
     events: int
     batches: int
     deliveries: int
+    codecs: int  # events of one round
+    growth: int  # rounds of one beside many subscriptions
+    many: int  # deliveries of one of them
 
 
-FULL = Size(rounds=5, events=40_000, batches=1_000, deliveries=30_000)
-SHORT = Size(rounds=2, events=6_000, batches=100, deliveries=5_000)
+FULL = Size(
+    rounds=5, events=40_000, batches=1_000, deliveries=30_000, codecs=10_000, growth=3, many=20_000
+)
+SHORT = Size(
+    rounds=2, events=6_000, batches=100, deliveries=5_000, codecs=2_000, growth=1, many=5_000
+)
+
+
+DRESSED: dict[str, Any] = {
+    "signing": {"secret": "whsec_" + "c2t5YnJpZGdlIGJlbmNo" * 2},
+    "filters": [{"all": [{"prefix": {"type": "com."}}, {"sql": "EXISTS id"}]}],
+}
+"""Beside lanes, breaker and attempt log, which are always on."""
 
 
 class Bench:
@@ -87,6 +108,7 @@ class Bench:
         single = self._row("HTTP → Kafka, single", "bare ASGI, await producer.send", 0.8)
         batch = self._row("HTTP → Kafka, batches of 100", "", 15)
         self._ingress(service, floor, single, batch)
+        self._prepare_mirror(broker)
 
     def prepare_delivery(self) -> None:
         """A log full of events, and the same subscription under a new name each round."""
@@ -97,6 +119,43 @@ class Bench:
         service.stop()
         row = self._row("embedded log → webhook", "bare aiohttp client, same bytes", 2.0)
         self._rounds.append(lambda: self._delivery_round(service, row))
+        dressed = self._row(
+            "embedded log → webhook, signed, filtered", "bare aiohttp client, same bytes", 2.0
+        )
+        self._rounds.append(lambda: self._delivery_round(service, dressed, **DRESSED))
+
+    def measure_growth(self) -> None:
+        """One subscription beside many: rounds of its own, for each takes a minute."""
+        log = {"kind": "embedded"}
+        growths = [many.Growth("embedded log", log, self.folder, many.EMBEDDED)]
+        server = KafkaServer()
+        try:
+            server.start()
+        except Missing as missing:
+            self.remarks.append(f"Many subscriptions were not measured on Kafka: {missing}")
+        else:
+            self.keep(server)
+            lab.create_topics(server.bootstrap_servers)
+            kafka = {"kind": "kafka", "bootstrap_servers": server.bootstrap_servers}
+            growths.append(many.Growth("Kafka", kafka, self.folder, many.KAFKA))
+        for number in range(self.size.growth):
+            print(f"many subscriptions, {number + 1} of {self.size.growth}", file=sys.stderr)
+            for growth in growths:
+                growth.round(self.size.many)
+        for growth in growths:
+            self.rows += growth.rows
+            self.remarks += growth.remarks[-len(growth.rows) :]
+
+    def _prepare_mirror(self, broker: dict[str, Any]) -> None:
+        """A log full of events of 10,000 keys, copied into the same topic of Kafka each round."""
+        path = {"kind": "embedded", "path": str(self.folder / "mirrored")}
+        service = lab.Service(self.folder / "mirror", path, kafka=broker)
+        service.start()
+        lab.load(service.port, "single", self.size.deliveries)
+        service.stop()
+        row = self._row("embedded log → Kafka, a mirror", "", 60)
+        address = str(broker["bootstrap_servers"])
+        self._rounds.append(lambda: self._mirror_round(service, address, row))
 
     def run(self) -> None:
         for number in range(self.size.rounds):
@@ -142,24 +201,53 @@ class Bench:
 
         self._rounds.append(measure)
 
-    def _delivery_round(self, service: lab.Service, row: table.Row) -> None:
+    def _delivery_round(self, service: lab.Service, row: table.Row, **settings: Any) -> None:
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         sink = lab.Sink(folder)
         try:
-            row.measured.append(self._deliver(service, sink, row))
+            row.measured.append(self._deliver(service, sink, row, settings))
             arguments = (f"--port={sink.port}", f"--first={sink.first}")
             bare = lab.start("bare_client.py", *arguments, f"--requests={self.size.deliveries}")
             row.floor.append(lab.result_of(bare)["microseconds"])
         finally:
             sink.stop()
 
-    def _deliver(self, service: lab.Service, sink: lab.Sink, row: table.Row) -> float:
+    def _mirror_round(self, service: lab.Service, address: str, row: table.Row) -> None:
+        """Microseconds a copy, counted from one tenth of the way to the end, and how many a second."""
+        subscription = {
+            "id": f"mirror-{len(row.measured)}",
+            "source": {"broker": "target", "topics": [lab.TOPIC]},
+            "start": "earliest",
+            "sink": {"broker": "kafka", "topic": lab.MIRROR_TOPIC},
+            "concurrency": 256,
+        }
+
+        def copied() -> int:
+            return lab.stored(address, lab.MIRROR_TOPIC) - there
+
+        total, there = self.size.deliveries, lab.stored(address, lab.MIRROR_TOPIC)
+        service.start((subscription,))
+        try:
+            until(lambda: copied() >= total // 10, DELIVERED_WITHIN, "first copies")
+            begun, first, before = time.monotonic(), copied(), cpu_seconds(service.pid)
+            until(lambda: copied() >= total, DELIVERED_WITHIN, "all copies")
+            row.memory = memory_of(service.pid)
+            row.measured.append(1e6 * (cpu_seconds(service.pid) - before) / (total - first))
+            rate = (total - first) / (time.monotonic() - begun)
+            self.remarks.append(f"A mirror of 256 in flight: {rate:,.0f} events a second.")
+        finally:
+            service.stop()
+
+    def _deliver(
+        self, service: lab.Service, sink: lab.Sink, row: table.Row, settings: dict[str, Any]
+    ) -> float:
         """Microseconds a delivery, counted from one tenth of the way to the end."""
         subscription = {
-            "id": f"bench-{len(row.measured)}",
+            "id": f"bench-{len(settings)}-{len(row.measured)}",
             "source": {"broker": "target", "topics": [lab.TOPIC]},
             "start": "earliest",
             "sink": f"http://127.0.0.1:{sink.port}/",
+            **settings,
         }
         total = self.size.deliveries
         service.start((subscription,))
@@ -180,6 +268,9 @@ def memory_of(pid: int) -> str:
 
 def options_of(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--codecs", action="store_true", help="the codecs alone, in seconds")
+    parser.add_argument("--filters", action="store_true", help="filters alone, in seconds")
+    parser.add_argument("--subscriptions", action="store_true", help="one beside many, in minutes")
     parser.add_argument("--short", action="store_true", help="does it work? under a minute")
     parser.add_argument("--write", type=Path, help="write the page of figures here")
     parser.add_argument("--json", type=Path, help="write every round here")
@@ -189,23 +280,42 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> None:
     options = options_of(arguments)
     size = SHORT if options.short else FULL
+    if options.codecs:
+        print(table.text(codecs_alone.measure(size.rounds, size.codecs), codecs_alone.HEADINGS))
+        return
+    if options.filters:
+        print(table.text(filters_alone.measure(size.rounds, size.codecs), filters_alone.HEADINGS))
+        return
     with tempfile.TemporaryDirectory(prefix="skybridge-bench-") as folder:
         bench = Bench(size, Path(folder))
+        if options.subscriptions:
+            with lab.stopping(bench.started):
+                bench.measure_growth()
+            print(table.text(bench.rows), *bench.remarks, sep="\n")
+            return
         with lab.stopping(bench.started):
             bench.prepare_embedded()
             bench.prepare_kafka()
             bench.prepare_delivery()
             bench.run()
+        with lab.stopping(bench.started):
+            bench.measure_growth()
     bench.remarks.append(
         f"{size.rounds} rounds of {size.events:,} single events, {size.batches:,} batches of "
         f"{BATCH} and {size.deliveries:,} deliveries."
     )
-    print(table.text(bench.rows), *bench.remarks, sep="\n")
+    codecs = codecs_alone.measure(size.rounds, size.codecs)
+    print(table.text(bench.rows), "", "codecs", sep="\n")
+    print(table.text(codecs, codecs_alone.HEADINGS), *bench.remarks, sep="\n")
     if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in bench.rows], indent=2))
+        options.json.write_text(
+            json.dumps([asdict(row) for row in (*bench.rows, *codecs)], indent=2)
+        )
     if options.write:
         command = 'make bench ARGS="' + " ".join(arguments) + '"'
-        options.write.write_text(table.markdown(bench.rows, command, bench.remarks))
+        options.write.write_text(
+            table.markdown(bench.rows, codecs, codecs_alone.HEADINGS, command, bench.remarks)
+        )
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ import pytest
 
 from app.brokers.embedded import CAPABILITIES, open_log
 from app.brokers.portable import Bounds, PortableLog
-from broker_contract import BrokerContract
+from broker_contract import BrokerContract, NumberedPlaces
 
 
-class EmbeddedHarness:
+class EmbeddedHarness(NumberedPlaces):
     """Each log is opened on the same folder, so that a new one is a restart."""
 
     capabilities = CAPABILITIES

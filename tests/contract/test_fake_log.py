@@ -11,11 +11,11 @@ from uuid import uuid4
 
 import pytest
 
-from broker_contract import BrokerContract
+from broker_contract import BrokerContract, NumberedPlaces
 from fake_log import CAPABILITIES, FakeLog
 
 
-class FakeHarness:
+class FakeHarness(NumberedPlaces):
     capabilities = CAPABILITIES
     can_go_away = False
 
@@ -47,6 +47,7 @@ def harness() -> FakeHarness:
 
 class TestFakeLog(BrokerContract):
     test_start_at_a_time_sees_what_was_stored_from_then_on = None
+    test_a_position_is_found_by_time = None
     test_a_full_bound_is_answered_with_when_to_come_back = None
     test_a_record_above_the_bound_is_refused_and_harms_no_neighbour = None
     test_closing_and_cancelling_leave_no_task_behind = None

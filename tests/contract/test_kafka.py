@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
@@ -11,8 +10,8 @@ from uuid import uuid4
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.kafka import CAPABILITIES, open_log
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.kafka import open_log
+from app.brokers.portable import Bounds
 from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
@@ -28,62 +27,8 @@ from broker_contract import (
     take,
     text,
 )
+from kafka_harness import KafkaHarness, closing
 from kafka_server import KafkaServer, run_tool
-
-
-class KafkaHarness:
-    """Logs on one cluster: a new one is a restart of ours."""
-
-    capabilities = CAPABILITIES
-
-    def __init__(self, bootstrap_servers: str, server: KafkaServer | None = None) -> None:
-        self._bootstrap_servers = bootstrap_servers
-        self._server = server
-        self.can_go_away = server is not None
-        self._logs: list[PortableLog] = []
-
-    async def make_log(self, *, bounds: Bounds | None = None) -> PortableLog:
-        log = open_log(
-            name="kafka",
-            bootstrap_servers=self._bootstrap_servers,
-            session_timeout=6.0,
-            bounds=bounds,
-        )
-        await log.start()
-        self._logs.append(log)
-        return log
-
-    async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str:
-        topic = f"t-{uuid4().hex[:12]}"
-        await log.create_topic(topic, partitions)
-        async with asyncio.timeout(PATIENCE):
-            while not await self._ready(log, topic, partitions):
-                await asyncio.sleep(0.01)
-        return topic
-
-    async def take_away(self) -> None:
-        assert self._server is not None
-        await asyncio.to_thread(self._server.kill)
-
-    async def bring_back(self) -> None:
-        assert self._server is not None
-        await asyncio.to_thread(self._server.restart)
-
-    async def close(self) -> None:
-        for log in self._logs:
-            await log.stop()
-
-    async def _ready(self, log: PortableLog, topic: str, partitions: int) -> bool:
-        found = (await log.metadata([topic])).topics
-        return bool(found) and [p.leader is None for p in found[0].partitions] == (
-            [False] * partitions
-        )
-
-
-@contextlib.asynccontextmanager
-async def closing(harness: KafkaHarness) -> AsyncIterator[KafkaHarness]:
-    yield harness
-    await harness.close()
 
 
 @pytest.mark.kafka
@@ -177,7 +122,7 @@ class TestKafkaAlone:
         with pytest.raises(BrokerRefused) as refused:
             await log.subscribe(fresh_group(), ["no-such-topic"], EARLIEST)
         assert refused.value.kind == "unknown-topic"
-        assert asyncio.get_running_loop().time() - began < 2.0
+        assert asyncio.get_running_loop().time() - began < 5.0
         assert "no-such-topic" not in {t.name for t in (await log.metadata()).topics}
 
     async def test_topics_are_made_where_the_settings_say_so(self, kafka: str) -> None:
@@ -316,7 +261,7 @@ class TestKafkaThatComesLate:
         assert isinstance(result, BrokerUnavailable)
         with pytest.raises(BrokerUnavailable):
             await log.subscribe(fresh_group(), ["t"], EARLIEST)
-        assert asyncio.get_running_loop().time() - began < 2.0, "told at once, not after a time-out"
+        assert asyncio.get_running_loop().time() - began < 5.0, "told at once, not after a time-out"
         await asyncio.to_thread(own_kafka.restart)
         async with asyncio.timeout(PATIENCE):
             while not (await log.health()).healthy:
@@ -366,7 +311,7 @@ class TestKafkaThatComesLate:
         await consumer.settle(await take(consumer, 1))
         own_kafka.kill()
         pending = log.submit(topic, [text("y")])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             await consumer.close()
             await log.stop()
         assert isinstance((await pending)[0], BrokerUnavailable)

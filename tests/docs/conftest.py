@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -52,7 +53,9 @@ def stand_ins(tmp_path: Path) -> Running:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """``skybridge serve`` without a file."""
+    """``skybridge serve`` without a file, of a reader who has sent one event: blocks run in any order,
+    and looking makes no topic.
+    """
     folder = tmp_path_factory.mktemp("blocks")
     free = map(str, free_ports(len(DOCUMENTED)))
     service_of_readme = Running(folder, dict(zip(DOCUMENTED, free, strict=True)))
@@ -66,6 +69,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         }
     )
     try:
+        send = ["skybridge", "send", "--type", "com.example.first"]
+        subprocess.run(send, env=service_of_readme.environ(), check=True, capture_output=True)
         yield service_of_readme
     finally:
         service.stop()

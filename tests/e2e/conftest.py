@@ -8,6 +8,10 @@ from collections.abc import Callable, Mapping
 import pytest
 import uvloop
 
+from delivery_fixtures import ledger, target
+
+__all__ = ["ledger", "pytest_asyncio_loop_factories", "target"]
+
 
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item

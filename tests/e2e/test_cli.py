@@ -60,7 +60,7 @@ async def post(child: Child, type_: str) -> None:
 
 async def eventually(child: Child, path: str, wanted: Any) -> Any:
     """The JSON answer of ``path`` once ``wanted(answer)`` is true."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(45):
         while not wanted(answer := (await get(child, path)).json()):
             await asyncio.sleep(0.05)
     return answer
@@ -124,7 +124,7 @@ async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
         service.signal(signal.SIGTERM)
         await eventually(service, "/readyz", lambda answer: not answer["ready"])
         service.signal(signal.SIGTERM)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):  # and not the 30 s of ``not_ready``
             assert await service.ended() == -signal.SIGTERM
 
 
@@ -143,7 +143,10 @@ async def test_retry_after_is_honoured_and_a_refused_type_becomes_a_dead_letter(
             )
             assert waiting["ready"] is True
             assert (await receiver.line())["status"] == 415
-            (letter,) = await eventually(service, "/v1/dead-letters", lambda answer: answer)
+            found = await eventually(
+                service, "/v1/dead-letters", lambda answer: answer["dead_letters"]
+            )
+            (letter,) = found["dead_letters"]
             assert await service.stop() == 0
     assert letter["status"] == 415
     assert letter["message"]["event"]["type"] == "com.example.odd"

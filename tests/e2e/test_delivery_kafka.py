@@ -6,16 +6,11 @@ import asyncio
 import contextlib
 import json
 import random
-import sys
-import time
-from bisect import bisect
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import OffsetAndMetadata
@@ -26,207 +21,35 @@ from app.brokers.kafka.consumer import KafkaConsumer
 from app.model.receipt import Receipt
 from app.model.subscription import Subscription
 from app.runtime.clock import SystemClock
-from app.sinks.webhook import WebhookSink
+from app.sinks.posting import Poster
+from app.sinks.webhook import open_webhook
 from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
+from delivery_house import PATIENCE, House, Ledger, numbered, steady, until
 from kafka_server import KafkaServer
-from service_process import ServiceProcess, free_ports
-from webhook_target import Received, WebhookTarget, status
+from webhook_target import WebhookTarget
 
 pytestmark = [pytest.mark.kafka, pytest.mark.fault, pytest.mark.timeout(120)]
 
-PATIENCE = 30.0  # a bound: every wait ends with its condition
-CONCURRENCY = 16
-COMMIT_EVERY = 1.5  # seconds: the interval is one, and two slow cores add to it
-MOST_IN_A_BATCH = 500
-QUICK = Path(__file__).parents[1] / "support" / "quick_sessions.py"
-OK, BUSY = status(204), status(503)
 
-
-async def until(condition: Callable[[], bool], what: str, within: float = PATIENCE) -> None:
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        await asyncio.sleep(0.01)
-
-
-def numbered(first: int, count: int, keys: int) -> list[dict[str, Any]]:
-    """Events whose key is that of their number, which is their id."""
-    return [
-        {
-            "specversion": "1.0",
-            "id": str(number),
-            "source": f"/k{number % keys}",
-            "type": "com.example.counted",
-            "partitionkey": f"k{number % keys}",
-            "datacontenttype": "application/json",
-            "data": {"n": number},
-        }
-        for number in range(first, first + count)
-    ]
-
-
-class Ledger:
-    """The target's own account. ``busy``: whether it answers 503 now, request by request.
-    ``takes``: seconds until it answers."""
-
-    def __init__(self) -> None:
-        self.taken: list[tuple[str, int]] = []
-        self.busy: Callable[[Received], bool] = lambda _: False
-        self.takes = 0.0
-        self._moments: list[float] = []
-
-    async def __call__(self, request: Received) -> bytes:
-        await asyncio.sleep(self.takes)
-        if self.busy(request):
-            return BUSY
-        self.taken.append((request.header("ce-source"), int(request.id)))
-        self._moments.append(time.monotonic())
-        return OK
-
-    def at_stake(self) -> int:
-        """How much a kill at this moment may repeat: what is in flight, and what was finished since
-        the last commit."""
-        since = time.monotonic() - COMMIT_EVERY
-        return CONCURRENCY + len(self._moments) - bisect(self._moments, since)
-
-    @property
-    def numbers(self) -> set[int]:
-        return {number for _, number in self.taken}
-
-    @property
-    def repeats(self) -> int:
-        return len(self.taken) - len(self.numbers)
-
-    def times(self, number: int) -> int:
-        return Counter(n for _, n in self.taken)[number]
-
-    def out_of_order(self) -> dict[str, list[int]]:
-        """Keys whose first arrivals are not in the order of acceptance."""
-        firsts: dict[str, list[int]] = defaultdict(list)
-        for key, number in dict.fromkeys(self.taken):
-            firsts[key].append(number)
-        return {key: numbers for key, numbers in firsts.items() if numbers != sorted(numbers)}
-
-
-class Service:
-    """One process of the service, in a folder of its own."""
-
-    def __init__(self, folder: Path, house: House, sinks: dict[str, Any]) -> None:
-        folder.mkdir()
-        self._events_port, self.admin_port = free_ports(2)
-        config = folder / "skybridge.json"
-        config.write_text(json.dumps(self._config(house, sinks)))
-        program = (sys.executable, str(QUICK))
-        self.process = ServiceProcess(config, folder, self.admin_port, program)
-
-    async def start(self) -> None:
-        root = str(Path(__file__).parents[2])
-        await asyncio.to_thread(self.process.start, {"PYTHONPATH": root})
-
-    async def kill(self) -> None:
-        await asyncio.to_thread(self.process.kill)
-
-    async def stop(self) -> None:
-        assert await asyncio.to_thread(self.process.stop) == 0
-
-    async def post(self, content: bytes, headers: dict[str, str]) -> int:
-        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
-            url = f"http://127.0.0.1:{self._events_port}/events"
-            return (await client.post(url, content=content, headers=headers)).status_code
-
-    async def publish(self, events: Sequence[dict[str, Any]]) -> None:
-        kind = {"content-type": "application/cloudevents-batch+json"}
-        for first in range(0, len(events), MOST_IN_A_BATCH):
-            batch = json.dumps(events[first : first + MOST_IN_A_BATCH]).encode()
-            assert await self.post(batch, kind) == 202
-
-    async def publish_at_last(self, events: Sequence[dict[str, Any]]) -> None:
-        """One after the other, each again until it is accepted."""
-        kind = {"content-type": "application/cloudevents+json"}
-        async with asyncio.timeout(PATIENCE):
-            for event in events:
-                while await self.post(json.dumps(event).encode(), kind) != 202:
-                    await asyncio.sleep(0.2)
-
-    async def status(self) -> dict[str, Any]:
-        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
-            answer = await client.get(f"http://127.0.0.1:{self.admin_port}/status")
-        [subscription] = answer.json()["subscriptions"]
-        return subscription
-
-    async def partitions(self, count: int) -> None:
-        """Until this process owns so many."""
-        async with asyncio.timeout(PATIENCE):
-            while len((await self.status())["partitions"]) != count:
-                await asyncio.sleep(0.05)
-
-    def _config(self, house: House, sinks: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "version": 1,
-            "installation": house.installation,
-            "server": {
-                "events": {"host": "127.0.0.1", "port": self._events_port},
-                "admin": {"host": "127.0.0.1", "port": self.admin_port},
-            },
-            "store": {"kind": "sqlite", "path": "store.db"},
-            "brokers": {
-                "main": {
-                    "kind": "kafka",
-                    "bootstrap_servers": house.kafka,
-                    "topics": {"create": True, "partitions": house.partitions},
-                }
-            },
-            "routes": [
-                {
-                    "name": "all",
-                    "to": {"broker": "main", "topic": house.topic},
-                    "key": {"mapper": "partitionkey"},
-                }
-            ],
-            "subscriptions": [
-                {
-                    "id": name,
-                    "source": {"broker": "main", "topics": [house.topic]},
-                    "start": "earliest",
-                    "concurrency": CONCURRENCY,
-                    "retry": {"schedule": house.schedule, "hold": len(house.schedule)},
-                    **settings,
-                }
-                for name, settings in sinks.items()
-            ],
-            "webhooks": {"allow_private": ["127.0.0.0/8"]},
-            "timeouts": {"not_ready": "0s"},
-        }
-
-
-class House:
-    """Services of one installation on one topic of their own; killed at the end if they still run."""
+class KafkaHouse(House):
+    """On Kafka, which tells what a group has committed."""
 
     def __init__(self, folder: Path, kafka: str, target: WebhookTarget) -> None:
-        self._folder = folder
+        super().__init__(
+            folder,
+            {"kind": "kafka", "bootstrap_servers": kafka, "session_timeout": "2s"},
+            target,
+        )
         self.kafka = kafka
-        self.installation = f"e2e-{uuid4().hex[:12]}"
-        self.topic = f"{self.installation}-events"
-        self.partitions = 4
-        self.schedule = ["20ms"] * 50
-        self._sinks = {"hook": {"sink": target.url}}
-        self.services: list[Service] = []
-
-    async def service(self, **sinks: Any) -> Service:
-        folder = self._folder / f"service-{len(self.services)}"
-        service = Service(folder, self, sinks or self._sinks)
-        self.services.append(service)
-        await service.start()
-        return service
 
     async def commits(self) -> list[OffsetAndMetadata]:
         """What the group has committed, as Kafka tells it."""
         client = AIOKafkaAdminClient(bootstrap_servers=self.kafka)
         try:
             await client.start()
-            found = await client.list_consumer_group_offsets(f"skybridge.{self.installation}.hook")
+            found = await client.list_consumer_group_offsets(self.group)
         finally:
             await client.close()
         return [commit for place, commit in found.items() if place.topic == self.topic]
@@ -241,72 +64,23 @@ class House:
         await self.committed(lambda found: sum(each.offset for each in found) == count)
 
 
-class Steady:
-    """Publishes a few events at a time, one batch after the other, by whichever service it is told."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self.published = 0
-        self.stopping = False
-
-    def by(self, service: Service) -> None:
-        self._service = service
-
-    async def run(self) -> None:
-        while not self.stopping:
-            await self._service.publish(numbered(self.published, 20, keys=20))
-            self.published += 20
-            await asyncio.sleep(0.02)
-
-    async def until_more(self, ledger: Ledger, count: int) -> None:
-        goal = len(ledger.numbers) + count
-        await until(lambda: len(ledger.numbers) >= goal, f"{count} more delivered")
-
-
-@contextlib.asynccontextmanager
-async def steady(service: Service) -> AsyncIterator[Steady]:
-    publisher = Steady(service)
-    task = asyncio.create_task(publisher.run())
-    try:
-        yield publisher
-    finally:
-        publisher.stopping = True
-        await task
-
-
-@pytest.fixture
-async def target() -> Any:
-    target = WebhookTarget()
-    await target.start()
-    yield target
-    await target.stop()
-
-
-@pytest.fixture
-def ledger(target: WebhookTarget) -> Ledger:
-    target.answer = ledger = Ledger()
-    return ledger
-
-
 @contextlib.contextmanager
-def housing(folder: Path, kafka: str, target: WebhookTarget) -> Iterator[House]:
-    house = House(folder, kafka, target)
+def housing(folder: Path, kafka: str, target: WebhookTarget) -> Iterator[KafkaHouse]:
+    house = KafkaHouse(folder, kafka, target)
     try:
         yield house
     finally:
-        for service in house.services:
-            if service.process.running:
-                service.process.kill()
+        house.close()
 
 
 @pytest.fixture
-def house(tmp_path: Path, kafka: str, target: WebhookTarget) -> Iterator[House]:
+def house(tmp_path: Path, kafka: str, target: WebhookTarget) -> Iterator[KafkaHouse]:
     with housing(tmp_path, kafka, target) as house:
         yield house
 
 
 async def test_an_event_crosses_kafka_and_arrives_in_either_mode(
-    house: House, target: WebhookTarget
+    house: KafkaHouse, target: WebhookTarget
 ) -> None:
     """Both modes in, both modes out, nothing changed on the way (H1, K1, W1)."""
     service = await house.service(
@@ -332,7 +106,7 @@ async def test_an_event_crosses_kafka_and_arrives_in_either_mode(
 
 
 async def test_a_kill_in_the_middle_of_a_failing_endpoint_loses_nothing_and_keeps_the_order(
-    house: House, ledger: Ledger
+    house: KafkaHouse, ledger: Ledger
 ) -> None:
     """Rules 2 and 3: duplicates are at most what was in flight and what was finished since the last
     commit, which the kill follows within a second."""
@@ -354,7 +128,7 @@ async def test_a_kill_in_the_middle_of_a_failing_endpoint_loses_nothing_and_keep
 
 
 async def test_what_was_finished_above_an_open_event_is_not_repeated_after_a_kill(
-    house: House, ledger: Ledger
+    house: KafkaHouse, ledger: Ledger
 ) -> None:
     """Rule 2: the finished ranges travel in the commit's metadata, on real Kafka as anywhere."""
     house.partitions = 1
@@ -382,7 +156,7 @@ def _ranges(commits: Sequence[OffsetAndMetadata]) -> int:
 
 
 async def test_processes_of_one_group_share_the_work_and_survive_each_other(
-    house: House, ledger: Ledger
+    house: KafkaHouse, ledger: Ledger
 ) -> None:
     """Rules 2, 3 and 11: an orderly leave repeats nothing, a death at most what was open; in either
     case every event arrives, in the order of its key."""
@@ -460,7 +234,7 @@ async def test_a_member_whose_partitions_could_not_be_placed_is_replaced(
         [subscription],
         {"main": log},
         store,
-        lambda _: WebhookSink(allow_private=("127.0.0.0/8",)),
+        lambda one: open_webhook(one, Poster(allow_private=("127.0.0.0/8",))),
         SystemClock(),
         Counters(),
         installation=topic,

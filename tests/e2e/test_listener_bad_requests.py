@@ -48,7 +48,7 @@ async def test_every_bad_request_has_its_status_and_problem_and_stores_nothing(
     log: Any = ScriptedLog(at_once=True)
     router = Router([Route.model_validate(route) for route in ROUTES])
     counters = Counters()
-    publisher = Publisher(router, {"log": log}, counters, limits=LIMITS)
+    publisher = Publisher(router, {"log": log}, counters, limits=LIMITS, unknown_formats="refuse")
     bounds = {name: getattr(LIMITS, name) for name in LIMITS.__struct_fields__}
     wrong = []
     async with listening(publisher, counters=counters, **bounds) as server:

@@ -204,7 +204,7 @@ async def test_dripping_does_not_move_the_deadline() -> None:
 async def test_a_body_that_does_not_come_is_dropped(target: str) -> None:
     """408 where no answer has left; a connection that wastes its body is closed all the same."""
     async with (
-        listening(AtOnce(), body_timeout=0.1) as server,
+        listening(AtOnce(), body_timeout=0.5) as server,
         await RawConnection.open(server.port) as peer,
     ):
         await peer.send(request(target, headers=[("content-length", "9")], length=False), b"abc")
@@ -227,7 +227,7 @@ async def test_a_slow_request_is_408_behind_the_answers_that_are_due() -> None:
 
 async def test_an_idle_connection_is_closed_without_an_answer() -> None:
     async with (
-        listening(AtOnce(), keep_alive=0.1) as server,
+        listening(AtOnce(), keep_alive=0.5) as server,
         await RawConnection.open(server.port) as peer,
     ):
         await peer.send(event(1))
@@ -239,12 +239,12 @@ async def test_a_request_that_waits_for_the_log_has_no_deadline_here() -> None:
     """Publishing has its own time-out; the connection must not be cut before it."""
     held = Held()
     async with (
-        listening(held, keep_alive=0.05, head_timeout=0.05, body_timeout=0.05) as server,
+        listening(held, keep_alive=0.2, head_timeout=0.2, body_timeout=0.2) as server,
         await RawConnection.open(server.port) as peer,
     ):
         await peer.send(event(1))
         await held.holds(1)
-        await asyncio.sleep(0.25)
+        await asyncio.sleep(0.6)
         held.release(1)
         assert (await peer.answer()).body == b"1"
 

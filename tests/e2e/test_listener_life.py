@@ -115,7 +115,7 @@ async def test_idle_connections_are_closed_at_once_and_new_ones_refused() -> Non
         await peer.answer()
         began = time.monotonic()
         await server.stop(drain=10)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5, "it waited for its drain"
         assert await peer.closed() == b""
         with pytest.raises(ConnectionRefusedError):
             await RawConnection.open(server.port)
@@ -130,7 +130,7 @@ async def test_stop_ends_within_its_drain_though_a_request_never_does() -> None:
         await held.holds(1)
         began = time.monotonic()
         await server.stop(drain=0.2)
-        assert 0.2 <= time.monotonic() - began < 2, "waited for the answer, then cut"
+        assert 0.2 <= time.monotonic() - began < 5, "waited for the answer, then cut"
         with pytest.raises(Closed):
             await peer.answer()
         held.release(1)

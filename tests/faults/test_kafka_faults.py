@@ -21,11 +21,13 @@ from app.interfaces import Consumer, PublishResult
 from app.model.message import Assigned, Lost, Message
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
+from contract_tools import until
 from kafka_server import KafkaServer, run_tool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.fault, pytest.mark.timeout(120)]
 
 HEALED_WITHIN = 10.0  # seconds after the broker is up (reliability R1)
+OVERHEAD = 1.5  # seconds that two busy cores may add to the publish time-out
 
 
 class Stored(NamedTuple):
@@ -65,7 +67,7 @@ def record(key: str, body: str) -> Record:
 
 async def open_started(bootstrap_servers: str, bounds: Bounds) -> PortableLog:
     log = open_log(
-        name="kafka", bootstrap_servers=bootstrap_servers, session_timeout=1.5, bounds=bounds
+        name="kafka", bootstrap_servers=bootstrap_servers, session_timeout=3.0, bounds=bounds
     )
     await log.start()
     return log
@@ -110,12 +112,17 @@ class Sender:
 
 class TestABrokerThatIsKilled:
     @pytest.mark.parametrize(
-        "kills", [1, pytest.param(10, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+        ("kills", "events"),
+        [
+            (3, 2_000),
+            pytest.param(3, 20_000, marks=[pytest.mark.long, pytest.mark.timeout(600)]),
+            pytest.param(10, 20_000, marks=[pytest.mark.long, pytest.mark.timeout(600)]),
+        ],
     )
     async def test_nothing_acknowledged_is_lost_and_nothing_refused_is_sent_later(
-        self, own_kafka: KafkaServer, kills: int
+        self, own_kafka: KafkaServer, kills: int, events: int
     ) -> None:
-        """Reliability R1 in its short form, and rule 9: after a SIGKILL no connection is left on
+        """Reliability R1, and rule 9: after a SIGKILL no connection is left on
         which an event could still be on its way, so an event answered 503 before the restart and
         stored after it can only have been sent again by us."""
         address = own_kafka.bootstrap_servers
@@ -123,30 +130,33 @@ class TestABrokerThatIsKilled:
         log = await open_started(address, Bounds(publish_timeout=1.5))
         senders = [Sender(log, topic, f"key-{number}") for number in range(32)]
         tasks = [asyncio.create_task(sender.run()) for sender in senders]
+        share = events // (kills + 1)
         for _ in range(kills):
-            await self._progress(senders, by=2_000)
+            await self._progress(senders, by=share)
             await asyncio.to_thread(own_kafka.kill)
             await asyncio.sleep(2.0)  # the outage outlasts the publish time-out
             await asyncio.to_thread(own_kafka.restart)
             assert await until_stored(log, topic, HEALED_WITHIN) < HEALED_WITHIN
-        await self._progress(senders, by=2_000)
+        await self._progress(senders, by=share)
         for sender in senders:
             sender.stopping = True
         await asyncio.gather(*tasks)
         await log.stop()
         stored = await asyncio.to_thread(read_back, address, topic)
-        self._verify(senders, stored, kills)
+        self._verify(senders, stored, kills, events)
 
     async def _progress(self, senders: Sequence[Sender], by: int) -> None:
         target = sum(len(sender.acknowledged) for sender in senders) + by
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while sum(len(sender.acknowledged) for sender in senders) < target:
                 await asyncio.sleep(0.01)
 
-    def _verify(self, senders: Sequence[Sender], stored: Sequence[Stored], kills: int) -> None:
+    def _verify(
+        self, senders: Sequence[Sender], stored: Sequence[Stored], kills: int, events: int
+    ) -> None:
         bodies = {row.body for row in stored}
         acknowledged = {body for sender in senders for body in sender.acknowledged}
-        assert len(acknowledged) >= 2_000 * (kills + 1)
+        assert len(acknowledged) >= events
         assert acknowledged <= bodies, "lost"
         refused = {body: at for sender in senders for body, at in sender.refused_at.items()}
         assert refused, "the fault was too weak: nothing was answered 503"
@@ -186,7 +196,7 @@ class TestABrokerThatStalls:
         await asyncio.sleep(0.3)
         queued = [log.submit(topic, [record("a", f"queued {n}")]) for n in range(500)]
         results = [result for (result,) in await asyncio.gather(on_the_wire, *queued)]
-        assert time.monotonic() - began < 1.0 + 0.3 + 0.7
+        assert time.monotonic() - began < bounds.publish_timeout + 0.3 + OVERHEAD
         assert {type(result) for result in results} == {PublishUnknown, BoundReached}
         assert {result.retry_after for result in results} == {2.0}
         assert log.stats().records_in_flight <= bounds.records
@@ -276,7 +286,7 @@ class TestAConsumerThatWasAsleep:
         consumer = await log.subscribe(group, [topic], EARLIEST)
         messages, epochs = await self._take(consumer, 2)
         assert consumer.holds(messages[0])
-        time.sleep(2.5)  # the whole process stands still: no heartbeat leaves
+        time.sleep(4.5)  # the whole process stands still: no heartbeat leaves
         assert not consumer.holds(messages[0])
         await consumer.settle(messages)
         await consumer.commit()
@@ -284,7 +294,7 @@ class TestAConsumerThatWasAsleep:
         assert [message.position for message in again] == [m.position for m in messages]
         assert Lost in map(type, later)
         assert self._epoch(later) > self._epoch(epochs)
-        assert consumer.holds(again[0])
+        await until(lambda: consumer.holds(again[0]))
         await consumer.close()
         await log.stop()
 
@@ -294,7 +304,7 @@ class TestAConsumerThatWasAsleep:
     async def _take(self, consumer: Consumer, count: int) -> tuple[list[Message], list[object]]:
         messages: list[Message] = []
         changes: list[object] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(45):
             while len(messages) < count:
                 event = await consumer.poll(0.2)
                 if isinstance(event, tuple):

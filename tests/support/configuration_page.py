@@ -34,15 +34,19 @@ def page(schema: Schema) -> str:
         if path not in known:
             known.append(path)
     sections = [_section("The file", [], schema)]
-    sections += [_section(f"`{at[0]}`", at[1:], definitions[name]) for name, at in paths.items()]
+    sections += [_section(_shown(at[0]), at[1:], definitions[name]) for name, at in paths.items()]
     return "\n".join([PREFACE, *sections])
 
 
 def _places(schema: Schema, definitions: Schema, path: str) -> Iterator[tuple[str, str]]:
     """Each definition with every path it stands at, outermost first."""
+    kind = schema.get("properties", {}).get("kind", {}).get("const")
+    within = f"<{kind}>" if kind else ""
     for name, value in schema.get("properties", {}).items():
         for suffix, reference in _references(value):
-            below = f"{path}.{name}{suffix}".removeprefix(".")
+            if definitions[reference] is schema:
+                continue  # a filter of filters: it has its section already
+            below = f"{path}{within}.{name}{suffix}".removeprefix(".")
             yield below, reference
             yield from _places(definitions[reference], definitions, below)
 
@@ -65,12 +69,19 @@ def _map_values(value: Schema) -> Iterator[Schema]:
     yield from value.get("patternProperties", {}).values()
 
 
+def _shown(path: str) -> str:
+    """``brokers.NAME<kafka>.topics`` as what stands in the file, and the kind that it is of."""
+    head, _, rest = path.partition("<")
+    kind, _, tail = rest.partition(">")
+    return f"`{head}{tail}` (kind: {kind})" if kind else f"`{path}`"
+
+
 def _section(heading: str, also: list[str], schema: Schema) -> str:
     lines = [f"## {heading}", "", _prose(schema.get("description", ""))]
     if kind := schema["properties"].get("kind", {}).get("const"):
         lines[0] += f" (kind: {kind})"
     if also:
-        lines += ["", "Also at " + ", ".join(f"`{path}`" for path in also) + "."]
+        lines += ["", "Also at " + ", ".join(map(_shown, also)) + "."]
     lines += ["", "| setting | type | default | meaning |", "|---|---|---|---|"]
     required = schema.get("required", [])
     lines += [_row(name, value, name in required) for name, value in schema["properties"].items()]

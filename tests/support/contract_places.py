@@ -7,9 +7,7 @@ import time
 import pytest
 
 from app.brokers.portable import PortableLog
-from app.errors import (
-    PositionOutOfRange,
-)
+from app.errors import BrokerRefused, PositionOutOfRange, SkybridgeError
 from app.model.message import Partition
 from app.model.start import EARLIEST, LATEST, StartAt
 from contract_tools import (
@@ -17,6 +15,8 @@ from contract_tools import (
     assigned,
     bodies,
     fresh_group,
+    has,
+    lacks,
     publish,
     take,
     text,
@@ -24,11 +24,18 @@ from contract_tools import (
 )
 
 
+def _no_place(harness: Harness) -> type[SkybridgeError]:
+    """What is raised for a place that is not there, or for any place where there are none."""
+    return PositionOutOfRange if has(harness, "replayable") else BrokerRefused
+
+
 class PlaceCases:
     """Positions. Mixed into ``BrokerContract``."""
 
     async def test_start_latest_sees_only_what_comes_after(self, harness: Harness) -> None:
         """Latest is resolved when the subscription is made, not at the first poll (rule 10)."""
+        if lacks(harness, "own_groups"):
+            return
         log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         await publish(log, topic, [text("before", "k")])
@@ -43,6 +50,8 @@ class PlaceCases:
         self, harness: Harness
     ) -> None:
         """The start is committed before the first hand-out: a restart may not move it (rule 10)."""
+        if lacks(harness, "own_groups"):
+            return
         log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         group = fresh_group()
@@ -62,52 +71,53 @@ class PlaceCases:
         self, harness: Harness
     ) -> None:
         """Where the broker can seek by time."""
-        if not harness.capabilities.seek_by_time:
+        if lacks(harness, "seek_by_time"):
             return
         log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         await publish(log, topic, [text("before", "k")])
-        before = time.time_ns() // 1_000_000
-        await until(lambda: time.time_ns() // 1_000_000 > before + 5)
+        between = await self._a_moment(harness)
         await publish(log, topic, [text("after", "k")])
-        start = StartAt("time", time_ms=before + 2)
+        start = StartAt("time", time_ms=between)
         consumer = await log.subscribe(fresh_group(), [topic], start)
         assert bodies(await take(consumer, 1)) == [b"after"]
         await consumer.close()
         await log.stop()
 
     async def test_start_at_a_position_begins_with_that_record(self, harness: Harness) -> None:
-        """For replay by hand: positions are those of receipts."""
+        """For replay by hand: positions are those of receipts, or those that a reader sees."""
+        if lacks(harness, "replayable"):
+            return
         log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
-        receipts = await publish(log, topic, [text(str(n)) for n in range(5)])
-        start = StartAt("position", positions={0: receipts[3].position})
+        places = await self._published(harness, log, topic, 5)
+        start = StartAt("position", positions={0: places[3]})
         consumer = await log.subscribe(fresh_group(), [topic], start)
         assert bodies(await take(consumer, 2)) == [b"3", b"4"]
         await consumer.close()
         await log.stop()
 
     async def test_a_start_outside_the_log_is_out_of_range(self, harness: Harness) -> None:
-        """It stops and asks; it never guesses (rule 10)."""
+        """It stops and asks; it never guesses (rule 10). Without a past to begin in it says so."""
         log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         await publish(log, topic, [text("only")])
-        start = StartAt("position", positions={0: "1000"})
-        with pytest.raises(PositionOutOfRange):
+        start = StartAt("position", positions={0: harness.outside})
+        with pytest.raises(_no_place(harness)):
             await self._subscribe_and_poll(log, topic, start)
         await log.stop()
 
     async def test_reading_without_a_group_ends_where_it_was_told(self, harness: Harness) -> None:
         """For peek, tail, replay and pull; it moves nobody's position."""
-        if not harness.capabilities.replayable:
+        if lacks(harness, "replayable"):
             return
         log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
-        receipts = await publish(log, topic, [text(str(n)) for n in range(6)])
+        places = await self._published(harness, log, topic, 6)
         place = Partition(topic, 0)
-        some = log.read(place, receipts[1].position, receipts[4].position)
+        some = log.read(place, places[1], places[4])
         assert bodies([message async for message in some]) == [b"1", b"2", b"3"]
-        rest = log.read(place, receipts[4].position)
+        rest = log.read(place, places[4])
         assert bodies([message async for message in rest]) == [b"4", b"5"]
         await log.stop()
 
@@ -115,11 +125,60 @@ class PlaceCases:
         """Neither a missing partition nor a missing position is quietly empty."""
         log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
-        await publish(log, topic, [text("only")])
-        for place, position in ((Partition(topic, 0), "77"), (Partition(topic, 9), "0")):
-            with pytest.raises(PositionOutOfRange):
+        (receipt,) = await publish(log, topic, [text("only")])
+        outside = ((Partition(topic, 0), harness.outside), (Partition(topic, 9), receipt.position))
+        for place, position in outside:
+            with pytest.raises(_no_place(harness)):
                 async for _ in log.read(place, position):
                     pass
+        await log.stop()
+
+    async def test_a_position_is_found_by_time(self, harness: Harness) -> None:
+        """The protocol guide's Offset by time: the first record from then on, or the next one."""
+        if lacks(harness, "seek_by_time"):
+            return
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log, partitions=1)
+        place = Partition(topic, 0)
+        await publish(log, topic, [text("before")])
+        between = await self._a_moment(harness)
+        await publish(log, topic, [text("after")])
+        first, second = await self._everything(log, place)
+        assert await log.position_at(place, 0) == first
+        assert await log.position_at(place, between) == second
+        (found,) = (await log.metadata([topic])).topics
+        later = (time.time_ns() // 1_000_000) + 60_000
+        assert await log.position_at(place, later) == found.partitions[0].latest
+        await log.stop()
+
+    async def test_a_position_is_found_from_the_end(self, harness: Harness) -> None:
+        """Whoever looks wants the newest few; more than there are begin at the earliest."""
+        if lacks(harness, "replayable"):
+            return
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log, partitions=1)
+        place = Partition(topic, 0)
+        for number in range(5):
+            await publish(log, topic, [text(str(number))])
+        places = await self._everything(log, place)
+        assert await log.position_back(place, 2) == places[3]
+        assert await log.position_back(place, 99) == places[0]
+        (found,) = (await log.metadata([topic])).topics
+        assert await log.position_back(place, 0) == found.partitions[0].latest
+        await log.stop()
+
+    async def test_a_log_without_a_past_says_that_it_has_none(self, harness: Harness) -> None:
+        """What is not capable is refused by name, never answered wrongly."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log, partitions=1)
+        if not has(harness, "seek_by_time"):
+            with pytest.raises(BrokerRefused) as by_time:
+                await log.position_at(Partition(topic, 0), 0)
+            assert by_time.value.kind == "not-capable"
+        if not has(harness, "replayable"):
+            with pytest.raises(BrokerRefused) as from_end:
+                await log.position_back(Partition(topic, 0), 1)
+            assert from_end.value.kind == "not-capable"
         await log.stop()
 
     async def test_metadata_tells_partitions_and_their_ends(self, harness: Harness) -> None:
@@ -131,8 +190,11 @@ class PlaceCases:
         assert [p.number for p in found.partitions] == [0, 1, 2]
         assert all(p.leader is not None and p.isr for p in found.partitions)
         ends = found.partitions[receipts[0].partition]
-        assert ends.earliest == receipts[0].position
-        assert int(ends.latest) == int(receipts[-1].position) + 1
+        if has(harness, "positions"):
+            assert ends.earliest == receipts[0].position
+            assert ends.latest == harness.after(receipts[-1].position)
+        else:
+            assert int(ends.latest) - int(ends.earliest) == 5
         assert topic in {t.name for t in (await log.metadata()).topics}
         await log.stop()
 
@@ -165,10 +227,33 @@ class PlaceCases:
         assert len(found.partitions) == 2
         await log.stop()
 
+    async def _published(
+        self, harness: Harness, log: PortableLog, topic: str, count: int
+    ) -> list[str]:
+        """Numbered records in the one partition of a topic, and where they are: what the receipts say is
+        what a reader sees."""
+        receipts = await publish(log, topic, [text(str(n)) for n in range(count)])
+        places = await self._everything(log, Partition(topic, 0))
+        if has(harness, "positions"):
+            assert places == [receipt.position for receipt in receipts]
+        return places
+
+    async def _everything(self, log: PortableLog, place: Partition) -> list[str]:
+        (found,) = (await log.metadata([place.topic])).topics
+        earliest = found.partitions[place.number].earliest
+        assert earliest is not None
+        return [message.position async for message in log.read(place, earliest)]
+
+    async def _a_moment(self, harness: Harness) -> int:
+        """Milliseconds: later than everything published, and told apart from it by the log."""
+        moment = time.time_ns() // 1_000_000 + 1 + harness.capabilities.time_grain
+        await until(lambda: time.time_ns() // 1_000_000 > moment + 2)
+        return moment
+
     async def _subscribe_and_poll(self, log: PortableLog, topic: str, start: StartAt) -> None:
         consumer = await log.subscribe(fresh_group(), [topic], start)
         try:
-            await take(consumer, 1, within=5.0)
+            await take(consumer, 1)
         finally:
             await consumer.close()
 

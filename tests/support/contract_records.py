@@ -17,6 +17,7 @@ from contract_tools import (
     Harness,
     bodies,
     fresh_group,
+    has,
     publish,
     take,
     text,
@@ -35,10 +36,9 @@ class RecordCases:
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         (message,) = await take(consumer, 1)
         assert message.record == record
-        assert (message.partition, message.position) == (
-            Partition(topic, receipt.partition),
-            receipt.position,
-        )
+        assert message.partition == Partition(topic, receipt.partition)
+        if has(harness, "positions"):
+            assert message.position == receipt.position
         await consumer.close()
         await log.stop()
 
@@ -63,34 +63,41 @@ class RecordCases:
         topic = await harness.fresh_topic(log)
         receipts = await publish(log, topic, [text(str(n), "one") for n in range(20)])
         assert len({receipt.partition for receipt in receipts}) == 1
-        offsets = [int(receipt.position) for receipt in receipts]
-        assert offsets == sorted(set(offsets))
+        if has(harness, "positions"):
+            ranks = [harness.rank(receipt.position) for receipt in receipts]
+            assert ranks == sorted(set(ranks))
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        assert bodies(await take(consumer, 20)) == [b"%d" % n for n in range(20)]
+        await consumer.close()
         await log.stop()
 
     async def test_no_body_and_an_empty_body_are_told_apart(self, harness: Harness) -> None:
         """A tombstone is not an empty value (design: values)."""
         records = [Record(b"k", (), None), Record(b"k", (), b""), Record(b"k", (), b"x")]
-        expected = [None if harness.capabilities.null_body else b"", b"", b"x"]
+        expected = [None if has(harness, "null_body") else b"", b"", b"x"]
         assert bodies(await self._round_trip(harness, records)) == expected
 
     async def test_headers_keep_order_repeats_and_null_values(self, harness: Harness) -> None:
         """A bridge forwards what it does not know: repeats and nulls too."""
-        null = None if harness.capabilities.null_headers else b""
+        null = None if has(harness, "null_headers") else b""
         headers = (("a", b"1"), ("b", b""), ("a", b"2"), ("c", null), ("a", b"1"))
         (message,) = await self._round_trip(harness, [Record(b"k", headers, b"x")])
+        if not has(harness, "repeated_headers"):
+            headers = headers[:2] + headers[3:4]
         assert message.record.headers == headers
 
     async def test_bytes_that_are_no_text_survive(self, harness: Harness) -> None:
         """Keys, values and bodies are bytes, never assumed to be UTF-8."""
-        key = b"\xff\x00\x80" if harness.capabilities.binary_keys else b"key"
-        record = Record(key, (("raw", b"\x00\xfe\xff"),), bytes(range(256)))
+        key = b"\xff\x00\x80" if has(harness, "binary_keys") else b"key"
+        value = b"\x00\xfe\xff" if has(harness, "binary_headers") else b"\x00\x01"
+        record = Record(key, (("raw", value),), bytes(range(256)))
         (message,) = await self._round_trip(harness, [record])
         assert message.record == record
 
     async def test_text_beyond_ascii_survives(self, harness: Harness) -> None:
         """Attribute values are Unicode (core 1.3)."""
         value = "Grüße, 世界 🌍".encode()
-        record = Record(value, (("ce_subject", value), ("ce_größe", b"1")), value)
+        record = Record(value, (("ce_größe", b"1"), ("ce_subject", value)), value)
         (message,) = await self._round_trip(harness, [record])
         assert message.record == record
 

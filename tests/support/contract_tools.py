@@ -15,7 +15,7 @@ from app.model.capabilities import Capabilities
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.receipt import Receipt
 
-PATIENCE = 20.0  # seconds; a bound, not a wait: every wait ends with its condition
+PATIENCE = 30.0  # seconds; a bound, not a wait: every wait ends with its condition
 JAVA_HASHES = {
     b"21": 1173551340,
     b"foobar": 1357151166,
@@ -26,10 +26,18 @@ class Harness(Protocol):
     """What a broker's tests give to the suite.
 
     ``can_go_away``  the broker can be taken away and brought back under a running log.
+    ``outside``      a position that no log of a few records holds.
     """
 
     capabilities: Capabilities
     can_go_away: bool
+    outside: str
+
+    def rank(self, position: str) -> tuple[int, ...]:
+        """What orders the positions of one partition, as the driver that made them does."""
+
+    def after(self, position: str) -> str:
+        """Where the record after the one at ``position`` will be."""
 
     async def make_log(self, *, bounds: Bounds | None = None) -> PortableLog:
         """A started log on the harness's data. At most one is open at a time."""
@@ -42,6 +50,41 @@ class Harness(Protocol):
 
     async def close(self) -> None:
         """Stop the logs that a failed case left open."""
+
+
+SERVER = "a server"  # what a log in our own process cannot lose
+
+missed: dict[str, bool] = {}
+"""What the log of the case that is running lacks, and whether the case is run for what there is all the
+same: ``contract_report`` makes the page of it."""
+
+
+def has(harness: Harness, capability: str) -> bool:
+    """Whether to expect it: without it the rest of the case is run."""
+    there = bool(getattr(harness.capabilities, capability))
+    if not there:
+        missed.setdefault(capability, True)
+    return there
+
+
+def lacks(harness: Harness, what: str) -> bool:
+    """Whether there is nothing to show without it: then the case ends at once."""
+    there = harness.can_go_away if what == SERVER else getattr(harness.capabilities, what)
+    if not there:
+        missed[what] = False
+    return not there
+
+
+class NumberedPlaces:
+    """For harnesses of logs whose positions are counted."""
+
+    outside = "1000"
+
+    def rank(self, position: str) -> tuple[int, ...]:
+        return (int(position),)
+
+    def after(self, position: str) -> str:
+        return str(int(position) + 1)
 
 
 def text(body: str, key: str | None = None) -> Record:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC
 
 from hypothesis import strategies as st
 
+from app.bindings.record import ContentMode, Decoded
+from app.event.convert import as_version
 from app.event.value import AttributeType, CloudEvent, DataForm
+from app.event.versions import VERSIONS
 
 texts = st.text(
     st.characters(
@@ -19,7 +23,7 @@ texts = st.text(
 )
 filled_texts = texts.filter(bool)
 
-names = st.from_regex("[a-z0-9]{1,24}", fullmatch=True).filter(
+names = st.from_regex("[a-z0-9]{1,24}|[a-z]{60}", fullmatch=True).filter(
     lambda name: (
         name not in {"data", "id", "source", "type", "specversion", "time", "subject", "dataschema"}
         and name != "datacontenttype"
@@ -109,8 +113,10 @@ _required = [
         (b"ce-eventtype", b'"t"'),
     ],
 ]  # fmt: skip
-header_pairs = st.lists(st.tuples(header_names, header_values), max_size=8).flatmap(
-    lambda pairs: st.sampled_from([[*pairs, *required] for required in _required])
+header_pairs = st.builds(
+    list.__add__,
+    st.lists(st.tuples(header_names, header_values), max_size=8),
+    st.sampled_from(_required),
 )
 
 old_names = st.from_regex("[a-z][a-z0-9]{0,12}", fullmatch=True)
@@ -169,3 +175,58 @@ def old_documents(draw: st.DrawFn) -> tuple[str, str]:
     if data:
         pairs["data"] = data
     return version, "{" + ",".join(f'"{name}":{value}' for name, value in pairs.items()) + "}"
+
+
+# Names of headers that are none of the event's, and some that look as if they were.
+_foreign_names = st.one_of(
+    st.sampled_from(
+        ["traceparent", "X-Request-Id", "x", "id", "source", "specversion", "type", "ce", "ce_",
+         "ce-id", "ce_id", "CE-Id", "CE-X-ext", "cloudEvents:id", "content-type", "content_type",
+         "CE-ContentType", "x-foreign-", "x-foreign-ce_id", "x-foreign-x-foreign-ce-id", "\u00e9"]
+    ),
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),
+)  # fmt: skip
+_foreign_values = st.none() | st.binary(max_size=8) | texts.map(str.encode)
+foreign_headers = st.lists(st.tuples(_foreign_names, _foreign_values), max_size=3).map(tuple)
+
+
+@st.composite
+def decoded_events(draw: st.DrawFn, *, newest_only: bool = False) -> Decoded:
+    """An event as a reader could have given it: of any version, in any form, with foreign metadata."""
+    event = draw(events())
+    version = "1.0" if newest_only else draw(st.sampled_from(["1.0", "1.0", *VERSIONS]))
+    return Decoded(as_version(event, version), ContentMode.BINARY, foreign=draw(foreign_headers))
+
+
+_PIECES = [
+    b"", b'"', b"{", b"}", b"[", b",", b"null", b"1e9", b"\\u0000", b"\\ud800", b"\xff", b'"data":', b'"":"x",',
+    b'"data_base64":"A"', b'"id":1', b"0" * 12,
+]  # fmt: skip
+
+instructions = st.binary(min_size=4, max_size=16).map(
+    lambda drawn: [tuple(drawn[at : at + 4]) for at in range(0, len(drawn) - 3, 4)]
+)
+"""One to four changes of four numbers each: drawn as bytes, at a tenth of the cost of drawing each."""
+
+
+def mutated(valid: bytes, changes: list[tuple[int, ...]]) -> bytes:
+    """A valid document after a few changes: bytes lost, put in, replaced, or a part of it repeated."""
+    text = bytearray(valid)
+    for high, low, cut, put in changes:
+        start = (high << 8 | low) % (len(text) + 1)
+        stop = start + cut % 9
+        pieces = [*_PIECES, bytes(text[start : start + 30])]
+        text[start:stop] = (
+            pieces[put % len(pieces)] if put % 4 else bytes([put, cut])[: 1 + cut % 2]
+        )
+    return bytes(text)
+
+
+# What a client of AMQP may give as the value of a header.
+_scalars = st.one_of(
+    st.booleans(), st.integers(), st.floats(), st.decimals(), st.binary(max_size=6),
+    st.binary(max_size=6).map(bytearray), st.datetimes(), st.datetimes(timezones=st.just(UTC)),
+)  # fmt: skip
+natives = st.one_of(
+    _scalars, st.lists(_scalars, max_size=2), st.dictionaries(texts, _scalars, max_size=2)
+)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 
 from app.bindings.record import Record
 from app.delivery.offsets import FinishedRuns
 from app.errors import BrokerError, BrokerRefused, PositionOutOfRange
-from app.interfaces import Clock, PublishResult
+from app.interfaces import Clock, PublishResult, Wanted
 from app.model.capabilities import Capabilities
 from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
 from app.model.metadata import GroupLag, Health, LogMetadata, PartitionMetadata, TopicMetadata
@@ -29,11 +29,12 @@ Commit = tuple[int, str]  # position, finished runs above it
 class FakeLog:
     """``refusals``: results that the next submits get instead of receipts. ``trouble``: raised by the
     next polls. ``killed``: the process is gone, nothing is committed any more. ``clock``: what polls
-    wait by; real time without one."""
+    wait by; real time without one. ``unfit``: why nothing would keep what is published to a topic."""
 
     def __init__(self, name: str = "log", *, batch: int = 100, clock: Clock | None = None) -> None:
         self.name = name
         self.clock = clock
+        self.unfit: dict[str, str] = {}
         self.capabilities = CAPABILITIES
         self.batch = batch
         self.partitions: dict[Partition, list[Stored]] = {}
@@ -65,7 +66,13 @@ class FakeLog:
         return done
 
     async def subscribe(
-        self, group: str, topics: Sequence[str], start: StartAt, *, client_id: str = ""
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: StartAt,
+        *,
+        client_id: str = "",
+        wanted: Wanted | None = None,
     ) -> FakeConsumer:
         consumer = FakeConsumer(self, group)
         for partition in self.of(*topics):
@@ -81,6 +88,13 @@ class FakeLog:
         for offset in range(int(start), len(stored) if until is None else int(until)):
             yield self.message(partition, offset, 0)
 
+    async def position_at(self, partition: Partition, time_ms: int) -> str:
+        return str(self._resolve(partition, StartAt("time", time_ms=time_ms)))
+
+    async def position_back(self, partition: Partition, count: int) -> str:
+        stored = self.partitions[partition]
+        return str(max(self.earliest[partition], len(stored) - count))
+
     async def metadata(
         self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
     ) -> LogMetadata:
@@ -91,6 +105,9 @@ class FakeLog:
             tuple(TopicMetadata(name, self._ends(name)) for name in wanted),
             tuple(self._lag(group, at) for group in groups for at in self.commits[group]),
         )
+
+    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
+        return {topic: self.unfit[topic] for topic in topics if topic in self.unfit}
 
     async def health(self) -> Health:
         return Health(healthy=True)
@@ -170,6 +187,8 @@ class FakeConsumer:
     """Fills ``interfaces.Consumer``. Commits when it settles. ``leases``: False takes ``holds`` away
     without a word, as a lease that ran out does."""
 
+    nudges = False
+
     def __init__(self, log: FakeLog, group: str) -> None:
         self.log = log
         self.group = group
@@ -239,6 +258,8 @@ class FakeConsumer:
     def resume(self, partitions: Collection[Partition]) -> None:
         self.paused.difference_update(partitions)
         self.log.wake()
+
+    def nudge(self) -> None: ...
 
     def holds(self, message: Message) -> bool:
         return self.leases and self.owned.get(message.partition) == message.epoch

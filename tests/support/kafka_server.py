@@ -68,10 +68,11 @@ class KafkaServer:
     def __init__(
         self, properties: Mapping[str, str] | None = None, *, outlives_us: bool = False
     ) -> None:
-        self.port, self._controller_port = _free_ports(2)
+        self.port, self.controller_port = _free_ports(2)
         self.folder = Path(tempfile.mkdtemp(prefix="skybridge-kafka-"))
         self._own = dict(properties or {})
         self._outlives_us = outlives_us
+        self.cluster = "k" + urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]  # no "-" first
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -88,13 +89,17 @@ class KafkaServer:
         return self.folder / "server.log"
 
     def start(self) -> None:
+        self.begin()
+        self.wait_until_answering()
+
+    def begin(self) -> None:
+        """Start, and do not wait: one node of several answers only when others are there."""
         jars = install()
         config = self.folder / "server.properties"
         if not config.exists():
             config.write_text("".join(f"{k}={v}\n" for k, v in self._properties().items()))
             self._format(jars, config)
         self._spawn(jars, config)
-        self.wait_until_answering()
 
     def wait_until_answering(self) -> None:
         """The port alone is not enough: the broker must name itself in its metadata."""
@@ -144,7 +149,7 @@ class KafkaServer:
         self._process.wait(READY_WITHIN)
 
     def _properties(self) -> dict[str, str]:
-        broker, controller = f"127.0.0.1:{self.port}", f"127.0.0.1:{self._controller_port}"
+        broker, controller = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.controller_port}"
         return {
             **PROPERTIES,
             "controller.quorum.voters": f"1@{controller}",
@@ -156,11 +161,19 @@ class KafkaServer:
         }
 
     def _format(self, jars: Path, config: Path) -> None:
-        cluster = "k" + urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]  # "-" starts an option
-        arguments = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config)]
-        result = subprocess.run(_java(jars, arguments), capture_output=True, text=True, check=False)
+        tool = ["kafka.tools.StorageTool", "format", "-t", self.cluster, "-c", str(config)]
+        result = subprocess.run(
+            _java(jars, [*tool, *self._format_options()]),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if result.returncode:
             raise RuntimeError(f"Kafka's storage could not be formatted: {result.stderr[-2000:]}")
+
+    def _format_options(self) -> Sequence[str]:
+        """More words for the tool that prepares the folder: users, for example."""
+        return ()
 
     def _spawn(self, jars: Path, config: Path) -> None:
         with self.log.open("ab") as log:
@@ -174,12 +187,18 @@ class KafkaServer:
             )
 
 
-def run_tool(tool: str, arguments: Sequence[str], *, stdin: bytes = b"") -> str:
+def run_tool(
+    tool: str,
+    arguments: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    package: str = "org.apache.kafka.tools",
+) -> str:
     """Output of one of Kafka's own command-line classes: a second opinion on what is on the wire.
 
-    ``tool``: the class below ``org.apache.kafka.tools``, such as ``consumer.ConsoleConsumer``.
+    ``tool``: the class below ``package``, such as ``consumer.ConsoleConsumer``.
     """
-    command = _java(install(), [f"org.apache.kafka.tools.{tool}", *arguments])
+    command = _java(install(), [f"{package}.{tool}", *arguments])
     result = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
     if result.returncode:
         raise RuntimeError(f"{tool} failed: {result.stderr.decode()[-2000:]}")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-READY_WITHIN = 20.0  # seconds
+READY_WITHIN = 60.0  # seconds; beside busy neighbours an interpreter takes its time
 STOPS_WITHIN = 35.0  # the drain bound of the service, and some
 
 
@@ -28,13 +28,13 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def until(condition: Callable[[], bool], within: float, what: str) -> None:
-    """Wait for a condition outside this process, where nothing can be awaited."""
+def until(condition: Callable[[], bool], within: float, what: str, turn: float = 0.01) -> None:
+    """Wait for a condition outside this process, where nothing can be awaited; looked at each ``turn``."""
     deadline = time.monotonic() + within
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} not within {within} s")
-        time.sleep(0.01)
+        time.sleep(turn)
 
 
 class ServiceProcess:
@@ -70,6 +70,11 @@ class ServiceProcess:
 
     def start(self, environ: Mapping[str, str] | None = None) -> None:
         """Returns when ``/readyz`` says so."""
+        self.begin(environ)
+        until(self._ready_or_gone, READY_WITHIN, f"ready service (see {self.log})")
+
+    def begin(self, environ: Mapping[str, str] | None = None) -> None:
+        """Start, and do not wait: it may have a reason not to be ready."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -79,7 +84,6 @@ class ServiceProcess:
                 stdout=log,
                 stderr=log,
             )
-        until(self._ready_or_gone, READY_WITHIN, f"ready service (see {self.log})")
 
     def _ready_or_gone(self) -> bool:
         if self._process is not None and self._process.poll() is not None:

@@ -42,10 +42,13 @@ def status(code: int, *headers: str, body: bytes = b"") -> bytes:
 
 
 class WebhookTarget:
-    """``answer`` gives the raw answer of a request, or None to close the connection without one."""
+    """``answer`` gives the raw answer of a request, or None to close the connection without one.
+    ``consent`` is the raw answer to OPTIONS, which are kept apart, in ``asked``."""
 
     def __init__(self, answer: Answer = lambda _: status(204)) -> None:
         self.answer = answer
+        self.consent: Callable[[Received], bytes | None] = lambda _: status(405)
+        self.asked: list[Received] = []
         self.received: list[Received] = []
         self.connections = 0
         self.port = 0
@@ -84,8 +87,12 @@ class WebhookTarget:
     ) -> None:
         try:
             while (request := await self._read(reader, number)) is not None:
-                self.received.append(request)
-                answer = self.answer(request)
+                if request.method == "OPTIONS":
+                    self.asked.append(request)
+                    answer: bytes | Awaitable[bytes | None] | None = self.consent(request)
+                else:
+                    self.received.append(request)
+                    answer = self.answer(request)
                 if not isinstance(answer, bytes | None):
                     answer = await answer
                 if answer is None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable
 
+from app.bindings.http import HttpMessage
 from app.bindings.record import Record
-from app.errors import StaleOwner, StoreUnavailable
-from app.interfaces import DeadLetter, SinkAnswer, SinkRequest
-from app.model.message import Partition
-from app.model.metadata import Health
+from app.interfaces import Outgoing, SinkAnswer
 from app.model.subscription import Subscription
 
 PATIENCE = 10.0
@@ -45,8 +43,9 @@ def a_subscription(**settings: object) -> Subscription:
     )
 
 
-def event_id(request: SinkRequest) -> str:
-    return dict(request.headers)["ce-id"]
+def event_id(outgoing: Outgoing) -> str:
+    """The number of an event of ours; "" for a record that is none."""
+    return "" if outgoing.decoded is None else outgoing.decoded.event.attributes.get("id", "")
 
 
 class ScriptedSink:
@@ -56,7 +55,7 @@ class ScriptedSink:
     def __init__(self, default: SinkAnswer = OK) -> None:
         self.default = default
         self.script: dict[str, deque[SinkAnswer]] = defaultdict(deque)
-        self.requests: list[SinkRequest] = []
+        self.requests: list[Outgoing] = []
         self.answered: list[str] = []
         self.flying = self.most_flying = 0
         self.stopped = False
@@ -78,7 +77,10 @@ class ScriptedSink:
     def answer(self, name: object, *answers: SinkAnswer) -> None:
         self.script[str(name)].extend(answers)
 
-    async def send(self, request: SinkRequest) -> SinkAnswer:
+    def pace(self) -> float:
+        return 0.0
+
+    async def send(self, request: Outgoing) -> SinkAnswer:
         name = event_id(request)
         self.requests.append(request)
         self.flying += 1
@@ -96,53 +98,17 @@ class ScriptedSink:
         self.stopped = True
 
 
-class MemoryStore:
-    """Fills ``interfaces.Store``. ``failures``: raised by the next writes."""
+class RecordingClient:
+    """Fills ``sinks.webhook.Client``: what would have been posted, in order, and its answer."""
 
-    def __init__(self) -> None:
-        self.letters: list[DeadLetter] = []
-        self.disabled_ones: dict[str, str] = {}
-        self.epochs: dict[Partition, int] = {}
-        self.failures: deque[StoreUnavailable | StaleOwner] = deque()
+    def __init__(self, answer: SinkAnswer = OK) -> None:
+        self.answer = answer
+        self.posted: list[HttpMessage] = []
+        self.told: list[tuple[str, float]] = []
 
-    async def start(self) -> None: ...
+    async def post(self, url: str, message: HttpMessage, within: float) -> SinkAnswer:
+        self.posted.append(message)
+        self.told.append((url, within))
+        return self.answer
+
     async def stop(self) -> None: ...
-
-    async def own(
-        self, subscription: str, broker: str, partitions: Collection[Partition], epoch: int
-    ) -> None:
-        self.epochs.update(dict.fromkeys(partitions, epoch))
-
-    async def add_dead_letter(self, letter: DeadLetter) -> None:
-        self._fail()
-        message = letter.message
-        if message.epoch < self.epochs.get(message.partition, 0):
-            raise StaleOwner("stale")
-        places = [(one.message.partition, one.message.position) for one in self.letters]
-        if (message.partition, message.position) not in places:
-            self.letters.append(letter)
-
-    async def dead_letters(
-        self, subscription: str | None = None, limit: int = 100
-    ) -> list[DeadLetter]:
-        return self.letters[-limit:]
-
-    async def count_dead_letters(self) -> Mapping[tuple[str, str], int]:
-        return Counter((letter.subscription, letter.cause) for letter in self.letters)
-
-    async def set_disabled(self, subscription: str, cause: str) -> None:
-        self._fail()
-        self.disabled_ones[subscription] = cause
-
-    async def disabled(self) -> Mapping[str, str]:
-        return dict(self.disabled_ones)
-
-    async def enable(self, subscription: str) -> None:
-        self.disabled_ones.pop(subscription, None)
-
-    async def health(self) -> Health:
-        return Health(healthy=True)
-
-    def _fail(self) -> None:
-        if self.failures:
-            raise self.failures.popleft()

@@ -11,14 +11,19 @@ import pytest
 
 from app.api.access import demand_token
 from app.api.app import create_app
-from app.api.running import RoleState, SubscriptionState
+from app.api.running import RoleState
+from app.bindings import kafka
+from app.bindings.documents import FormatName
 from app.bindings.record import Record
-from app.errors import SetupError, StoreUnavailable
+from app.bindings.transcode import Writing
+from app.errors import SetupError
 from app.interfaces import DeadLetter
 from app.model.metadata import Health
 from app.model.route import Route, Target
+from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import LABEL_BOUND, Counters
 from fake_log import FakeLog
+from memory_store import MemoryStore
 from virtual_clock import VirtualClock
 
 EVENT = Record(
@@ -35,28 +40,6 @@ EVENT = Record(
 FOREIGN = Record(None, (("x", None),), b"no event")
 
 
-class Store:
-    def __init__(self) -> None:
-        self.letters: list[DeadLetter] = []
-        self.trouble = ""
-
-    async def dead_letters(
-        self, subscription: str | None = None, limit: int = 100
-    ) -> list[DeadLetter]:
-        if self.trouble:
-            raise StoreUnavailable(self.trouble)
-        found = [each for each in self.letters if subscription in (None, each.subscription)]
-        return found[:limit]
-
-    async def health(self) -> Health:
-        return Health(healthy=not self.trouble, cause=self.trouble)
-
-    async def count_dead_letters(self) -> dict[tuple[str, str], int]:
-        if self.trouble:
-            raise StoreUnavailable(self.trouble)
-        return {("billing", "status-415"): len(self.letters)}
-
-
 class Service:
     installation = "shop"
     roles = ("gateway", "worker")
@@ -65,19 +48,24 @@ class Service:
         self.routes = (Route(name="all", to=(Target(broker="log", topic="events"),)),)
         self.log = FakeLog()
         self.logs = {"log": self.log}
-        self.store = Store()
+        self.kinds = {"log": "embedded"}
+        self.manners: dict[str, Any] = {}
+        self.store = MemoryStore()
         self.counters = Counters()
         self.clock = VirtualClock()
         self.started_at = self.clock.monotonic()
         self.roles_now = {"gateway": RoleState(True), "worker": RoleState(True)}
         self.groups: list[Any] = []
 
+    def groups(self, broker: str, topic: str) -> dict[str, str]:
+        return {}
+
     async def readiness(self) -> dict[str, RoleState]:
         return self.roles_now
 
-    def subscriptions(self) -> list[SubscriptionState]:
+    def subscriptions(self) -> list[SubscriptionStatus]:
         return [
-            SubscriptionState(
+            SubscriptionStatus(
                 id="billing",
                 sink="https://b.example/hook",
                 broker="log",
@@ -146,7 +134,7 @@ async def test_status_shows_subscriptions_with_dead_letters_and_last_error(
     service: Service, client: httpx.AsyncClient
 ) -> None:
     """The one page an operator opens first."""
-    service.store.letters.append(_letter(EVENT))
+    service.store.letters.rows.append(_letter(EVENT))
     status = (await client.get("/status")).json()
     (subscription,) = status["subscriptions"]
     assert subscription["state"] == "paused"
@@ -223,9 +211,9 @@ async def test_peek_shows_events_with_their_data_as_it_was(
     """1.10 must not become 1.1 on the way to a person either."""
     await service.log.create_topic("events", 1)
     service.log.submit("events", [EVENT])
-    answer = await client.get("/v1/topics/log/events/peek")
+    answer = await client.get("/v1/topics/log/events/records")
     assert '"data":{"price": 1.10}' in answer.text
-    (message,) = answer.json()
+    (message,) = answer.json()["messages"]
     assert message["position"] == "0"
     assert (message["key"], message["key_base64"]) == (None, "a/8=")
 
@@ -236,25 +224,56 @@ async def test_peek_shows_what_is_no_event_with_the_reason(
     """A foreign record is the very thing one looks for with peek."""
     await service.log.create_topic("events", 1)
     service.log.submit("events", [FOREIGN])
-    (message,) = (await client.get("/v1/topics/log/events/peek")).json()
+    (message,) = (await client.get("/v1/topics/log/events/records")).json()["messages"]
     assert message["fault"]
     assert message["headers"] == [["x", None]]
     assert message["body_base64"] == "bm8gZXZlbnQ="
+
+
+@pytest.mark.parametrize("name", ["json", "protobuf", "avro"])
+async def test_peek_shows_an_event_of_any_format_as_json(
+    service: Service, client: httpx.AsyncClient, name: FormatName
+) -> None:
+    """Whoever looks need not read Protobuf; mode and content type say what lies there."""
+    await service.log.create_topic("events", 1)
+    writing = Writing(mode="structured", format=name)
+    record = kafka.encode(kafka.decode(EVENT), writing, None)
+    service.log.submit("events", [Record(None, (*record.headers, ("x", b"y")), record.body)])
+    (message,) = (await client.get("/v1/topics/log/events/records")).json()["messages"]
+    assert message["event"]["id"] == kafka.decode(EVENT).event.id
+    assert message["mode"] == "structured"
+    assert message["content_type"].startswith(f"application/cloudevents+{name}")
+    assert message["foreign"] == [["x", "y"]]
+
+
+async def test_peek_shows_a_document_that_is_not_read_as_what_it_is(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """4.7: its content type, what mirrored headers told, and its bytes; it is no fault."""
+    await service.log.create_topic("events", 1)
+    headers = (("ce_type", b"t"), ("content-type", b"application/cloudevents+new; v=1"))
+    service.log.submit("events", [Record(None, headers, b"no event")])
+    (message,) = (await client.get("/v1/topics/log/events/records")).json()["messages"]
+    assert (message["content_type"], message["attributes"], message["body_base64"]) == (
+        "application/cloudevents+new; v=1", {"type": "t"}, "bm8gZXZlbnQ=",
+    )  # fmt: skip
+    assert "fault" not in message
+    assert "event" not in message
 
 
 async def test_peek_is_bounded(service: Service, client: httpx.AsyncClient) -> None:
     """A topic of a million messages must not become one answer."""
     await service.log.create_topic("events", 2)
     service.log.submit("events", [EVENT] * 5 + [FOREIGN] * 5)
-    found = (await client.get("/v1/topics/log/events/peek", params={"limit": 7})).json()
-    assert len(found) == 7
+    found = (await client.get("/v1/topics/log/events/records", params={"limit": 7})).json()
+    assert len(found["messages"]) == 7
 
 
 @pytest.mark.parametrize(
     ("path", "code"),
     [
-        ("/v1/topics/nope/events/peek", "unknown-broker"),
-        ("/v1/topics/log/nope/peek", "unknown-topic"),
+        ("/v1/topics/nope/events/records", "unknown-broker"),
+        ("/v1/topics/log/nope/records", "unknown-topic"),
         ("/v1/topics/log/nope/tail", "unknown-topic"),
         ("/v1/topics/log/nope", "unknown-topic"),
         ("/nothing", "not-found"),
@@ -298,7 +317,7 @@ async def test_tail_to_the_end_gives_what_is_there(
     )
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.text.count("\ndata: ") == 3
-    assert answer.text.count("id: ") == 3
+    assert answer.text.count("id: ") == 4  # and where it begins
 
 
 async def test_tail_ends_when_the_service_leaves(service: Service) -> None:
@@ -340,11 +359,13 @@ async def test_dead_letters_show_cause_and_message(
     service: Service, client: httpx.AsyncClient
 ) -> None:
     """What will not be delivered, and everything needed to see why."""
-    service.store.letters.append(_letter(EVENT))
-    (letter,) = (await client.get("/v1/dead-letters", params={"subscription": "billing"})).json()
+    service.store.letters.rows.append(_letter(EVENT))
+    page = await client.get("/v1/dead-letters", params={"subscription": "billing"})
+    (letter,) = page.json()["dead_letters"]
     assert (letter["cause"], letter["status"]) == ("status-415", 415)
     assert letter["message"]["event"]["id"] == "7"
-    assert (await client.get("/v1/dead-letters", params={"subscription": "other"})).json() == []
+    page = await client.get("/v1/dead-letters", params={"subscription": "other"})
+    assert page.json()["dead_letters"] == []
 
 
 async def test_metrics_carry_counters_and_gauges(

@@ -13,7 +13,7 @@ ROWS = [row for row in BAD_REQUESTS if not row.listener_only]
 def test_a_bad_request_is_refused_with_its_exact_status_and_faults(row: BadRequest) -> None:
     """Whoever sent it learns at once, and completely, what to change (core 1.1 to 1.3, H1-H13)."""
     with pytest.raises(SenderError) as refusal:
-        http.decode(row.headers, row.body)
+        http.decode(row.headers, row.body, unknown_formats="refuse")
 
     error = refusal.value
     assert (error.status, error.code) == (row.status, row.code)
@@ -37,7 +37,7 @@ def test_the_table_is_long_enough() -> None:
 def test_a_fault_says_what_where_and_by_which_rule(row: BadRequest) -> None:
     """A fault without a sentence, or one that repeats a whole body, helps nobody."""
     with pytest.raises(SenderError) as refusal:
-        http.decode(row.headers, row.body)
+        http.decode(row.headers, row.body, unknown_formats="refuse")
 
     for fault in refusal.value.faults:
         assert fault.detail.endswith(".")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.bindings.headers import malformed, percent_decode, percent_encode
+from app.bindings.headers import malformed, percent_decode, percent_encode, times_joined
 
 ROUND_TRIPS = {
     "simple": "simple",
@@ -86,3 +86,19 @@ def test_a_long_value_costs_no_more_than_its_length(end: bytes) -> None:
 
     assert len(percent_decode(value)) >= 100_000
     malformed(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "times"),
+    [
+        (b"1.0", 1),
+        (b"1.0, 1.0", 2),
+        (b"0.3, 0.3, 0.3", 3),
+        (b"1.0, 0.3", 1),
+        (b"1.0,1.0", 1),
+        (b"1.0, 1.0 ", 1),
+    ],
+)
+def test_only_equal_values_show_that_headers_were_joined(value: bytes, times: int) -> None:
+    """RFC 9110 5.3: on a version that differs from itself nothing else is taken apart."""
+    assert times_joined(value) == times

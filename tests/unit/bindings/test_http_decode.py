@@ -99,7 +99,7 @@ def test_each_element_of_a_batch_is_an_event_with_its_own_document(content_type:
 
     assert [item.mode for item in decoded] == [ContentMode.BATCH] * 2
     assert [item.document for item in decoded] == [DOCUMENT] * 2
-    assert {item.media_type for item in decoded} == {"application/cloudevents+json; charset=UTF-8"}
+    assert {item.media_type for item in decoded} == {"application/cloudevents+json; charset=utf-8"}
     assert http.decode(headers, b"[]") == []
 
 

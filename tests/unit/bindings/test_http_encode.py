@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+import pytest
+
 from app.bindings import http
+from app.bindings.documents import JSON_DOCUMENT
 from app.bindings.http import HttpMessage
-from app.bindings.record import ContentMode, Decoded
+from app.bindings.record import ContentMode, Decoded, Header
+from app.bindings.transcode import Mode, Writing
+from app.errors import InvalidEvent, SenderError
 from app.event.value import CloudEvent, DataForm
 from app.formats.json import read_event
+from app.formats.registry import FORMATS
 
 GOOD = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 CE_GOOD = (("ce-specversion", "1.0"), ("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t"))
 
 
 def binary(event: CloudEvent) -> HttpMessage:
-    return http.encode(Decoded(event, ContentMode.BINARY), ContentMode.BINARY)
+    return http.encode(Decoded(event, ContentMode.BINARY), Writing())
 
 
 def test_every_attribute_is_a_header_of_its_own() -> None:
@@ -50,7 +56,7 @@ def test_a_document_is_reused_untouched() -> None:
     decoded = Decoded(
         CloudEvent(GOOD), ContentMode.STRUCTURED, document, "application/cloudevents+json; a=b"
     )
-    message = http.encode(decoded, ContentMode.STRUCTURED)
+    message = http.encode(decoded, Writing(mode="structured"))
 
     assert message.body is document
     assert message.headers == (("Content-Type", "application/cloudevents+json; a=b"),)
@@ -59,17 +65,88 @@ def test_a_document_is_reused_untouched() -> None:
 def test_a_binary_event_becomes_a_document() -> None:
     """H11."""
     event = CloudEvent(GOOD | {"datacontenttype": "application/json"}, b"1.10")
-    message = http.encode(Decoded(event, ContentMode.BINARY), ContentMode.STRUCTURED)
+    message = http.encode(Decoded(event, ContentMode.BINARY), Writing(mode="structured"))
 
-    assert message.headers == (("Content-Type", "application/cloudevents+json; charset=UTF-8"),)
+    assert message.headers == (("Content-Type", "application/cloudevents+json; charset=utf-8"),)
     assert read_event(message.body).attributes == event.attributes
     assert read_event(message.body).data == b"1.10"
 
 
-def test_a_batch_of_one_can_be_asked_for() -> None:
-    """H13."""
-    decoded = Decoded(CloudEvent(GOOD), ContentMode.BATCH, b"{}")
+def test_a_batch_can_be_asked_for() -> None:
+    """H13, J14: documents are joined as they are."""
+    decoded = Decoded(CloudEvent(GOOD), ContentMode.BATCH, b"{ }", JSON_DOCUMENT)
 
-    assert http.encode(decoded, ContentMode.BATCH) == HttpMessage(
-        (("Content-Type", "application/cloudevents-batch+json; charset=UTF-8"),), b"[{}]"
+    assert http.encode_batch([decoded, decoded]) == HttpMessage(
+        (("Content-Type", "application/cloudevents-batch+json; charset=utf-8"),), b"[{ },{ }]"
     )
+
+
+def test_a_batch_has_one_version() -> None:
+    """I6: all events of a batch are of one version."""
+    older = Decoded(CloudEvent(GOOD, version="0.3"), ContentMode.BINARY)
+    with pytest.raises(InvalidEvent, match="differs"):
+        http.encode_batch([Decoded(CloudEvent(GOOD), ContentMode.BINARY), older])
+
+
+OPAQUE = Decoded(
+    CloudEvent({"type": "t é"}), ContentMode.STRUCTURED, b"<e/>", "application/cloudevents+x; a=b",
+    opaque=True,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["binary", "as_received", "structured"])
+def test_an_opaque_document_goes_on_byte_for_byte(mode: Mode) -> None:
+    """H6, 4.7: body and content type untouched, mirrored headers in their HTTP spelling."""
+    message = http.encode(OPAQUE, Writing(mode=mode))
+    assert message.body is OPAQUE.document
+    assert message.headers == (
+        ("ce-type", "t%20%C3%A9"), ("Content-Type", "application/cloudevents+x; a=b"),
+    )  # fmt: skip
+
+
+def test_an_opaque_document_cannot_become_json() -> None:
+    """4.7: a fixed format is 415, not a guess."""
+    with pytest.raises(SenderError) as refused:
+        http.encode(OPAQUE, Writing(mode="structured", format="json"))
+    assert refused.value.status == 415
+
+
+FOREIGN: tuple[Header, ...] = (
+    ("traceparent", b"00-a-b-01"), ("X-Team", "Zoë".encode()), ("x-team-null", None),
+    ("x-team-bin", b"\xff"), ("x-team-break", b"a\r\nb"), ("x team", b"no token"),
+    ("authorization", b"secret"), ("Content-Length", b"7"), ("ce-id", b"not the id"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("forward", "expected"),
+    [
+        ((), []),
+        (("traceparent",), [("traceparent", "00-a-b-01")]),
+        (("x-*",), [("X-Team", "Zoë")]),
+        (
+            ("*",),
+            [("traceparent", "00-a-b-01"), ("X-Team", "Zoë"), ("x-foreign-ce-id", "not the id")],
+        ),
+    ],
+)
+@pytest.mark.parametrize("mode", ["binary", "structured"])
+def test_foreign_headers_go_along_when_they_can(
+    mode: Mode, forward: tuple[str, ...], expected: list[tuple[str, str]]
+) -> None:
+    """I3: distinguishable from the event's own, and never a header that HTTP cannot carry, or that
+    is of the connection, of the body or a credential."""
+    decoded = Decoded(CloudEvent(GOOD), ContentMode.BINARY, foreign=FOREIGN)
+    bare = http.encode(Decoded(CloudEvent(GOOD), ContentMode.BINARY), Writing(mode=mode)).headers
+    message = http.encode(decoded, Writing(mode=mode), frozenset(forward))
+    assert message.headers == (*bare, *expected)
+
+
+def test_an_event_leaves_in_the_format_and_version_asked_for() -> None:
+    """A subscription's format and specversion."""
+    decoded = Decoded(CloudEvent(GOOD), ContentMode.BINARY)
+    protobuf = http.encode(decoded, Writing(mode="structured", format="protobuf"))
+    assert protobuf.headers == (("Content-Type", "application/cloudevents+protobuf"),)
+    assert FORMATS["application/cloudevents+protobuf"].read_event(protobuf.body).attributes == GOOD
+    older = http.encode(decoded, Writing(version="0.3"))
+    assert ("ce-specversion", "0.3") in older.headers

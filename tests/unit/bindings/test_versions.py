@@ -6,6 +6,7 @@ import pytest
 
 from app.bindings import http, kafka
 from app.bindings.record import ContentMode, Decoded, Record
+from app.bindings.transcode import PLAIN, Writing
 from app.errors import InvalidEvent, SenderError
 from app.event.value import AttributeType, CloudEvent
 from app.formats.json import read_event
@@ -27,11 +28,11 @@ def request(headers: dict[str, str], body: bytes = b"x") -> Decoded:
 
 
 def webhook(decoded: Decoded) -> dict[str, str]:
-    return dict(http.encode(decoded, BINARY).headers)
+    return dict(http.encode(decoded, Writing()).headers)
 
 
 def headers_of(event: CloudEvent) -> dict[str, bytes | None]:
-    return dict(kafka.encode(Decoded(event, BINARY), "binary", None).headers)
+    return dict(kafka.encode(Decoded(event, BINARY), PLAIN, None).headers)
 
 
 def codes(headers: dict[str, str]) -> list[tuple[str, str]]:
@@ -72,7 +73,7 @@ def test_attributes_go_from_http_to_a_record_to_a_webhook_as_they_came(
 ) -> None:
     """3.3: names, quotes, Maps, suffixed collisions, 5 against "5": nothing changes on the way."""
     arrived = request(headers | {"content-type": "text/plain"})
-    record = kafka.encode(arrived, "binary", b"k")
+    record = kafka.encode(arrived, PLAIN, b"k")
     left = kafka.decode(record)
 
     assert left.event == arrived.event
@@ -106,7 +107,7 @@ def test_the_headers_of_0_1_are_known_in_any_case() -> None:
 def test_a_map_is_one_header_an_entry() -> None:
     """3.2: 0.2 and 0.3 flatten a Map; as 1.0 it is compact text, and in a document an object."""
     event = request(B | {"ce-m-a": "5", "ce-m-b": '"x"', "content-type": "text/plain"}).event
-    document = http.encode(Decoded(event, BINARY), STRUCTURED).body
+    document = http.encode(Decoded(event, BINARY), Writing(mode="structured")).body
 
     assert event.attributes["m"] == '{"a":5,"b":"x"}'
     assert document.startswith(b'{"specversion":"0.2","id":"1"')
@@ -119,7 +120,7 @@ def test_a_document_of_an_older_version_becomes_headers_of_that_version() -> Non
         b'{"specversion":"0.3","id":"1","source":"/s","type":"t","schemaurl":"urn:a","n":5,'
         b'"datacontentencoding":"base64","datacontenttype":"image/png","data":"AAE="}'
     )
-    record = kafka.encode(Decoded(event, STRUCTURED), "binary", None)
+    record = kafka.encode(Decoded(event, STRUCTURED), PLAIN, None)
 
     assert dict(record.headers) == {
         "ce_specversion": b"0.3", "ce_id": b"1", "ce_source": b"/s", "ce_type": b"t",
@@ -175,12 +176,16 @@ def test_a_record_with_headers_of_0_1_is_never_taken_for_a_document() -> None:
             ("missing-attribute", "header ce-eventtype"),
         ]),
         ({"CE-CloudEventsVersion": "0.9"}, [
-            ("unsupported-specversion", "header ce-cloudEventsVersion")
+            ("unsupported-specversion", "header ce-cloudeventsversion")
         ]),
         ({"ce-specversion": "0.4-wip"}, [("unsupported-specversion", "header ce-specversion")]),
         (B | {"ce-m-a": "1", "ce-m": "x"}, [("repeated-attribute", "header ce-m")]),
         (B | {"ce-1a": "1", "ce-m-a.b": "x"}, [
             ("bad-attribute-name", "header ce-1a"), ("bad-attribute-name", "header ce-m-a.b"),
+        ]),
+        (B | {"ce-": "x"}, [("bad-attribute-name", "header ce-")]),
+        ({"ce-specversion": "0.3", "ce-id": "1", "ce-source": "/", "ce-type-a": "t"}, [
+            ("wrong-type", "header ce-type")
         ]),
         (B | {"ce-e": "%ff"}, [("bad-utf8", "header ce-e")]),
         (C | {"ce-datacontentencoding": "base64"}, [
@@ -202,3 +207,14 @@ def test_a_record_of_an_older_version_has_faults_of_its_own() -> None:
         kafka.decode(Record(None, (("ce_specversion", b"0.3"), ("ce_id", b"\xff")), None))
 
     assert refusal.value.faults[0].code == "bad-utf8"
+
+
+def test_extensions_of_0_1_that_are_equal_but_for_case_go_by_their_names_of_1_0() -> None:
+    """V6: as headers, which have no case, they would be one, and one value would be lost."""
+    event = read_event(
+        b'{"cloudEventsVersion":"0.1","eventID":"1","source":"/s","eventType":"t",'
+        b'"extensions":{"MyExt":"a","myext":"b"}}'
+    )
+    sent = {name.lower(): text for name, text in webhook(Decoded(event, BINARY)).items()}
+
+    assert (sent["ce-x-myext"], sent["ce-x-myextx"]) == ('"a"', '"b"')

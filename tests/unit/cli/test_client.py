@@ -9,9 +9,11 @@ import httpx
 import pytest
 
 from app.bindings import http
+from app.bindings.documents import FormatName
 from app.bindings.record import Decoded
 from app.cli import making
 from app.cli.client import EventsClient, Mode
+from app.errors import SenderError
 
 Handler = Callable[[httpx.Request], httpx.Response]
 
@@ -36,11 +38,14 @@ class Server:
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
 
-    def client(self, retries: int = 3, key: str | None = None) -> EventsClient:
+    def client(
+        self, retries: int = 3, key: str | None = None, name: FormatName = "as_received"
+    ) -> EventsClient:
         transport = httpx.MockTransport(self)
         return EventsClient(
-            "http://x/events", retries=retries, transport=transport, sleep=self.sleep, key=key
-        )
+            "http://x/events", retries=retries, transport=transport, sleep=self.sleep, key=key,
+            format=name,
+        )  # fmt: skip
 
 
 def events(count: int = 1) -> list[Decoded]:
@@ -227,3 +232,28 @@ def test_each_of_many_events_has_an_id_of_its_own() -> None:
     own = making.make(making.Recipe("t", "/s"), 3)
     assert [each.event.id for each in given] == ["e-1", "e-2", "e-3"]
     assert len({each.event.id for each in own}) == 3
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"),
+    [
+        ("structured", "json"), ("structured", "protobuf"), ("structured", "avro"),
+        ("batch", "json"), ("batch", "protobuf"), ("batch", "as_received"),
+    ],
+)  # fmt: skip
+async def test_documents_go_in_the_format_asked_for(mode: Mode, name: FormatName) -> None:
+    """send --mode, --format: what arrives reads back as the events that were given."""
+    sent = events(2 if mode == "batch" else 1)
+    server = Server(receipts(*range(len(sent))))
+    await server.client(name=name).send(sent, mode)
+    content_type = server.requests[0].headers["content-type"]
+    assert content_type.split(";")[0].endswith("json" if name == "as_received" else name)
+    assert server.ids(0) == [each.event.id for each in sent]
+
+
+async def test_a_format_without_batches_is_said_before_anything_is_sent() -> None:
+    """Avro has none (spec 2.4)."""
+    server = Server(receipts(0))
+    with pytest.raises(SenderError, match="avro"):
+        await server.client(name="avro").send(events(2), "batch")
+    assert server.requests == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
 import pytest
 
-from app.cli.receive import behaviour
+from app.cli.receive import _show, _show_json, behaviour
 from app.cli.receiver import BODY_BOUND, Arrival, Receiver, Reply
 
 TAKEN = Reply(204)
@@ -63,3 +65,23 @@ def test_the_first_n_fail_and_the_rest_succeed(number: int, status: int, waits: 
     """--fail-first with --retry-after: the header only stands on failures."""
     reply = behaviour(204, 2, 503, "5")(number)
     assert (reply.status, bool(reply.headers)) == (status, waits)
+
+
+OPAQUE = {"content-type": "application/cloudevents+new; v=1", "ce-type": "t"}
+
+
+async def test_a_document_that_is_not_read_is_shown_as_what_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """4.7: receive names its content type and size, and with --json gives its bytes."""
+    seen: list[Arrival] = []
+    async with client(seen) as http:
+        await http.post("/", headers=OPAQUE, content=b"\x00\xff")
+    _show(True)(1, seen[0], TAKEN)
+    shown = capsys.readouterr().out
+    assert "application/cloudevents+new; v=1" in shown
+    assert "2 bytes, not read" in shown
+    assert "type: t" in shown
+    _show_json(1, seen[0], TAKEN)
+    (event,) = json.loads(capsys.readouterr().out)["events"]
+    assert (event["document_base64"], event["attributes"]) == ("AP8=", {"type": "t"})

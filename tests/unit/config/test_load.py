@@ -121,7 +121,7 @@ version: 2
 instalation: shop
 server: {events: {port: 99999, prot: 1}, admin: {port: yes}}
 brokers:
-  log: {kind: embedded, path: a, kafka_listener: "127.0.0.1:19092", partitions: 0}
+  log: {kind: embedded, path: a, kafka_listener: "19092", partitions: 0}
   rabbit: {kind: rabbitmq, url: amqp://localhost}
   what: {kind: kafak}
   nameless: {path: x}
@@ -129,7 +129,7 @@ brokers:
 store: {kind: postgresql, dsn: x}
 routes:
   - name: a b
-    filters: [{sql: "TRUE"}, {exact: {Type: x}}, {prefix: {}}]
+    filters: [{regex: x}, {exact: {Type: x}}, {prefix: {}}]
     to: {broker: log, topc: t}
     key: {mapper: hash}
 subscriptions:
@@ -149,18 +149,17 @@ line 2: error instalation: unknown setting Cure: did you mean installation?
 line 3: error server.events.port: should be less than or equal to 65535 (it is 99999)
 line 3: error server.events.prot: unknown setting Cure: did you mean port?
 line 3: error server.admin.port: should be a valid integer, unable to parse string as an integer (it is "yes")
-line 5: error brokers.log.kafka_listener: the Kafka listener of the embedded log is not part of this version Cure: leave it out
+line 5: error brokers.log.kafka_listener: has the wrong form (it is "19092") Cure: host:port, as in 127.0.0.1:19092; an IPv6 address in brackets
 line 5: error brokers.log.partitions: should be greater than or equal to 1 (it is 0)
-line 6: error brokers.rabbit.kind: a RabbitMQ broker is not part of this version (it is "rabbitmq") Cure: known here: embedded, kafka
-line 7: error brokers.what.kind: unknown kind (it is "kafak") Cure: known here: embedded, kafka
-line 8: error brokers.nameless: kind is missing Cure: known here: embedded, kafka
+line 6: error brokers.rabbit.addresses: is missing Cure: set addresses
+line 6: error brokers.rabbit.url: unknown setting Cure: known here: addresses, client_id, dead_letter_queue, hash_exchange, heartbeat, in_flight, kind, max_record, prefetch, queue, queue_type, security, topics, vhost
+line 7: error brokers.what.kind: unknown kind (it is "kafak") Cure: known here: embedded, kafka, rabbitmq, pulsar
+line 8: error brokers.nameless: kind is missing Cure: known here: embedded, kafka, rabbitmq, pulsar
 line 9: error brokers.main.bootstrap_servers: has the wrong form (it is "localhost") Cure: host:port, several joined by commas
 line 9: error brokers.main.compression: is not one of the choices (it is "zip") Cure: one of none, gzip, snappy, lz4 or zstd
-line 10: error store.path: is missing Cure: set path
-line 10: error store.kind: a PostgreSQL store is not part of this version (it is "postgresql") Cure: known here: sqlite
-line 10: error store.dsn: unknown setting Cure: known here: kind, path
+line 10: error store.dsn: is no PostgreSQL connection string: postgresql://user:password@host:5432/database
 line 12: error routes[0].name: has the wrong form (it is "a b") Cure: a name has letters, digits, dot, dash and underscore
-line 13: error routes[0].filters[0].sql: unknown setting Cure: known here: exact, prefix, suffix
+line 13: error routes[0].filters[0].regex: unknown setting Cure: known here: all, any, exact, not, prefix, sql, suffix
 line 13: error routes[0].filters[1].exact.Type: has the wrong form Cure: an attribute name has only a-z and 0-9
 line 13: error routes[0].filters[2].prefix: is empty
 line 14: error routes[0].to.topic: is missing Cure: set topic
@@ -168,7 +167,7 @@ line 14: error routes[0].to.topc: unknown setting Cure: did you mean topic?
 line 15: error routes[0].key: mapper hash needs attributes
 line 18: error subscriptions[0].source.topics: is empty
 line 19: error subscriptions[0].sink: has the wrong form (it is "billing.example") Cure: begin with https:// or http://
-line 20: error subscriptions[0].signing: signing is not part of this version Cure: leave it out
+line 20: error subscriptions[0].signing.secret: begins with none of whsec_, whsk_, whpk_: skybridge secret makes one
 line 22: error subscriptions[0].retry.schedule[1]: is no duration: write for example 100ms, 15s, 5m, 2h or 7d (it is "soon")
 line 23: error subscriptions[0].start: is not one of the choices (it is "now") Cure: one of earliest or latest
 line 24: error limits.body: is below 87819 (it is "64KiB") Cure: an event of 64 KiB must pass (core: size limits)

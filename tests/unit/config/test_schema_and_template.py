@@ -77,10 +77,15 @@ def test_what_is_commented_out_in_the_first_file_works(load_text: Load, tmp_path
     listeners = re.sub(r"(?m)^( +)# ", r"\1", head).replace("/etc/skybridge", str(tmp_path))
     for name in ("tls.crt", "tls.key"):
         (tmp_path / name).write_text("")
-    secrets = {"KAFKA_PASSWORD": "p", "SKYBRIDGE_ADMIN_TOKEN": "t"}
+    secrets = {
+        "KAFKA_PASSWORD": "p",
+        "RABBITMQ_PASSWORD": "p",
+        "PULSAR_TOKEN": "t",
+        "SKYBRIDGE_ADMIN_TOKEN": "t",
+    }
     loaded = load_text(listeners + settings, secrets)
     config = loaded.config
-    assert set(config.brokers) == {"log", "main"}
+    assert set(config.brokers) == {"log", "main", "rabbit", "pulsar"}
     assert [route.name for route in config.routes] == ["orders", "everything"]
     assert [each.id for each in config.subscriptions] == ["billing"]
     assert config.server.events.tls is not None

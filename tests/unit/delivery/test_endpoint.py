@@ -111,3 +111,31 @@ def test_with_nothing_to_probe_it_flows_but_remembers(paused):
     paused.nothing_to_probe()
     assert paused.flow is Flow.FLOWING
     assert paused.failed("k", "timeout", 0.0, 0.5, probe=False)
+
+
+def test_after_a_pause_it_starts_slowly(paused):
+    """Issue 6: allowed attempts double from 1 as they are answered, so that a target that just came back
+    is not met by all that waited for it."""
+    paused.probe_if_due(paused.until)
+    assert paused.allowed is None
+    paused.answered(probe=True)
+    seen = []
+    for _ in range(15):
+        seen.append(paused.allowed)
+        paused.answered(probe=False)
+    assert seen == [1] + [2] * 2 + [4] * 4 + [8] * 8
+
+
+def test_the_slow_start_ends_at_the_cap_of_the_subscription(paused):
+    paused.probe_if_due(paused.until)
+    paused.answered(probe=True)
+    for _ in range(63):
+        paused.answered(probe=False)
+    assert paused.allowed is None
+
+
+def test_failures_do_not_hasten_the_slow_start(paused):
+    paused.probe_if_due(paused.until)
+    paused.answered(probe=True)
+    fail(paused, FEWEST - 1)
+    assert paused.allowed == 1

@@ -17,6 +17,11 @@ from hypothesis.stateful import (
 from app.delivery.lanes import Lanes
 
 
+def take_oldest(lanes):
+    lane = lanes.oldest()
+    return None if lane is None else lanes.take_this(lane)
+
+
 def filled(*keys, concurrency=100):
     """Lanes with one item a key given, numbered from 0."""
     lanes = Lanes(concurrency)
@@ -98,7 +103,7 @@ def test_a_probe_takes_what_was_not_tried_for_longest():
     lanes = filled("a", "b", "c")
     order = []
     for _ in range(6):
-        lane = lanes.take_oldest()
+        lane = take_oldest(lanes)
         order.append(lane.key)
         lanes.hold(lane, 1000.0)
     assert order == ["a", "b", "c", "a", "b", "c"]
@@ -108,7 +113,7 @@ def test_a_probe_takes_what_was_not_tried_for_longest():
 def test_a_probe_ends_the_wait_of_its_lane():
     lanes = filled("a")
     lanes.hold(lanes.take(), 5.0)
-    lane = lanes.take_oldest()
+    lane = take_oldest(lanes)
     assert (lanes.next_due(), lanes.waiting) == (None, 0)
     lanes.hold(lane, 7.0)
     assert lanes.wake(5.0) == 0
@@ -118,7 +123,7 @@ def test_a_probe_ends_the_wait_of_its_lane():
 def test_there_is_no_probe_while_all_is_on_the_wire():
     lanes = filled("a")
     lanes.take()
-    assert lanes.take_oldest() is None
+    assert take_oldest(lanes) is None
 
 
 def test_what_is_dropped_is_never_sent_and_what_flies_lands():
@@ -139,6 +144,23 @@ def test_the_wait_of_a_dropped_head_does_not_hold_its_followers():
     lanes.hold(lanes.take(), 1000.0)
     lanes.drop(lambda number: number == 0)
     assert lanes.take().head == 1
+
+
+def test_a_lane_that_parks_leaves_as_a_whole_and_its_key_begins_anew():
+    """Rule 4: the head and its followers go to the store together."""
+    lanes = filled("a", "a", "b")
+    assert lanes.remove(lanes.take()) == [0, 1]
+    assert (lanes.held, lanes.flying) == (1, 0)
+    lanes.add("a", 9)
+    assert [lane.head for lane in take_all(lanes)] == [2, 9]
+
+
+def test_the_lanes_that_hold_are_known_with_the_ends_of_their_waits():
+    lanes = filled("a", "b", "c")
+    lanes.hold(lanes.take(), 7.0)
+    lanes.take()
+    assert [(lane.key, lane.until) for lane in lanes.holding()] == [("a", 7.0)]
+    assert [lanes.find(key) is not None for key in "abcd"] == [True, False, True, False]
 
 
 def test_a_lane_cannot_be_concluded_twice():
@@ -188,7 +210,7 @@ class LanesModel(RuleBasedStateMachine):
 
     @rule(target=flying)
     def take_oldest(self):
-        lane = self.lanes.take_oldest()
+        lane = take_oldest(self.lanes)
         if lane is not None:
             self.waits.pop(lane.key, None)
             self._took(lane)
@@ -212,6 +234,12 @@ class LanesModel(RuleBasedStateMachine):
             del self.in_flight[lane.key]
             self.waits[lane.key] = self.now + seconds
             self.lanes.hold(lane, self.now + seconds)
+
+    @rule(lane=consumes(flying))
+    def remove(self, lane):
+        if lane is not None:
+            del self.in_flight[lane.key]
+            assert self.lanes.remove(lane) == self.open.pop(lane.key)
 
     @rule(seconds=st.floats(0, 10))
     def wake(self, seconds):
@@ -256,3 +284,47 @@ class LanesModel(RuleBasedStateMachine):
 
 LanesModel.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestLanesModel = LanesModel.TestCase
+
+
+def test_several_of_a_lane_leave_and_land_together():
+    """One request of several events: all of them are in flight, none of them is dropped, all end."""
+    lanes = filled("a", "a", "a", "b")
+    lane = lanes.take()
+    assert lanes.take_along(lane) == 1
+    assert list(lanes.in_flight()) == [0, 1]
+    assert lanes.drop(lambda item: item < 3) == [2]
+    assert lanes.take_along(lane) is None
+    lanes.finish(lane)
+    assert lanes.held == 1
+
+
+def test_what_is_left_behind_is_the_next_of_its_key():
+    lanes = filled("a", "a")
+    lane = lanes.take()
+    lanes.take_along(lane)
+    lanes.leave_behind(lane)
+    lanes.finish(lane)
+    assert lanes.take().head == 1
+
+
+def test_those_given_back_together_are_tried_again_in_order():
+    lanes = filled("a", "a", "a")
+    lane = lanes.take()
+    lanes.take_along(lane)
+    lanes.hold(lane, 5.0)
+    assert list(lanes.in_flight()) == []
+    lanes.wake(5.0)
+    assert lanes.take().head == 0
+
+
+@pytest.mark.parametrize(("odd", "left"), [(0, [1, 3]), (1, [0, 2, 3])])
+def test_on_landing_those_that_are_somebody_elses_are_forgotten(odd, left):
+    """A lane of ``order_by`` may span partitions, of which one was taken away."""
+    lanes = filled("a", "a", "a", "a")
+    lane = lanes.take()
+    lanes.take_along(lane)
+    lanes.take_along(lane)
+    assert lanes.sift(lane, lambda item: item % 2 == odd) == [n for n in range(3) if n % 2 == odd]
+    lanes.give_back(lane)
+    assert [item for item in range(4) if item in left] == list(lanes.take().items)
+    assert lanes.held == len(left)

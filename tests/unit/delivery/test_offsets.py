@@ -186,3 +186,26 @@ class OffsetsModel(RuleBasedStateMachine):
 
 OffsetsModel.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestOffsetsModel = OffsetsModel.TestCase
+
+
+def test_what_was_passed_over_moves_the_commit_only_where_nothing_is_open() -> None:
+    """Left out by the log, it is nobody's work; an open message holds all the same (rule 2)."""
+    runs = FinishedRuns(0)
+    runs.pass_over(5)
+    assert (runs.commit, runs.window, runs.open) == (5, 0, False)
+    assert runs.take(6)
+    runs.pass_over(20)
+    assert (runs.commit, runs.window, runs.open) == (6, 14, True)
+    runs.finish(6)
+    assert (runs.commit, runs.window, runs.metadata()) == (20, 0, "")
+    runs.pass_over(3)
+    assert runs.commit == 20, "never back"
+
+
+def test_passing_over_keeps_what_was_finished_further_on() -> None:
+    """Finished before a restart, above where the reading is now."""
+    runs = FinishedRuns.restore(10, "f1:2-3,10")
+    runs.pass_over(15)
+    assert runs.metadata() == "f1:5"
+    assert not runs.take(20)
+    assert runs.commit == 21

@@ -60,6 +60,13 @@ def test_a_fault_of_the_way_is_tried_again_and_held_against_the_endpoint(fault):
     assert (outcome.fate, outcome.code, outcome.endpoint_fault) == (Fate.RETRY, fault, True)
 
 
+def test_a_reply_that_was_not_stored_is_tried_again_and_held_against_nobody():
+    """Rule 2: the webhook did its part; the event is finished when the reply is stored."""
+    outcome = judge(None, "reply", frozenset())
+    assert (outcome.fate, outcome.code, outcome.endpoint_fault) == (Fate.RETRY, "reply", False)
+    assert outcome.reached
+
+
 def test_a_request_that_cannot_be_sent_is_never_tried_again():
     """Reliability 4.6: else a header with a line break is a retry storm."""
     outcome = judge(None, "bad-request", RETRIED)

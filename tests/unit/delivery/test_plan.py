@@ -9,7 +9,9 @@ from app.delivery.plan import (
     EXHAUSTED,
     DeadLetterIt,
     Disable,
+    Park,
     PauseEndpoint,
+    Place,
     Policy,
     RetryAt,
     Settle,
@@ -17,7 +19,8 @@ from app.delivery.plan import (
     conclude,
 )
 
-POLICY = Policy((0.1, 2.0, 60.0), 86_400.0)
+POLICY = Policy((0.1, 2.0, 60.0), 86_400.0, 2)
+HOLDS = Policy((0.1, 2.0, 60.0), 86_400.0, 3)
 RETRY = Outcome(Fate.RETRY, "status-503", "5xx")
 
 TABLE = [
@@ -27,7 +30,7 @@ TABLE = [
     (Outcome(Fate.DISABLE, "status-410", "4xx"), 0, None, Disable("status-410")),
     (RETRY, 0, None, RetryAt(1000.05)),
     (RETRY, 1, None, RetryAt(1001.0)),
-    (RETRY, 2, None, RetryAt(1030.0)),
+    (RETRY, 2, None, Park(1030.0)),
     (RETRY, 3, None, DeadLetterIt(EXHAUSTED)),
     (RETRY, 0, 30.0, PauseEndpoint(1030.0)),
     (RETRY, 3, 30.0, PauseEndpoint(1030.0)),
@@ -41,6 +44,39 @@ def test_an_attempt_concludes_as_the_table_says(outcome, steps, asked, decision)
     """Rules 4, 6 and 7: the table of ``plan``, row by row, with half a jitter."""
     concluded = conclude(outcome, steps=steps, asked=asked, now=1000.0, jitter=0.5, policy=POLICY)
     assert concluded == decision
+
+
+@pytest.mark.parametrize(
+    ("place", "steps", "policy", "decision"),
+    [
+        (Place.LANE, 1, POLICY, RetryAt(1001.0)),
+        (Place.LANE, 2, POLICY, Park(1030.0)),
+        (Place.LANE, 2, HOLDS, RetryAt(1030.0)),
+        (Place.CROWDED, 0, POLICY, Park(1000.05)),
+        (Place.CROWDED, 0, HOLDS, RetryAt(1000.05)),
+        (Place.LANE_ONLY, 2, POLICY, RetryAt(1030.0)),
+        (Place.STORE, 0, POLICY, Park(1000.05)),
+        (Place.STORE, 0, HOLDS, Park(1000.05)),
+        (Place.STORE, 3, POLICY, DeadLetterIt(EXHAUSTED)),
+        (Place.CROWDED, 3, POLICY, DeadLetterIt(EXHAUSTED)),
+    ],
+)
+def test_a_wait_is_in_the_lane_or_in_the_store(place, steps, policy, decision):
+    """Rule 4: a key parks when its quick waits are over, or half of the window is used; one of which all
+    waits hold never does; what is in the store goes back there."""
+    concluded = conclude(
+        RETRY, steps=steps, asked=None, now=1000.0, jitter=0.5, policy=policy, place=place
+    )
+    assert concluded == decision
+
+
+@pytest.mark.parametrize("place", Place)
+def test_an_endpoint_that_asks_to_wait_parks_nothing(place):
+    """Rule 6: the log is the buffer, nothing is copied."""
+    concluded = conclude(
+        RETRY, steps=2, asked=30.0, now=1000.0, jitter=0.5, policy=POLICY, place=place
+    )
+    assert concluded == PauseEndpoint(1030.0)
 
 
 @given(st.integers(0, 20), st.floats(0, 1, exclude_max=True), st.floats(0, 1e9))

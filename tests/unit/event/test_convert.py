@@ -87,6 +87,19 @@ def test_a_relative_schema_comes_back_to_where_it_was() -> None:
     assert own(as_version(CloudEvent(base), "0.3"))["schemaurl"] == "/rel"
 
 
+@pytest.mark.parametrize(
+    ("name", "version"), [("schemaurl", "0.3"), ("schemaurl", "0.2"), ("eventtypeversion", "0.1")]
+)
+def test_a_typed_extension_becomes_no_core_attribute(name: str, version: str) -> None:
+    """Core attributes are text in every version: as one it would lose its type."""
+    base = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
+    event = CloudEvent(base | {name: "5"}, types={name: AttributeType.INTEGER})
+    older = as_version(event, version)
+
+    assert list(older.types.values()) == [AttributeType.INTEGER]
+    assert not own(older).keys() & {"schemaurl", "eventTypeVersion"}
+
+
 def test_the_version_it_is_of_already_is_left_alone() -> None:
     """The usual case costs nothing."""
     assert as_version(EVENT, "1.0") is EVENT

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from app.event.memo import ENTRIES, LENGTH, Memo
+from app.event.memo import ENTRIES, LENGTH, NAMES_LENGTH, Memo
 
 
 def test_a_question_is_asked_once() -> None:
@@ -21,3 +21,13 @@ def test_nobody_can_fill_memory() -> None:
         assert len(memo) <= ENTRIES
     assert memo["x" * (LENGTH + 1)] == LENGTH + 1
     assert "x" * (LENGTH + 1) not in memo
+
+
+def test_names_are_remembered_together_within_a_bound() -> None:
+    """Neither one long name nor a great many short ones are kept (rule 8)."""
+    memo: Memo[tuple[str, ...], int] = Memo(len)
+    usual = ("host", "content-type", *(f"x-forwarded-{number:040}" for number in range(20)))
+
+    for names in (usual, ("x" * NAMES_LENGTH,), ("x",) * (NAMES_LENGTH // 8)):
+        assert memo[names] == len(names)
+    assert list(memo) == [usual]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from app.event.validate import CLIPPED, faults_of
+from app.event.validate import CLIPPED, faults_of, shorten
 
 GOOD = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 
@@ -70,3 +70,9 @@ def test_a_fault_shows_only_the_beginning_of_a_value() -> None:
         (fault,) = faults_of(GOOD | attributes, str)
         assert "x" * CLIPPED in fault.detail.lower()
         assert len(fault.detail) < 3 * CLIPPED
+
+
+def test_a_fault_can_be_printed_whatever_the_name() -> None:
+    """A name is shown in logs and on terminals: controls and lone surrogates are escaped there."""
+    assert shorten("a\x1b[2J\ud800") == "a\\x1b[2J\\ud800"
+    assert shorten("grün") == "grün"

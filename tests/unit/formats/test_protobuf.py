@@ -55,6 +55,14 @@ def codes(raw: bytes) -> set[str]:
     return {fault.code for fault in refused.value.faults}
 
 
+def test_a_field_that_stands_twice_is_merged_as_protobuf_says() -> None:
+    """Protobuf's encoding: the last of a field that is there once counts, with every reader, so that the
+    event has the attribute once (core 1.1). Entries of the map and alternatives are looked at closer.
+    """
+    assert protobuf.read_event(REQUIRED + field(1, "2")).id == "2"
+    assert codes(REQUIRED + attribute("n", 3, "x") * 2) == {"duplicate-attribute"}
+
+
 def test_every_type_is_read() -> None:
     """Protobuf 2.1, with the field numbers of the published description."""
     event = protobuf.read_event(

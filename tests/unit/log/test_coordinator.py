@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from app.errors import BoundReached
@@ -133,3 +134,36 @@ async def test_commits_of_many_groups_share_a_transaction(
     assert sum(rounds) == 200
     assert len(rounds) <= 3
     assert all(engine.positions.of(group) == {place("t"): Committed(7)} for group in groups)
+
+
+async def test_who_asks_again_takes_the_place_of_its_earlier_question(
+    coordinator: Coordinator,
+) -> None:
+    """Over a new connection, before the old one is found dead: the old question is answered, and its
+    end takes nobody out of the group."""
+    joined = await coordinator.join(GROUP, a_join("a"))
+    await coordinator.sync(GROUP, "a", joined.generation, {})
+    first = asyncio.create_task(coordinator.join(GROUP, a_join("b")))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(coordinator.join(GROUP, a_join("b")))
+    assert (await first).code is Code.REBALANCE_IN_PROGRESS
+    await coordinator.join(GROUP, a_join("a"))
+    assert (await second).code is Code.NONE
+
+
+async def test_an_invited_member_is_let_in_once_as_returning(coordinator: Coordinator) -> None:
+    """KIP-394: a client whose first answer was lost must not leave a member behind."""
+    coordinator.invite(GROUP, "a")
+    returning = msgspec.structs.replace(a_join("a"), returning=True)
+    assert (await coordinator.join(GROUP, returning)).code is Code.NONE
+    coordinator.leave(GROUP, "a")
+    assert (await coordinator.join(GROUP, returning)).code is Code.UNKNOWN_MEMBER
+
+
+async def test_asking_about_a_group_does_not_make_one(coordinator: Coordinator) -> None:
+    """Rule 8: heartbeats of unknown groups must not fill the memory."""
+    assert coordinator.heartbeat("x", "m", 1) is Code.UNKNOWN_MEMBER
+    assert (await coordinator.sync("x", "m", 1, {})).code is Code.UNKNOWN_MEMBER
+    assert await coordinator.commit("x", "m", 1, {}) is Code.UNKNOWN_MEMBER
+    assert coordinator.leave("x", "m") is Code.UNKNOWN_MEMBER
+    assert coordinator.groups() == []

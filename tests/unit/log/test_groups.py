@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.log.groups import Answer, Code, Group, Join, Joined, State, Synced
+from app.log.groups import MOST_MEMBERS, Answer, Code, Group, Join, Joined, Peer, State, Synced
 
 SESSION = 10.0
 REBALANCE = 30.0
@@ -47,7 +48,9 @@ def test_the_first_member_leads_and_is_told_the_members() -> None:
     """The leader assigns: it alone needs the others' metadata."""
     group = Group("g")
     answer = told(group.join(a_join("a"), 0.0), "a")
-    assert answer == Joined(generation=1, protocol="range", leader="a", members=(("a", b"a"),))
+    assert answer == Joined(
+        generation=1, kind="consumer", protocol="range", leader="a", peers=(Peer("a", b"a"),)
+    )
     assert group.state is State.COMPLETING
 
 
@@ -122,7 +125,7 @@ def test_a_leaders_silence_during_assignment_starts_it_again() -> None:
     answers = group.tick(SESSION)
     assert told(answers, "b") == Synced(Code.REBALANCE_IN_PROGRESS)
     assert told(group.join(a_join("b"), 11.0), "b") == Joined(
-        generation=3, protocol="range", leader="b", members=(("b", b"b"),)
+        generation=3, kind="consumer", protocol="range", leader="b", peers=(Peer("b", b"b"),)
     )
 
 
@@ -228,3 +231,57 @@ def test_whatever_happens_owners_share_one_generation_and_never_go_back(
         assert {a.generation for a in joined} <= {group.generation}
         due = group.next_tick()
         assert (due is None) == (not group.members)
+
+
+def an_instance(member: str, instance: str, *, returning: bool = False) -> Join:
+    join = a_join("same")  # its metadata does not tell who it is
+    return msgspec.structs.replace(join, member=member, instance=instance, returning=returning)
+
+
+def test_an_instance_that_comes_back_takes_its_place_without_a_rebalance() -> None:
+    """What KIP-345 is for: a restart within the session time-out moves no partition."""
+    group = Group("g")
+    group.join(an_instance("a-1", "a"), 0.0)
+    group.sync("a-1", 1, {"a-1": b"mine"}, 0.0)
+    answer = told(group.join(an_instance("a-2", "a"), 1.0), "a-2")
+    assert isinstance(answer, Joined)
+    assert (answer.code, answer.generation, answer.assigned) == (Code.NONE, 1, True)
+    assert told(group.sync("a-2", 1, {}, 1.0, "a"), "a-2") == Synced(assignment=b"mine")
+    assert group.state is State.STABLE
+
+
+def test_the_one_before_it_is_fenced_wherever_it_asks() -> None:
+    """Two processes with one name must not both read its partitions."""
+    group = Group("g")
+    group.join(an_instance("a-1", "a"), 0.0)
+    group.join(an_instance("a-2", "a"), 1.0)
+    assert group.heartbeat("a-1", 1, 1.0, "a") is Code.FENCED_INSTANCE
+    assert group.may_commit("a-1", 1, "a") is Code.FENCED_INSTANCE
+    assert told(group.sync("a-1", 1, {}, 1.0, "a"), "a-1") == Synced(Code.FENCED_INSTANCE)
+    again = group.join(an_instance("a-1", "a", returning=True), 1.0)
+    assert told(again, "a-1") == Joined(code=Code.FENCED_INSTANCE)
+
+
+def test_what_the_one_before_waits_for_is_answered() -> None:
+    """Nobody waits for ever: its sync ends when its name is taken."""
+    group = a_stable_group("l")
+    group.join(an_instance("a-1", "a"), 0.0)
+    group.join(a_join("l"), 0.0)
+    group.sync("a-1", group.generation, {}, 0.0)
+    answers = group.join(an_instance("a-2", "a"), 0.0)
+    assert told(answers, "a-1") == Synced(Code.FENCED_INSTANCE)
+
+
+def test_a_member_that_nobody_knows_must_come_as_a_new_one() -> None:
+    """It was silent for too long: what it had may be somebody else's."""
+    group = a_stable_group("a")
+    join = msgspec.structs.replace(a_join("gone"), returning=True)
+    assert told(group.join(join, 0.0), "gone") == Joined(code=Code.UNKNOWN_MEMBER)
+
+
+def test_a_group_takes_so_many_members_and_no_more() -> None:
+    """Rule 8: a bound, not a slow death."""
+    group = Group("g")
+    for number in range(MOST_MEMBERS):
+        group.join(a_join(f"m{number}"), 0.0)
+    assert told(group.join(a_join("more"), 0.0), "more") == Joined(code=Code.GROUP_FULL)

@@ -39,7 +39,7 @@ def test_a_wrong_route_is_refused(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "argument",
-    [{}, {"exact": {}}, {"exact": {"type": ""}}, {"exact": {"Type": "x"}}, {"exact": {"type": "x"}, "prefix": {"type": "x"}}, {"sql": "TRUE"}, {"exact": None}],
+    [{}, {"exact": {}}, {"exact": {"type": ""}}, {"exact": {"Type": "x"}}, {"exact": {"type": "x"}, "prefix": {"type": "x"}}, {"regex": {"type": "x"}}, {"sql": "TRUE AND"}, {"exact": None}],
 )  # fmt: skip
 def test_a_wrong_filter_is_refused(argument: dict[str, Any]) -> None:
     """Spec 6.1: an unknown dialect must be rejected; names and values are not empty."""

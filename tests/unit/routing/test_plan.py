@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from app.bindings import kafka
 from app.bindings.record import ContentMode, Decoded
-from app.errors import SetupError
+from app.bindings.table import BINDINGS
+from app.bindings.transcode import Writing
+from app.errors import SenderError, SetupError
 from app.event.value import CloudEvent
 from app.formats.json import read_event
 from app.model.route import Route
-from app.routing.plan import BadTopic, MissingKey, NoRoute, Router, UnknownRoute
+from app.routing.plan import BadTopic, Manner, MissingKey, NoRoute, Router, UnknownRoute
 
 MakeDecoded = Callable[..., Decoded]
 
@@ -74,8 +76,87 @@ def test_each_target_gets_one_publication_of_one_record(decoded: MakeDecoded) ->
     assert first.record.key == b"k"
 
 
+BROKERS = {"log": "embedded", "main": "kafka", "rabbit": "rabbitmq", "pulsar": "pulsar"}
+EVERYWHERE = route("all", to=[{"broker": broker, "topic": "t"} for broker in BROKERS])
+
+
+def test_the_kind_of_the_broker_decides_the_binding(decoded: MakeDecoded) -> None:
+    """Each target gets what its readers expect; kinds that share a binding share the record, and one
+    key is made for all."""
+    event = decoded(subject="s")
+    published = Router([EVERYWHERE], kinds=BROKERS).plan(event, b"k")
+    records = {each.broker: each.record for each in published}
+    assert [each.broker for each in published] == list(BROKERS)
+    assert records["log"] is records["main"]
+    for broker, record in records.items():
+        assert record == BINDINGS[BROKERS[broker]].encode(event, Writing(), b"k")
+        assert BINDINGS[BROKERS[broker]].decode(record).event.id == event.event.id
+    names = {broker: {name for name, _ in records[broker].headers} for broker in records}
+    assert [("ce_id" in names["main"]), ("ce-id" in names["rabbit"]), ("CE-Id" in names["pulsar"])] == [
+        True, True, True,
+    ]  # fmt: skip
+
+
+def test_a_route_writes_in_its_format(decoded: MakeDecoded) -> None:
+    """Route.format: documents in one format, whatever came."""
+    chosen = route("r", content_mode="structured", format="protobuf")
+    (published,) = Router([chosen]).plan(decoded(), None)
+    assert dict(published.record.headers)["content-type"] == b"application/cloudevents+protobuf"
+    assert kafka.decode(published.record).event.id == decoded().event.id
+
+
+def opaque(**attributes: str) -> Decoded:
+    event, mode = CloudEvent(attributes), ContentMode.STRUCTURED
+    return Decoded(event, mode, b"\x00", "application/cloudevents+new", opaque=True)
+
+
+def test_an_opaque_document_takes_the_routes_that_ask_nothing_of_it() -> None:
+    """4.7: filters see the attributes of mirrored headers only."""
+    router = Router([ORDERS, REST])
+    assert [each.route for each in router.plan(opaque(), None)] == ["rest"]
+    assert [each.route for each in router.plan(opaque(type="order.new"), None)] == ["orders"]
+    with pytest.raises(NoRoute) as refused:
+        Router([ORDERS]).plan(opaque(), None)
+    assert "format" in refused.value.faults[0].detail
+
+
+@pytest.mark.parametrize("mode", ["binary", "as_received", "structured"])
+def test_an_opaque_document_is_published_byte_for_byte(mode: str) -> None:
+    """H6, K5: whatever the mode, where no format is fixed."""
+    (published,) = Router([route("r", content_mode=mode)]).plan(opaque(), b"k")
+    record = published.record
+    assert (record.key, record.body) == (b"k", b"\x00")
+    assert dict(record.headers)["content-type"] == b"application/cloudevents+new"
+    assert kafka.decode(record).opaque
+
+
+def test_an_opaque_document_cannot_be_written_in_a_format() -> None:
+    """4.7: 415, and nothing is published."""
+    chosen = route("r", content_mode="structured", format="json")
+    with pytest.raises(SenderError) as refused:
+        Router([chosen]).plan(opaque(), None)
+    assert refused.value.status == 415
+
+
+KEYS: list[dict[str, Any]] = [
+    {"mapper": "partitionkey"}, {"mapper": "attribute", "attribute": "id"},
+    {"mapper": "template", "template": "{id}"}, {"mapper": "pointer", "pointer": "/a"},
+    {"mapper": "hash", "attributes": ["id"]}, {"mapper": "none"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key["mapper"])
+def test_an_opaque_document_yields_no_key_of_its_own(key: dict[str, Any]) -> None:
+    """It is never looked into; a route that demands a key refuses it, the others go without one."""
+    (published,) = Router([route("r", key=key)]).plan(opaque(), b"k")
+    assert published.record.key is None
+    if key["mapper"] != "none":
+        with pytest.raises(MissingKey):
+            Router([route("r", key=key | {"missing": "reject"})]).plan(opaque(), None)
+
+
 @pytest.mark.parametrize("mode", ["binary", "structured", "as_received"])
-@pytest.mark.parametrize("empty_body", ["null", "empty"])
+@pytest.mark.parametrize("empty_body", ["null", "empty", None])
 def test_a_route_has_its_content_mode(
     event: Callable[..., CloudEvent], mode: Any, empty_body: Any
 ) -> None:
@@ -83,7 +164,7 @@ def test_a_route_has_its_content_mode(
     sent = Decoded(event(None), ContentMode.BINARY)
     chosen = route("r", content_mode=mode, empty_body=empty_body)
     (published,) = Router([chosen]).plan(sent, b"k")
-    assert published.record == kafka.encode(sent, mode, b"k", empty_body)
+    assert published.record == kafka.encode(sent, Writing(mode=mode, empty_body=empty_body), b"k")
 
 
 def test_a_route_without_its_key_is_the_senders_fault(decoded: MakeDecoded) -> None:
@@ -196,3 +277,40 @@ def test_filters_templates_and_keys_see_the_names_of_1_0() -> None:
 
     assert (published.topic, published.record.key) == ("of.order.old", b"k1")
     assert ("CE-X-PartitionKey", b'"k1"') in published.record.headers
+
+
+def test_a_relaxed_route_publishes_through_a_log_of_its_own(decoded: MakeDecoded) -> None:
+    """Rule 1: nobody else's acknowledgement gets less because of it."""
+    relaxed = route("metrics", durability="relaxed")
+    nobody = route("noise", durability="relaxed", acks=0)
+    router = Router([relaxed, nobody, ORDERS])
+    names = [
+        router.plan(decoded(), None, each)[0].broker for each in ("metrics", "noise", "orders")
+    ]
+    assert names == ["log#acks=1", "log#acks=0", "log"]
+
+
+def test_each_pulsar_is_written_to_in_its_own_manner(decoded: MakeDecoded) -> None:
+    """Names and strings belong to the cluster: targets that write alike share the record."""
+    places = [{"broker": name, "topic": "t"} for name in ("one", "two", "three")]
+    router = Router(
+        [route("all", to=places)],
+        kinds=dict.fromkeys(("one", "two", "three"), "pulsar"),
+        manners={"two": Manner(names="ce_")},
+    )
+    one, two, three = (each.record for each in router.plan(decoded(), None))
+    assert one is three
+    assert "CE-Id" in dict(one.headers)
+    assert "ce_id" in dict(two.headers)
+
+
+def test_an_exchange_and_a_topic_are_targets_of_one_route(decoded: MakeDecoded) -> None:
+    """202 comes when both have the event."""
+    both = [
+        {"broker": "r", "topic": "t"},
+        {"broker": "r", "exchange": "x", "routing_key": "{type}"},
+    ]
+    published = Router([route("all", to=both)], kinds={"r": "rabbitmq"}).plan(
+        decoded(type="a.b"), None
+    )
+    assert [each.topic for each in published] == ["t", "exchange:x:a.b"]

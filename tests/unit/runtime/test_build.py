@@ -103,6 +103,109 @@ def test_kafka_settings_reach_the_driver(tmp_path: Path) -> None:
     assert (log.bounds.records, log.bounds.bytes, log.bounds.publish_timeout) == (7, 2**20, 3.0)
 
 
+def test_more_of_kafka_reaches_the_driver(tmp_path: Path) -> None:
+    """Static membership, time-outs, and one answer of a broker that may take as long as a publish."""
+    log = opened(
+        tmp_path,
+        kind="kafka", bootstrap_servers=["a:1", "b:2"], session_timeout="7s",
+        instance_id="pod-0", max_record="2MiB",
+    )  # fmt: skip
+    settings = log.driver._settings
+    assert settings.bootstrap_servers == "a:1,b:2"
+    assert (settings.session_timeout, settings.instance_id) == (7.0, "pod-0")
+    assert (settings.max_record, settings.request_timeout, settings.acks) == (2 << 20, 20.0, "all")
+
+
+async def test_bearer_tokens_reach_the_driver(tmp_path: Path) -> None:
+    """One for good, or one in a file that somebody renews."""
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    for given, wanted in (({"token": "jwt"}, "jwt"), ({"token_file": str(file)}, "first")):
+        sasl = {"mechanism": "OAUTHBEARER", **given}
+        log = opened(tmp_path, kind="kafka", bootstrap_servers="a:1", security={"sasl": sasl})
+        assert await log.driver._settings.sasl.token() == wanted
+    file.write_text("second")
+    assert await log.driver._settings.sasl.token() == "second"
+
+
+def test_rabbitmq_settings_reach_the_driver(tmp_path: Path) -> None:
+    """Every one of them, with TLS by name of its files."""
+    log = opened(
+        tmp_path,
+        kind="rabbitmq", addresses=["a:1", "b:2"], vhost="shop", client_id="sky", heartbeat="20s",
+        security={"username": "u", "password": "s3cret", "tls": {"verify_host": False}},
+        topics={"create": True, "partitions": 3}, queue="{topic}.{group}.{partition}",
+        dead_letter_queue="{topic}.letters", hash_exchange=True, prefetch=7, max_record="1MiB",
+        in_flight={"records": 9, "bytes": "1KiB"},
+    )  # fmt: skip
+    settings = log.driver._settings
+    assert (settings.addresses, settings.vhost, settings.client_id) == ("a:1,b:2", "shop", "sky")
+    assert (settings.heartbeat, settings.username, settings.password) == (20, "u", "s3cret")
+    assert (settings.auth, settings.tls.verify_host) == ("plain", False)
+    assert (settings.create_topics, settings.partitions, settings.kind) == (True, 3, "quorum")
+    assert settings.queue == "{topic}.{group}.{partition}"
+    assert (settings.dead_letters, settings.hash_exchange) == ("{topic}.letters", True)
+    assert (settings.prefetch, settings.max_record) == (7, 1 << 20)
+    assert (log.bounds.records, log.bounds.bytes, log.bounds.publish_timeout) == (9, 1024, 20.0)
+
+
+def test_a_certificate_says_who_we_are_on_rabbitmq(tmp_path: Path) -> None:
+    """EXTERNAL: no user name and no password go along, not even the default ones. What is no
+    certificate is found when the parts are made, with its setting."""
+    for name in ("c", "k"):
+        (tmp_path / name).write_text("not in PEM")
+    tls = {"cert": str(tmp_path / "c"), "key": str(tmp_path / "k")}
+    with pytest.raises(SetupError) as refused:
+        opened(
+            tmp_path, kind="rabbitmq", addresses="a:1",
+            security={"mechanism": "EXTERNAL", "tls": tls},
+        )  # fmt: skip
+    assert refused.value.setting == "brokers.main.security.tls"
+
+
+def test_pulsar_settings_reach_the_driver(tmp_path: Path) -> None:
+    """Not one is accepted and then ignored; what was answered is not sent after it (rule 9)."""
+    log = opened(
+        tmp_path,
+        kind="pulsar", service_url="pulsar+ssl://a:1,b:2", admin_url="https://a", namespace="t/n",
+        client_id="sky", security={"token": "s3cret", "tls": {"verify_host": False}},
+        topics={"create": True, "partitions": 3}, compression="zstd", receiver_queue=7,
+        max_record="1MiB", client_log=str(tmp_path / "client.log"),
+    )  # fmt: skip
+    settings = log.driver._settings
+    assert (settings.service_url, settings.admin_url) == ("pulsar+ssl://a:1,b:2", "https://a")
+    assert (settings.namespace, settings.client_id) == ("t/n", "sky")
+    assert (settings.token, settings.tls.verify_host, settings.oauth2) == ("s3cret", False, None)
+    assert (settings.create_topics, settings.partitions) == (True, 3)
+    assert (settings.compression, settings.receiver_queue) == ("zstd", 7)
+    assert (settings.max_record, settings.send_timeout) == (1 << 20, 20.0)
+    assert settings.client_log == str(tmp_path / "client.log")
+
+
+def test_relaxed_routes_have_logs_of_their_own(tmp_path: Path) -> None:
+    """Rule 1: beside the broker's own, which goes on waiting for all in-sync replicas."""
+    routes = [
+        {"name": "a", "to": {"broker": "main", "topic": "a"}, "durability": "relaxed", "acks": 0},
+        {"name": "b", "to": {"broker": "main", "topic": "b"}, "durability": "relaxed"},
+        {"name": "c", "to": {"broker": "main", "topic": "c"}},
+    ]
+    logs = all_opened(tmp_path, routes, kind="kafka", bootstrap_servers="a:1")
+    acks = {name: log.driver._settings.acks for name, log in logs.items() if name != "log"}
+    assert acks == {"main": "all", "main#acks=1": 1, "main#acks=0": 0}
+
+
+def all_opened(folder: Path, routes: list[Any], **broker: Any) -> dict[str, Any]:
+    parts = config(folder).model_dump(mode="python")
+    parts["brokers"]["main"] = broker
+    parts["routes"] = routes or parts["routes"]
+    parts["timeouts"]["publish"] = "20s"
+    return dict(open_logs(Config.model_validate(parts)))
+
+
+def opened(folder: Path, **broker: Any) -> Any:
+    return all_opened(folder, [], **broker)["main"]
+
+
 def test_webhook_settings_reach_the_sink(tmp_path: Path) -> None:
     """Each subscription has a pool of its own, with the bounds it was given."""
     parts = config(tmp_path).model_dump(mode="python")
@@ -111,7 +214,8 @@ def test_webhook_settings_reach_the_sink(tmp_path: Path) -> None:
     parts["webhooks"] = {"allow_private": ["10.0.0.0/8"]}
     supervisor = build(Config.model_validate(parts), SystemClock()).supervisor
     assert supervisor is not None
-    sink: Any = supervisor._runs["hook"].sink
+    webhook: Any = supervisor._runs["hook"].sink
+    sink = webhook._client
     assert (sink._connections, sink._response_limit) == (7, 1024)
     assert (sink._dns_timeout, sink._connect_timeout) == (1.0, 0.5)
     assert sink._allow_private == ("10.0.0.0/8",)

@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 
-from app.config.load import load
+from app.config.load import Loaded, load
+from app.errors import BrokerUnavailable
 from app.interfaces import Attempt
 from app.model.message import Partition
 from app.model.metadata import Health
+from app.model.route import Target
+from app.model.subscription_status import SubscriptionStatus
 from app.runtime.build import Parts
+from app.runtime.roster import Roster
 from app.runtime.state import State
+from app.runtime.targets import ASK_AGAIN
+from app.store.nudges import Nudges
+from app.store.vault import Vault
 from app.telemetry import Counters
-from app.worker.status import SubscriptionStatus
 from fake_log import FakeLog
 from virtual_clock import VirtualClock
 
@@ -62,17 +68,30 @@ subscriptions:
 
 
 def _state(
-    config: Any, *, here: str = "", there: str = "", worker: Subscriptions | None = None
+    config: Any,
+    *,
+    here: str = "",
+    there: str = "",
+    worker: Subscriptions | None = None,
+    unfit: dict[str, str] | None = None,
 ) -> State:
+    brokers = {"here": Broker("here", here), "there": Broker("there", there)}
+    brokers["there"].unfit = unfit or {}
     parts = Parts(
         config=config,
         roles=("gateway", "worker") if worker else ("gateway",),
         clock=VirtualClock(),
         counters=Counters(),
-        logs={"here": Broker("here", here), "there": Broker("there", there)},  # type: ignore[dict-item]
+        logs=brokers,  # type: ignore[arg-type]
         store=None,  # type: ignore[arg-type]
         events=None,
         supervisor=worker,  # type: ignore[arg-type]
+        roster=Roster(Loaded.of(config), None, Vault(())),
+        registry=None,  # type: ignore[arg-type]
+        nudges=Nudges(),
+        keeper=None,
+        operator_events=None,
+        watcher=None,
     )
     state = State(parts)
     state.begun = True
@@ -81,7 +100,7 @@ def _state(
 
 def _status(state: str, cause: str = "") -> SubscriptionStatus:
     return SubscriptionStatus(
-        subscription="billing",
+        id="billing",
         sink="https://b.example/",
         state=state,
         cause=cause,
@@ -101,6 +120,85 @@ async def test_gateway_is_not_ready_when_no_route_can_accept(document: Any) -> N
     gateway = (await _state(document, here="disk full", there="refused").readiness())["gateway"]
     assert not gateway.ready
     assert len(gateway.causes) == 2
+
+
+async def test_a_route_to_a_target_that_is_missing_is_not_ready_and_says_why(document: Any) -> None:
+    """Rule 10: else the first event would find it out."""
+    state = _state(document, unfit={"orders": "there is no such topic, and none is created"})
+    gateway = (await state.readiness())["gateway"]
+    assert gateway.ready, "the other route accepts"
+    assert gateway.causes == (
+        "route orders: there/orders: there is no such topic, and none is created",
+    )
+
+
+async def test_gateway_is_not_ready_when_every_target_is_missing(document: Any) -> None:
+    """The broker is up, and every event would be refused all the same."""
+    only = document.model_copy(update={"routes": document.routes[:1]})
+    gateway = (await _state(only, unfit={"orders": "missing"}).readiness())["gateway"]
+    assert not gateway.ready
+
+
+async def test_it_becomes_ready_by_itself_and_asks_seldom(document: Any) -> None:
+    """Nobody restarts it; and a probe every second must not mean a question every second."""
+    only = document.model_copy(update={"routes": document.routes[:1]})
+    state = _state(only, unfit={"orders": "missing"})
+    log: Any = state.logs["there"]
+    asked: list[object] = []
+    check = log.check_targets
+
+    async def counted(topics: Any) -> Any:
+        asked.append(topics)
+        return await check(topics)
+
+    log.check_targets = counted
+    assert not (await state.readiness())["gateway"].ready
+    log.unfit.clear()
+    assert not (await state.readiness())["gateway"].ready
+    assert asked == [["orders"]]
+    await state.clock.advance(ASK_AGAIN)  # type: ignore[attr-defined]
+    assert (await state.readiness())["gateway"].ready
+
+
+async def test_a_broker_that_does_not_tell_of_its_targets_changes_nothing(document: Any) -> None:
+    """Readiness must answer, and what was known last is the best there is."""
+    state = _state(document, unfit={"orders": "missing"})
+    log: Any = state.logs["there"]
+    assert (await state.readiness())["gateway"].causes
+
+    async def refuses(_topics: Any) -> Any:
+        raise BrokerUnavailable("leader elections")
+
+    log.check_targets = refuses
+    await state.clock.advance(ASK_AGAIN)  # type: ignore[attr-defined]
+    assert (await state.readiness())["gateway"].causes == ("route orders: there/orders: missing",)
+
+
+async def test_a_mirror_whose_topic_is_missing_makes_the_worker_not_ready(document: Any) -> None:
+    """It delivers nothing; a missing dead-letter topic holds up dead letters alone."""
+    (billing,) = document.subscriptions
+    target = Target(broker="there", topic="copies")
+    letters = billing.model_copy(update={"dead_letter": target})
+    mirror = billing.model_copy(update={"sink": target})
+    for subscription, ready in ((letters, True), (mirror, False)):
+        changed = document.model_copy(update={"subscriptions": (subscription,)})
+        running = Subscriptions(_status("running"))
+        state = _state(changed, worker=running, unfit={"copies": "missing"})
+        worker = (await state.readiness())["worker"]
+        assert worker.ready is ready
+        assert "missing" in worker.causes[0]
+
+
+async def test_the_log_of_a_relaxed_route_is_no_broker_of_its_own(document: Any) -> None:
+    """``topics`` and ``status`` list what the configuration names; readiness looks at it all the same."""
+    relaxed = document.routes[0].model_copy(update={"durability": "relaxed"})
+    only = document.model_copy(update={"routes": (relaxed,)})
+    state = _state(only)
+    state._parts.logs["there#acks=1"] = Broker("there", "away")  # type: ignore[index]
+    state = State(state._parts)
+    state.begun = True
+    assert set(state.logs) == {"here", "there"}
+    assert (await state.readiness())["gateway"].causes == ("route orders: broker there: away",)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +263,7 @@ async def test_last_error_is_of_the_newest_attempt_that_failed(document: Any) ->
     worker.tried = [_attempt("delivered", 204, ""), _attempt("retry", 503, "try later")]
     (subscription,) = _state(document, worker=worker).subscriptions()
     assert subscription.last_error == "retry 503 try later"
-    assert subscription.group == "skybridge.shop.billing"
-    assert subscription.partitions == ("events/0",)
+    assert list(map(str, subscription.partitions)) == ["events/0"]
 
 
 async def test_lag_is_asked_of_brokers_that_answer(document: Any) -> None:

@@ -5,12 +5,20 @@ import asyncio
 import pytest
 
 from app.model.message import Partition
+from app.sinks.webhook import open_webhook
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
 from app.worker.dispatch import Dispatcher
 from fake_log import FakeLog
+from memory_store import MemoryStore
 from virtual_clock import VirtualClock
-from worker_doubles import MemoryStore, ScriptedSink, a_subscription, until
+from worker_doubles import (
+    OK,
+    RecordingClient,
+    ScriptedSink,
+    a_subscription,
+    until,
+)
 
 GROUP = "skybridge.test.billing"
 JITTER = 0.5
@@ -23,6 +31,7 @@ class Rig:
         self.log = FakeLog()
         self.copies = FakeLog("copies")
         self.sink = ScriptedSink()
+        self.client = None  # of a webhook that is to be the sink
         self.store = MemoryStore()
         self.clock = VirtualClock()
         self.counters = Counters()
@@ -30,23 +39,33 @@ class Rig:
         self.dispatcher: Dispatcher | None = None
         self.task: asyncio.Task[None] | None = None
 
-    async def begin(self, **settings):
+    async def begin(self, *, kind="embedded", budget=None, **settings):
         """A new dispatcher on the same log and store, as after a restart of the process."""
         self.log.killed = False
+        subscription = a_subscription(**settings)
+        if self.client is not None:
+            self.sink = open_webhook(subscription, self.client)
         self.dispatcher = Dispatcher(
-            a_subscription(**settings),
+            subscription,
             self.log,
             self.store,
             self.sink,
             self.clock,
             group=GROUP,
             attempts=self.attempts,
+            kind=kind,
             copies=self.copies if "dead_letter" in settings else None,
             jitter=lambda: JITTER,
             hand_over=5.0,
+            budget=budget,
         )
         self.task = asyncio.create_task(self.dispatcher.run())
         await until(lambda: self.dispatcher.status().partitions or self.task.done())
+
+    def webhook(self, answer=OK):
+        """What is posted from now on, written as the subscription says."""
+        self.client = RecordingClient(answer)
+        return self.client.posted
 
     async def publish(self, *records):
         await self.log.submit("orders", records)

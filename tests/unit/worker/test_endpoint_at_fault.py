@@ -13,6 +13,10 @@ GROUP = "skybridge.test.billing"
 DOWN = SinkAnswer(None, "connect", "refused")
 
 
+def causes(rig):
+    return {name: halt.cause for name, halt in rig.store.halts.rows.items()}
+
+
 @pytest.mark.parametrize("status", [429, 503])
 async def test_retry_after_stops_everybody_until_then_and_takes_no_step(rig, status):
     """W6: honoured exactly, for the endpoint and not for the event alone."""
@@ -28,7 +32,7 @@ async def test_retry_after_stops_everybody_until_then_and_takes_no_step(rig, sta
     rig.sink.default = OK
     await rig.clock.advance(30)
     await rig.committed(2)
-    assert rig.store.letters == []
+    assert rig.store.letters.rows == []
     assert rig.status.state == "running"
 
 
@@ -94,7 +98,9 @@ async def test_a_retry_after_that_asks_for_nothing_leaves_the_schedule(rig, head
     assert rig.status.state == "running"
     await rig.clock.advance(5)
     await rig.answered(0, 0)
-    await until(lambda: [letter.cause for letter in rig.store.letters] == ["schedule-exhausted"])
+    await until(
+        lambda: [letter.cause for letter in rig.store.letters.rows] == ["schedule-exhausted"]
+    )
 
 
 async def test_an_outage_pauses_probes_and_resumes_without_dead_letters(rig):
@@ -116,7 +122,7 @@ async def test_an_outage_pauses_probes_and_resumes_without_dead_letters(rig):
     await rig.clock.advance(24 * 3600)
     while rig.log.committed(GROUP, ORDERS) < 40:
         await rig.clock.advance(0.1)
-    assert rig.store.letters == []
+    assert rig.store.letters.rows == []
     assert rig.status.state == "running"
 
 
@@ -128,7 +134,7 @@ async def test_one_event_that_always_fails_ends_in_the_dead_letters_alone(rig):
     await until(lambda: rig.delivered == 29)
     await rig.clock.advance(2)
     await rig.committed(30)
-    assert [letter.cause for letter in rig.store.letters] == ["schedule-exhausted"]
+    assert [letter.cause for letter in rig.store.letters.rows] == ["schedule-exhausted"]
 
 
 async def test_a_blocked_address_pauses_and_loses_nothing(rig):
@@ -138,7 +144,7 @@ async def test_a_blocked_address_pauses_and_loses_nothing(rig):
     await rig.begin()
     await rig.state("paused")
     assert "blocked-address" in rig.status.cause
-    assert rig.store.letters == []
+    assert rig.store.letters.rows == []
 
 
 async def test_gone_disables_the_subscription_and_keeps_its_event(rig):
@@ -147,7 +153,7 @@ async def test_gone_disables_the_subscription_and_keeps_its_event(rig):
     await rig.publish(an_event(0))
     await rig.begin()
     await rig.state("disabled")
-    await until(lambda: rig.store.disabled_ones == {"billing": "status-410"})
+    await until(lambda: causes(rig) == {"billing": "status-410"})
     await rig.publish(an_event(1, "other"))
     await rig.clock.advance(3600)
     await until(lambda: rig.consumer.paused == {ORDERS})
@@ -157,7 +163,7 @@ async def test_gone_disables_the_subscription_and_keeps_its_event(rig):
 
 
 async def test_disabled_stays_so_through_a_restart_until_enabled(rig):
-    rig.store.disabled_ones["billing"] = "status-410"
+    await rig.store.halts.halt("billing", "disabled", "status-410", 0)
     await rig.publish(an_event(0))
     await rig.begin()
     await rig.clock.advance(60)
@@ -206,7 +212,7 @@ async def test_a_probe_that_is_foreign_is_buried_and_another_is_made(rig):
     await rig.clock.advance(10)
     while rig.log.committed(GROUP, ORDERS) < 3:
         await rig.clock.advance(0.1)
-    assert [letter.cause for letter in rig.store.letters] == ["foreign"]
+    assert [letter.cause for letter in rig.store.letters.rows] == ["foreign"]
 
 
 async def test_a_probe_whose_partition_is_in_doubt_is_made_again(rig):
@@ -236,3 +242,84 @@ async def test_with_nothing_left_to_probe_it_takes_anew(rig):
     await rig.state("running")
     rig.log.give(GROUP, [ORDERS])
     await rig.committed(1)
+
+
+async def test_a_pause_that_outlasts_retention_is_said_once_before_anything_expires(rig, caplog):
+    """Rule 6: in the log, in the status and to operators; and taken back when events flow again."""
+    await rig.publish(*(an_event(n) for n in range(10)))
+    await rig.begin()
+    await rig.committed(10)
+    rig.dispatcher.pause("paused: by a person")
+    await rig.clock.advance(61)
+    rig.log.earliest[ORDERS] = 4
+    await rig.clock.advance(61)
+    assert rig.status.cause == "paused: by a person"
+    rig.log.earliest[ORDERS] = 5
+    for _ in range(3):
+        await rig.clock.advance(61)
+    assert "orders/0, 5 positions before the first of ours" in rig.status.cause
+    assert caplog.text.count("will drop events before they are delivered") == 1
+    rig.dispatcher.enable()
+    await rig.clock.advance(61)
+    assert rig.status.cause == ""
+
+
+async def test_no_probe_leaves_once_a_person_has_paused_it(rig):
+    """Also one whose event was still being read from the store."""
+    rig.log.clock = rig.clock
+    read = rig.store.parked.rows
+
+    async def slow(*given, **named):
+        await rig.clock.sleep(1.0)
+        return await read(*given, **named)
+
+    rig.store.parked.rows = slow
+    rig.sink.answer(0, SinkAnswer(409))
+    await rig.publish(an_event(0, "a"))
+    await rig.begin(retry={"schedule": ["1h", "1h"], "hold": 0}, concurrency=1)
+    await until(lambda: rig.status.parked_rows == 1)
+    rig.sink.answer(1, SinkAnswer(503, retry_after="10"))
+    await rig.publish(an_event(1, "b"))
+    await rig.answered(0, 1)
+    await rig.clock.advance(10.5)
+    rig.dispatcher.pause("paused: by a person")
+    await rig.clock.advance(10)
+    assert rig.sink.answered == ["0", "1"]
+    rig.dispatcher.enable()
+    await rig.clock.advance(10)
+    assert sorted(rig.sink.answered) == ["0", "0", "1", "1"]
+
+
+@pytest.mark.parametrize("poison", [SinkAnswer(500), SinkAnswer(503, retry_after="30")])
+@pytest.mark.parametrize("hold", [7, 0])
+async def test_a_few_events_that_always_fail_do_not_stop_the_others_for_ever(rig, hold, poison):
+    """Little comes, and all that is held fails wherever the target stands: held or parked, none of them
+    is a probe that can ever tell. Rule 6 is about targets; one that works gets its events."""
+    rig.log.clock = rig.clock
+    schedule = ["100ms", "500ms", "2s", "10s", "1m", "5m", "30m"]
+    for number in range(3):
+        rig.sink.answer(number, *[poison] * 1_000)
+    await rig.publish(*(an_event(n, f"k{n}") for n in range(3)))
+    await rig.begin(retry={"schedule": schedule, "hold": hold})
+    for number in range(3, 9):
+        await rig.clock.advance(600)
+        await rig.publish(an_event(number, f"k{number}"))
+    await rig.clock.advance(600)
+    assert {str(n) for n in range(3, 9)} <= set(rig.sink.answered)
+
+
+async def test_a_target_that_is_down_is_tried_with_new_events_one_at_a_time(rig):
+    """Rule 6: the log is the buffer. No more of it is taken than there are probes."""
+    rig.log.clock, rig.log.batch = rig.clock, 1
+    rig.sink.default = DOWN
+    await rig.publish(*(an_event(n, f"k{n}") for n in range(12)))
+    await rig.begin(window=10_000)
+    await rig.state("paused")
+    held, tried = rig.status.held, len(rig.sink.requests)
+    await rig.publish(*(an_event(n, f"k{n}") for n in range(12, 500)))
+    await rig.clock.advance(600)
+    assert rig.status.held - held <= len(rig.sink.requests) - tried < 30
+    assert rig.status.parked_rows == 0
+    rig.sink.default = OK
+    await rig.clock.advance(120)
+    await rig.committed(500)

@@ -14,8 +14,9 @@ from app.telemetry import Counters
 from app.worker.joining import start_at
 from app.worker.supervisor import Supervisor
 from fake_log import FakeLog
+from memory_store import MemoryStore
 from virtual_clock import VirtualClock
-from worker_doubles import MemoryStore, ScriptedSink, a_subscription, an_event, until
+from worker_doubles import ScriptedSink, a_subscription, an_event, until
 
 ORDERS = Partition("orders", 0)
 
@@ -52,7 +53,7 @@ class House:
 
     @property
     def states(self):
-        return {one.subscription: one.state for one in self.supervisor.status()}
+        return {one.id: one.state for one in self.supervisor.status()}
 
 
 async def test_each_subscription_gets_everything_in_a_group_of_its_own():
@@ -151,11 +152,11 @@ async def test_enable_after_gone_tells_store_and_dispatcher():
     await house.begin()
     house.sinks["billing"].answer(0, SinkAnswer(410))
     await house.log.submit("orders", [an_event(0)])
-    await until(lambda: house.store.disabled_ones == {"billing": "status-410"})
+    await until(lambda: "billing" in house.store.halts.rows)
     await until(lambda: house.states == {"billing": "disabled"})
     await house.supervisor.enable("billing")
     await until(lambda: house.sinks["billing"].answered == ["0", "0"])
-    assert house.store.disabled_ones == {}
+    assert house.store.halts.rows == {}
     await house.stop()
 
 

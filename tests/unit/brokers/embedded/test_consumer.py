@@ -189,7 +189,7 @@ async def test_a_member_that_fell_silent_is_told_that_it_lost(setup: Setup) -> N
     (message,) = await messages_of(consumer, 1)
     assert isinstance(consumer, EmbeddedConsumer)
     member = consumer._membership
-    setup.driver._running().leave("g", member.member)  # as an ended session would
+    setup.driver._running().coordinator.leave("g", member.member)  # as an ended session would
     assert isinstance(await change_of(consumer, Lost), Lost)
     assert not consumer.holds(message)
     assigned = await change_of(consumer, Assigned)

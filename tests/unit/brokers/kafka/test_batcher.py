@@ -9,7 +9,8 @@ import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from app.bindings.record import Record
-from app.brokers.kafka.batcher import DROPPED, Entry, Lane, Topic
+from app.brokers.asking import DROPPED
+from app.brokers.kafka.batcher import Entry, Lane, Topic
 from app.brokers.portable import Submission
 from app.errors import BrokerRefused
 from app.model.receipt import Receipt

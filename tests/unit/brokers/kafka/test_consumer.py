@@ -39,9 +39,9 @@ async def test_a_committing_task_that_dies_is_told_by_poll(
         return await asyncio.Future()
 
     monkeypatch.setattr(consumer._consumer, "getmany", nothing)
-    consumer._committing = asyncio.create_task(consumer._commit_as_settled())
+    consumer._commits.start()
     with monkeypatch.context() as breaking:
-        breaking.setattr(consumer, "commit", broken)
+        breaking.setattr(consumer._commits, "now", broken)
         await consumer.settle([])
         with pytest.raises(ZeroDivisionError):
             await consumer.poll(5.0)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 
 from app.brokers.kafka import KafkaSettings
@@ -68,3 +72,30 @@ async def test_a_consumer_tells_its_generation() -> None:
     assert not membership.thrown_out
     assert callable(consumer._coordinator.fetch_committed_offsets)
     await consumer.stop()
+
+
+def test_the_fetcher_asks_for_its_records_by_names_that_we_may_replace() -> None:
+    """Else one header's name stops a partition for ever (``records``)."""
+    asked = Fetcher._proc_fetch_request.__code__.co_names
+    assert {"MemoryRecords", "PartitionRecords"} <= set(asked)
+
+
+def test_the_admin_client_sends_what_any_node_may_answer_through_one_call() -> None:
+    """Where a dead node is passed over; and what only the controller may, through another."""
+    assert "_send_to_controller" in AIOKafkaAdminClient.create_topics.__code__.co_names
+    assert "_send_request" in AIOKafkaAdminClient._get_cluster_metadata.__code__.co_names
+    assert "_send_request" in AIOKafkaAdminClient.find_coordinator.__code__.co_names
+
+
+async def test_an_admin_client_can_be_asked_for_what_it_does_not_offer() -> None:
+    """``questions`` sends Metadata and Offset requests through the client inside it."""
+    client = AIOKafkaAdminClient(bootstrap_servers="127.0.0.1:1")
+    assert callable(client._client.send)
+    assert (
+        MetadataRequest(["t"], allow_auto_topic_creation=False)._allow_auto_topic_creation is False
+    )
+
+
+def test_a_connection_asks_for_its_authenticator_by_a_name_that_we_may_replace() -> None:
+    """Else a token that is refused is waited for, and nobody learns why (``bearer``)."""
+    assert "OAuthAuthenticator" in AIOKafkaConnection.authenticator_oauth.__code__.co_names

@@ -35,8 +35,18 @@ def test_a_commit_is_due_only_when_it_would_change_something() -> None:
     made.settle([message(10, 3), message(12, 3)])
     due = made.due()
     assert due == {KAFKA_PLACE: (11, "f1:1")}
-    made.committed(due)
+    made.committed(due, now=0.0)
     assert made.due() == {}
+
+
+def test_what_was_written_long_ago_is_written_again_though_nothing_changed() -> None:
+    """Rule 10: a subscription may be paused for longer than the cluster remembers positions. How old
+    the commit is that we found at the assignment nobody knows."""
+    made = Owned(3, {PLACE: FinishedRuns(10)})
+    assert made.due(before=0.0) == {KAFKA_PLACE: (10, "")}
+    made.committed(made.due(before=0.0), now=100.0)
+    assert made.due(before=100.0) == {}
+    assert made.due(before=100.1) == {KAFKA_PLACE: (10, "")}
 
 
 def test_what_is_settled_under_an_older_epoch_is_void() -> None:

@@ -1,0 +1,161 @@
+"""What a delivery costs when many subscriptions read one log and ten of them want the event.
+
+The subscriptions start on an empty log and come to rest; then events come in over HTTP. What taking them
+in costs is measured on a service without subscriptions, in the same round, and taken off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lab
+import table
+from bench_events import attributes
+from cost import cpu_seconds, memory
+
+from service_process import until
+
+MATCHING = 10
+GROWTH = 1.2  # the most that a delivery may cost beside one to a single subscription
+EMBEDDED = ((10, 10), (100, 10), (1_000, 10))
+KAFKA = ((100, 100), (100, 10))
+"""How many subscriptions, and how many of them want what is sent."""
+WARM = 5_000  # deliveries before the count begins
+WITHIN = 300.0
+ASKED_EVERY = 0.5  # seconds: to tell of a thousand is work
+RESTING = 0.15  # seconds of CPU a second: a hundred members of Kafka groups beat
+AT_REST = 10.0  # seconds over which a service without work is watched
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Microseconds of CPU a delivery; start-up in seconds, CPU at rest as a share of one core, resident
+    memory in MB."""
+
+    delivery: float
+    start: float
+    rest: float
+    memory: float
+
+
+def subscriptions(count: int, matching: int, port: int) -> tuple[dict[str, Any], ...]:
+    """``count`` of them, of which the first ``matching`` want what is sent."""
+    wanted = attributes(0)["type"]
+    return tuple(
+        {
+            "id": f"many-{number:04}",
+            "source": {"broker": "target", "topics": [lab.TOPIC]},
+            "start": "latest",
+            "filters": [{"exact": {"type": wanted if number < matching else f"other.{number}"}}],
+            "sink": f"http://127.0.0.1:{port}/{number}",
+        }
+        for number in range(count)
+    )
+
+
+def taking_in(folder: Path, broker: dict[str, Any], events: int) -> float:
+    """Microseconds of CPU an event without any subscription."""
+    service = lab.Service(folder, broker)
+    service.start()
+    try:
+        lab.load(service.port, "single", events)  # warm
+        return lab.cpu_of_load(service.pid, service.port, "single", events)
+    finally:
+        service.stop()
+
+
+def measure(
+    folder: Path,
+    broker: dict[str, Any],
+    count: int,
+    deliveries: int,
+    apart: float,
+    matching: int = MATCHING,
+) -> Measured:
+    """``apart``: microseconds that taking an event in costs by itself."""
+    folder.mkdir()
+    sink, service = lab.Sink(folder), lab.Service(folder / "service", broker)
+    matching = min(count, matching)
+    try:
+        begun = time.monotonic()
+        service.start(subscriptions(count, matching, sink.port))
+        while service.running() < count:
+            time.sleep(ASKED_EVERY)
+        start = time.monotonic() - begun
+        come_to_rest(service.pid)
+        warm, events = max(20, WARM // matching), deliveries // matching
+        lab.load(service.port, "single", warm)
+        until(lambda: sink.count() >= warm * matching, WITHIN, "the first deliveries")
+        come_to_rest(service.pid)
+        rest = cpu_at_rest(service.pid)
+        before = cpu_seconds(service.pid)
+        lab.load(service.port, "single", events)
+        total = (warm + events) * matching
+        until(lambda: sink.count() >= total, WITHIN, f"{total} deliveries to {count}")
+        used = 1e6 * (cpu_seconds(service.pid) - before)
+        resident = memory(service.pid).now
+        return Measured((used - events * apart) / (events * matching), start, rest, resident)
+    finally:
+        service.stop()
+        sink.stop()
+
+
+def come_to_rest(pid: int) -> None:
+    """What its start, or the last load, has left to do is done: it uses no more than at rest."""
+    for _ in range(int(WITHIN)):
+        before = cpu_seconds(pid)
+        time.sleep(1.0)
+        if cpu_seconds(pid) - before < RESTING:
+            return
+    raise TimeoutError("the service does not come to rest")
+
+
+def cpu_at_rest(pid: int) -> float:
+    before = cpu_seconds(pid)
+    time.sleep(AT_REST)
+    return (cpu_seconds(pid) - before) / AT_REST
+
+
+class Growth:
+    """A row a number of subscriptions; the floor of all is the one of a single subscription."""
+
+    def __init__(
+        self, name: str, broker: dict[str, Any], folder: Path, counts: Sequence[Any]
+    ) -> None:
+        self._broker = broker
+        self._folder = folder
+        self._name = name
+        self._counts = tuple(counts)
+        self.remarks: list[str] = []
+        self.rows = [
+            table.Row(f"{name} → webhooks, {matching} of {count:,}", "one subscription", GROWTH)
+            for count, matching in self._counts
+        ]
+
+    def round(self, deliveries: int) -> None:
+        folder = self._folder / f"{self._name.split()[0]}-{len(self.rows[0].measured)}"
+        folder.mkdir()
+        apart = taking_in(folder / "apart", self._of(folder, 0), deliveries)
+        one = measure(folder / "one", self._of(folder, 1), 1, deliveries, apart)
+        for number, (row, (count, matching)) in enumerate(
+            zip(self.rows, self._counts, strict=True)
+        ):
+            broker = self._of(folder, number + 2)
+            many = measure(folder / str(number), broker, count, deliveries, apart, matching)
+            row.measured.append(many.delivery)
+            row.floor.append(one.delivery)
+            row.memory = f"{many.memory:.0f}"
+            self.remarks.append(
+                f"{count:,} subscriptions on {self._name}: all at work {many.start:.1f} s after the "
+                f"start, {100 * many.rest:.1f} % of a core at rest, {many.memory:.0f} MB."
+            )
+
+    def _of(self, folder: Path, number: int) -> dict[str, Any]:
+        """An embedded log is a new one each time."""
+        if self._broker["kind"] != "embedded":
+            return self._broker
+        return {**self._broker, "path": str(folder / f"log-{number}")}

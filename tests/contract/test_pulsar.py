@@ -1,0 +1,252 @@
+"""Pulsar keeps the broker contract: the real server, the same cases."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pulsar as pulsar_client
+import pytest
+
+from app.bindings.record import Record
+from app.brokers.portable import Bounds, PortableLog
+from app.brokers.pulsar import CAPABILITIES, open_log
+from app.errors import BrokerRefused
+from app.model.message import Message
+from app.model.start import EARLIEST, LATEST
+from app.routing.partitions import partition_of
+from broker_contract import (
+    PATIENCE,
+    BrokerContract,
+    assigned,
+    bodies,
+    fresh_group,
+    publish,
+    text,
+)
+from pulsar_readback import plain_client
+from pulsar_server import PulsarServer
+
+
+class PulsarHarness:
+    """Logs on one cluster: a new one is a restart of ours."""
+
+    capabilities = CAPABILITIES
+    outside = "999999:0"
+
+    def __init__(self, addresses: tuple[str, str], server: PulsarServer | None = None) -> None:
+        self.addresses = addresses
+        self._server = server
+        self.can_go_away = server is not None
+        self._logs: list[PortableLog] = []
+
+    def rank(self, position: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in position.split(":"))
+
+    def after(self, position: str) -> str:
+        ledger, entry = self.rank(position)
+        return f"{ledger}:{entry + 1}"
+
+    async def make_log(self, *, bounds: Bounds | None = None, **settings: Any) -> PortableLog:
+        service_url, admin_url = self.addresses
+        log = open_log(
+            name="pulsar", service_url=service_url, admin_url=admin_url, bounds=bounds, **settings
+        )
+        await log.start()
+        self._logs.append(log)
+        return log
+
+    async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str:
+        topic = f"t-{uuid4().hex[:12]}"
+        await log.create_topic(topic, partitions)
+        async with asyncio.timeout(PATIENCE):
+            while not await self._ready(log, topic, partitions):
+                await asyncio.sleep(0.01)
+        return topic
+
+    async def take_away(self) -> None:
+        assert self._server is not None
+        await asyncio.to_thread(self._server.kill)
+
+    async def bring_back(self) -> None:
+        assert self._server is not None
+        await asyncio.to_thread(self._server.restart)
+
+    async def close(self) -> None:
+        for log in self._logs:
+            await log.stop()
+
+    async def _ready(self, log: PortableLog, topic: str, partitions: int) -> bool:
+        found = (await log.metadata([topic])).topics
+        return bool(found) and [p.leader is None for p in found[0].partitions] == (
+            [False] * partitions
+        )
+
+
+@contextlib.asynccontextmanager
+async def closing(harness: PulsarHarness) -> AsyncIterator[PulsarHarness]:
+    yield harness
+    await harness.close()
+
+
+@pytest.mark.pulsar
+class TestPulsar(BrokerContract):
+    @pytest.fixture
+    async def harness(self, pulsar: tuple[str, str]) -> AsyncIterator[PulsarHarness]:
+        async with closing(PulsarHarness(pulsar)) as harness:
+            yield harness
+
+
+@pytest.mark.pulsar
+@pytest.mark.fault
+@pytest.mark.timeout(180)  # a server of its own is started, killed and started again
+class TestPulsarThatGoesAway:
+    """The one case that needs a server to itself."""
+
+    @pytest.fixture
+    async def harness(self, own_pulsar: PulsarServer) -> AsyncIterator[PulsarHarness]:
+        addresses = own_pulsar.service_url, own_pulsar.admin_url
+        async with closing(PulsarHarness(addresses, own_pulsar)) as harness:
+            yield harness
+
+    async def test_it_heals_when_the_broker_comes_back(self, harness: PulsarHarness) -> None:
+        """An outage is seen, and ends by itself (reliability R20)."""
+        await BrokerContract().test_it_heals_when_the_broker_comes_back(harness)
+
+
+def admin(addresses: tuple[str, str], method: str, path: str, body: object = None) -> None:
+    """The administration, asked without the driver."""
+    url = f"{addresses[1]}/admin/v2/{path}"
+    httpx.request(method, url, json=body, trust_env=False).raise_for_status()
+
+
+@pytest.mark.pulsar
+class TestPulsarAlone:
+    """What no other log has."""
+
+    @pytest.fixture
+    async def harness(self, pulsar: tuple[str, str]) -> AsyncIterator[PulsarHarness]:
+        async with closing(PulsarHarness(pulsar)) as harness:
+            yield harness
+
+    async def test_a_topic_that_is_not_there_is_refused_at_once(
+        self, harness: PulsarHarness
+    ) -> None:
+        """Not after the publish time-out, and not by making it (design: topics)."""
+        log = await harness.make_log()
+        began = asyncio.get_running_loop().time()
+        (result,) = await log.submit("no-such-topic", [text("x")])
+        assert isinstance(result, BrokerRefused)
+        assert result.kind == "unknown-topic"
+        with pytest.raises(BrokerRefused) as refused:
+            await log.subscribe(fresh_group(), ["no-such-topic"], EARLIEST)
+        assert refused.value.kind == "unknown-topic"
+        assert asyncio.get_running_loop().time() - began < 5.0
+        assert "no-such-topic" not in {t.name for t in (await log.metadata()).topics}
+
+    async def test_topics_are_made_where_the_settings_say_so(self, harness: PulsarHarness) -> None:
+        """With the partitions that the settings name, whoever comes first: publisher or subscriber."""
+        log = await harness.make_log(create_topics=True, partitions=3)
+        published, subscribed = (f"made-{uuid4().hex[:12]}" for _ in range(2))
+        await publish(log, published, [text("x") for _ in range(10)])
+        consumer = await log.subscribe(fresh_group(), [subscribed], EARLIEST)
+        assert len((await assigned(consumer)).partitions) == 3
+        found = (await log.metadata([published, subscribed])).topics
+        assert [len(topic.partitions) for topic in found] == [3, 3]
+        await consumer.close()
+
+    async def test_a_partition_added_later_is_written_and_read_from_its_start(
+        self, harness: PulsarHarness
+    ) -> None:
+        """New partitions start at earliest, or what comes before we notice is passed over (rule 10)."""
+        log = await harness.make_log(metadata_age=0.5)
+        topic = await harness.fresh_topic(log, 1)
+        consumer = await log.subscribe(fresh_group(), [topic], LATEST)
+        await assigned(consumer)
+        await publish(log, topic, [text("known", "k")])
+        path = f"persistent/public/default/{topic}/partitions"
+        await asyncio.to_thread(admin, harness.addresses, "POST", path, 2)
+        key = next(str(n) for n in range(100) if partition_of(b"%d" % n, 2) == 1)
+        places: set[int] = set()
+        async with asyncio.timeout(PATIENCE):
+            while 1 not in places:
+                (receipt,) = await publish(log, topic, [text("early", key)])
+                places.add(receipt.partition)
+                await asyncio.sleep(0.02)
+        added: list[Message] = []
+        async with asyncio.timeout(PATIENCE):
+            while not added:
+                event = await consumer.poll(0.2)
+                found = event if isinstance(event, tuple) else ()
+                added += [message for message in found if message.partition.number == 1]
+        assert added[0].position == receipt.position
+        await consumer.close()
+
+    async def test_a_topic_that_nothing_would_retain_is_told_by_health(
+        self, harness: PulsarHarness
+    ) -> None:
+        """Pulsar throws away what has neither a subscription nor a retention (rule 10)."""
+        namespace = f"public/n-{uuid4().hex[:8]}"
+        await asyncio.to_thread(admin, harness.addresses, "PUT", f"namespaces/{namespace}")
+        retention = {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}
+        path = f"namespaces/{namespace}/retention"
+        await asyncio.to_thread(admin, harness.addresses, "POST", path, retention)
+        log = await harness.make_log(namespace=namespace)
+        topic = await harness.fresh_topic(log, 1)
+        assert (await log.health()).healthy, "nobody publishes to it"
+        await publish(log, topic, [text("x")])
+        health = await log.health()
+        assert not health.healthy
+        assert f"nothing would retain what is published to {topic}" in health.cause
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        assert (await log.health()).healthy
+        await consumer.close()
+
+    async def test_other_clients_see_key_properties_and_event_time(
+        self, harness: PulsarHarness
+    ) -> None:
+        """By the library's own classes: what is on the wire is what Pulsar means by these."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log, 1)
+        record = Record(b"k", (("CE-Id", b"1"),), b"x", time_ms=1_700_000_000_000)
+        await publish(log, topic, [record, Record(b"\xff", (), None)])
+        place = f"{topic}-partition-0"
+        seen = await asyncio.to_thread(receive, harness.addresses[0], place, 2)
+        assert [(m.partition_key(), m.properties(), m.data()) for m in seen] == [
+            ("k", {"CE-Id": "1"}, b"x"),
+            ("/w==", {"x-skybridge-key-encoding": "base64"}, b""),
+        ]
+        assert seen[0].event_timestamp() == 1_700_000_000_000
+        assert [m.has_null_value() for m in seen] == [False, True]
+
+    async def test_a_second_member_does_not_move_a_start_that_is_in_use(
+        self, harness: PulsarHarness
+    ) -> None:
+        """Both resolve `latest`, at different times: only the first may decide (rule 10)."""
+        log = await harness.make_log()
+        topic = await harness.fresh_topic(log, 2)
+        group = fresh_group()
+        first = await log.subscribe(group, [topic], LATEST)
+        await publish(log, topic, [text("between", "k")])
+        second = await log.subscribe(group, [topic], LATEST)
+        found: list[Message] = []
+        async with asyncio.timeout(PATIENCE):
+            while not found:
+                for consumer in (first, second):
+                    event = await consumer.poll(0.1)
+                    found += event if isinstance(event, tuple) else ()
+        assert bodies(found)[0] == b"between"
+        await first.close()
+        await second.close()
+
+
+def receive(service_url: str, topic: str, count: int) -> list[pulsar_client.Message]:
+    client = plain_client(service_url)
+    reader = client.create_reader(topic, pulsar_client.MessageId.earliest)
+    found = [reader.read_next(timeout_millis=10_000) for _ in range(count)]
+    client.close()
+    return [message._message for message in found]

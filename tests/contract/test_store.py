@@ -1,0 +1,62 @@
+"""One contract, three stores: SQLite, PostgreSQL, and the one in memory that other tests use for them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from app.store import open_shared_store, open_store
+from memory_store import MemoryStore
+from postgres_server import fresh_database
+from store_contract import LettersContract, OwnersContract, RedriveContract
+from store_contract_asking import (
+    AttemptsContract,
+    CommandsContract,
+    HaltsContract,
+    OffsetsContract,
+    RegistryContract,
+    ReplaysContract,
+)
+from store_contract_waiting import ParkedContract, PulledContract
+from store_house import housed, sqlite_file
+
+
+class StoreContract(
+    OwnersContract,
+    LettersContract,
+    RedriveContract,
+    ParkedContract,
+    PulledContract,
+    AttemptsContract,
+    RegistryContract,
+    HaltsContract,
+    CommandsContract,
+    ReplaysContract,
+    OffsetsContract,
+):
+    @pytest.fixture
+    async def store(self, house):
+        return await house.open()
+
+
+class TestSqlite(StoreContract):
+    @pytest.fixture
+    async def house(self, tmp_path):
+        async with housed(partial(open_store, sqlite_file(tmp_path))) as house:
+            yield house
+
+
+@pytest.mark.postgres
+class TestPostgresql(StoreContract):
+    @pytest.fixture
+    async def house(self, postgres):
+        async with housed(partial(open_shared_store, fresh_database(postgres))) as house:
+            yield house
+
+
+class TestMemory(StoreContract):
+    @pytest.fixture
+    async def house(self):
+        async with housed(MemoryStore) as house:
+            yield house

@@ -1,0 +1,32 @@
+"""The compose file cannot be run here; what can be checked of it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from app.config.lint import lint
+from app.config.load import load
+from pages import CHECKOUT
+
+
+def test_the_configuration_in_the_compose_file_has_no_errors(tmp_path: Path) -> None:
+    """What a trial is begun with must at least be a configuration, and name services that are there."""
+    document = YAML(typ="safe").load((CHECKOUT / "docs/examples/compose.yaml").read_text())
+    file = tmp_path / "skybridge.yaml"
+    file.write_text(document["configs"]["skybridge"]["content"].replace("$$", "$"))
+    loaded = load(file, document["services"]["skybridge"]["environment"])
+    assert [each for each in lint(loaded) if each.level == "error"] == []
+    brokers = {"kafka": "bootstrap_servers", "rabbit": "addresses", "pulsar": "admin_url"}
+    for name, setting in brokers.items():
+        address = getattr(loaded.config.brokers[name], setting)
+        assert address.rpartition("/")[2].partition(":")[0] in document["services"]
+
+
+def test_every_published_port_is_on_loopback() -> None:
+    """A trial with passwords in the file must not be open to the neighbours."""
+    document = YAML(typ="safe").load((CHECKOUT / "docs/examples/compose.yaml").read_text())
+    ports = [port for each in document["services"].values() for port in each.get("ports", ())]
+    assert ports
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []

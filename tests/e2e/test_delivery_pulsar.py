@@ -1,0 +1,33 @@
+"""From HTTP over a real Pulsar to a webhook: the service as a process, killed and restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from delivery_house import House
+from delivery_scenarios import DeliveryScenarios
+from webhook_target import WebhookTarget
+
+pytestmark = [pytest.mark.pulsar, pytest.mark.fault, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def house(tmp_path: Path, pulsar: tuple[str, str], target: WebhookTarget) -> Iterator[House]:
+    service_url, admin_url = pulsar
+    broker = {"kind": "pulsar", "service_url": service_url, "admin_url": admin_url}
+    house = House(tmp_path, broker, target)
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def apart(house: House) -> House:
+    """Every subscription of Pulsar sees everything."""
+    return house
+
+
+class TestPulsar(DeliveryScenarios):
+    """Partitioned topics under Failover subscriptions."""

@@ -1,0 +1,69 @@
+"""``skybridge explain`` as a person runs it: by a file and by a service; nothing is ever sent."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import httpx
+import pytest
+
+from child_service import run, running
+from pages import CHECKOUT, blocks
+
+PAGE = CHECKOUT / "docs/guides/explain.md"
+SERVICE = """
+version: 1
+server: {events: {port: 0}, admin: {port: 0}}
+store: {kind: sqlite, path: ./store.db}
+brokers: {log: {kind: embedded, path: ./log}}
+routes: [{name: all, to: {broker: log, topic: events}, key: {mapper: partitionkey}}]
+timeouts: {not_ready: 0}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With the configuration that the guide shows."""
+    (configuration,) = [each for each in blocks(PAGE) if each.language == "yaml"]
+    (tmp_path / "shop.yaml").write_text(configuration.text)
+    return tmp_path
+
+
+async def test_the_guide_shows_what_is_printed(folder: Path) -> None:
+    (session,) = [each.text for each in blocks(PAGE) if each.language == "console"]
+    command, _, expected = session.partition("\n")
+    code, said, _ = await run(folder, *shlex.split(command.removeprefix("$ skybridge ")))
+    assert said.rstrip().splitlines() == expected.rstrip().splitlines()
+    assert code == 0
+
+
+async def test_what_would_be_refused_exits_with_1_and_says_what_the_sender_would_be_told(
+    folder: Path,
+) -> None:
+    code, said, _ = await run(folder, "explain", "--config", "shop.yaml", "--type", "other")
+    assert code == 1
+    assert "refused 422" in said
+    assert "type is 'other'" in said, "and why no route took it"
+
+
+async def test_a_broken_event_is_told_with_its_fault(folder: Path) -> None:
+    (folder / "event.json").write_text('{"specversion": "1.0"}')
+    code, _, errors = await run(folder, "explain", "event.json", "--config", "shop.yaml")
+    assert code == 1
+    assert "id" in errors
+
+
+async def test_a_service_explains_with_the_partition_and_stores_nothing(tmp_path: Path) -> None:
+    (tmp_path / "skybridge.yaml").write_text(SERVICE)
+    async with running(tmp_path, "serve", "--config", "skybridge.yaml") as service:
+        server = service.said["admin"]
+        words = ("--server", server, "-t", "com.example.t", "-a", "partitionkey=k", "--json")
+        code, said, errors = await run(tmp_path, "explain", *words)
+        assert code == 0, errors
+        (hop,) = json.loads(said)["hops"]
+        topics = httpx.get(f"{server}/v1/topics").json()
+        ends = {each["latest"] for topic in topics for each in topic["partitions"]}
+        assert hop["topic"] == "events"
+        assert ends <= {"0"}, "nothing was stored"

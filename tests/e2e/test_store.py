@@ -1,0 +1,151 @@
+"""``skybridge store`` as an operator runs it, on both kinds of store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.store import open_shared_store, open_store
+from postgres_server import PASSWORD, fresh_database
+from store_house import ALL, a_letter, offsets
+
+OLD = Path(__file__).parent.parent / "unit" / "store" / "before_alembic.sql"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return configured(tmp_path, "{kind: sqlite, path: ./store.db}")
+
+
+def configured(folder, store):
+    (folder / "skybridge.yaml").write_text(
+        "version: 1\nbrokers: {log: {kind: embedded, path: ./log}}\n"
+        f"routes: [{{name: all, to: {{broker: log, topic: events}}}}]\nstore: {store}\n"
+    )
+    return folder
+
+
+def run(folder, *words):
+    command = ["skybridge", "store", *words, "--config", "skybridge.yaml"]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def told(folder, *words):
+    result = run(folder, *words)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def keep(store, *numbers):
+    async def add():
+        await store.start()
+        for number in numbers:
+            await store.letters.add(a_letter(number))
+        found = await store.letters.find(ALL, 100_000)
+        await store.stop()
+        return offsets(found)
+
+    return asyncio.run(add())
+
+
+def test_status_tells_what_is_there_and_makes_nothing(folder):
+    assert "is there not yet" in told(folder, "status")
+    assert not (folder / "store.db").exists()
+    keep(open_store(folder / "store.db"), 1, 2)
+    found = json.loads(told(folder, "status", "--json"))
+    assert found["revision"] == found["known"]
+    assert (found["rows"]["dead_letters"], found["rows"]["parked"]) == (2, 0)
+
+
+def test_an_older_store_is_brought_up_before_the_service_starts(folder):
+    connection = sqlite3.connect(folder / "store.db")
+    connection.executescript(OLD.read_text())
+    connection.close()
+    assert "has schema 0000, known is" in told(folder, "status")
+    told(folder, "migrate")
+    assert json.loads(told(folder, "status", "--json"))["rows"]["dead_letters"] == 3
+    assert (folder / "store.db.before-0002").exists()
+
+
+def test_a_backup_is_put_back_and_what_was_there_is_kept(folder):
+    """Reliability R15: going back must not be a way of losing things."""
+    keep(open_store(folder / "store.db"), 1)
+    told(folder, "backup", "copy.db")
+    keep(open_store(folder / "store.db"), 2)
+    told(folder, "restore", "copy.db")
+    assert keep(open_store(folder / "store.db")) == [1]
+    assert keep(open_store(folder / "store.db.before-restore-1")) == [2, 1]
+    assert not list(folder.glob("*.part"))
+
+
+async def test_a_backup_is_made_while_a_service_writes(folder):
+    """Each of its transactions is in it whole, or not at all."""
+    store = open_store(folder / "store.db", alone=True)
+    await store.start()
+    ended = asyncio.Event()
+
+    async def write():
+        number = 0
+        while not ended.is_set():
+            number += 1
+            await store.letters.add(a_letter(number))
+        return number
+
+    writing = asyncio.create_task(write())
+    result = await asyncio.to_thread(run, folder, "backup", "copy.db")
+    refused = await asyncio.to_thread(run, folder, "restore", "copy.db")
+    ended.set()
+    written = await writing
+    await store.stop()
+    assert result.returncode == 0, result.stderr
+    assert (refused.returncode, "another process" in refused.stderr) == (2, True)
+    copied = await asyncio.to_thread(keep, open_store(folder / "copy.db"))
+    assert sorted(copied) == sorted(range(1, len(copied) + 1))
+    assert len(copied) <= written
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["backup", "copy.db"], "there is no store"),
+        (["restore", "nothing.db"], "is no whole store"),
+        (["restore", "text.db"], "is no whole store"),
+        (["restore", "empty.db"], "is no store"),
+    ],
+)
+def test_what_cannot_be_done_says_why_and_changes_nothing(folder, words, said):
+    (folder / "text.db").write_text("not a database, but long enough to be read as one" * 100)
+    (folder / "empty.db").write_bytes(b"")
+    result = run(folder, *words)
+    assert (result.returncode, said in result.stderr) == (2, True), result.stderr
+    assert not (folder / "store.db").exists()
+
+
+def test_a_backup_replaces_no_file(folder):
+    keep(open_store(folder / "store.db"), 1)
+    (folder / "copy.db").write_text("somebody's")
+    result = run(folder, "backup", "copy.db")
+    assert (result.returncode, "is there already" in result.stderr) == (2, True)
+    assert (folder / "copy.db").read_text() == "somebody's"
+
+
+@pytest.mark.postgres
+def test_a_database_is_told_of_and_left_to_its_own_means(tmp_path, postgres):
+    """Its password is in no output."""
+    dsn = fresh_database(postgres)
+    folder = configured(tmp_path, f"{{kind: postgresql, dsn: '{dsn}'}}")
+    assert "is there not yet" in told(folder, "status")
+    told(folder, "migrate")
+    keep(open_shared_store(dsn), 1)
+    assert json.loads(told(folder, "status", "--json"))["rows"]["dead_letters"] == 1
+    backup, restore = run(folder, "backup", "copy.db"), run(folder, "restore", "copy.db")
+    assert (backup.returncode, "pg_dump" in backup.stderr) == (2, True)
+    assert (restore.returncode, "pg_restore" in restore.stderr) == (2, True)
+    assert PASSWORD not in backup.stderr + restore.stderr

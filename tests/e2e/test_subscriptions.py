@@ -1,0 +1,280 @@
+"""Subscriptions of the API over a real service: made, changed, paused, replayed, killed, moved to a file."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.store.vault import new_key
+from delivery_house import numbered, until
+from service_process import ServiceProcess, free_ports
+from webhook_target import WebhookTarget, status
+
+MERGE = {"content-type": "application/merge-patch+json"}
+BATCH = {"content-type": "application/cloudevents-batch+json"}
+SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
+CONFIGURATION = """
+version: 1
+server: {{events: {{port: {events}}}, admin: {{port: {admin}}}}}
+store: {{kind: sqlite, path: {folder}/store.db, encryption: {{key: "{key}"}}}}
+brokers: {{log: {{kind: embedded, path: {folder}/log, partitions: 4}}}}
+routes: [{{name: all, to: {{broker: log, topic: events}}, key: {{mapper: partitionkey}}}}]
+webhooks: {{allow_private: ["127.0.0.0/8"]}}
+timeouts: {{not_ready: 0, drain: 5s}}
+log: {{level: debug}}
+{subscriptions}
+"""
+
+
+class House:
+    """``skybridge serve`` on one folder, and a client of its listeners."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.events, self.admin = free_ports(2)
+        self.key = new_key()
+        self.process = ServiceProcess(folder / "skybridge.yaml", folder, self.admin)
+        self.client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.admin}", timeout=30)
+
+    async def start(self, subscriptions: str = "") -> None:
+        (self.folder / "skybridge.yaml").write_text(
+            CONFIGURATION.format(
+                folder=self.folder,
+                events=self.events,
+                admin=self.admin,
+                key=self.key,
+                subscriptions=subscriptions,
+            )
+        )
+        await asyncio.to_thread(self.process.start, {"SECRET": "hunter2-of-the-file"})
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self.process.stop)
+
+    async def kill(self) -> None:
+        await asyncio.to_thread(self.process.kill)
+
+    async def publish(self, first: int, count: int, keys: int = 3) -> None:
+        async with httpx.AsyncClient() as client:
+            answer = await client.post(
+                f"http://127.0.0.1:{self.events}/events",
+                json=numbered(first, count, keys),
+                headers=BATCH,
+            )
+        assert answer.status_code == 202
+
+    async def make(self, target: WebhookTarget, **more: Any) -> httpx.Response:
+        document = {
+            "id": "made",
+            "source": {"broker": "log", "topics": ["events"]},
+            "sink": target.url,
+            "handshake": "off",
+            **more,
+        }
+        answer = await self.client.post("/v1/subscriptions", json=document)
+        assert answer.status_code == 201, answer.text
+        return answer
+
+    async def health(self, name: str = "made") -> dict[str, Any]:
+        found = (await self.client.get(f"/v1/subscriptions/{name}/status")).json()
+        return found["health"]
+
+    async def cli(self, *words: str, **environ: str) -> str:
+        result = await asyncio.to_thread(
+            subprocess.run,
+            [SKYBRIDGE, "subscriptions", *words],
+            env={"SKYBRIDGE_SERVER": str(self.client.base_url), **environ},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+
+@pytest.fixture
+async def house(tmp_path):
+    house = House(tmp_path)
+    await house.start()
+    yield house
+    if house.process.running:
+        await house.stop()
+    await house.client.aclose()
+
+
+async def test_one_that_is_made_delivers_at_once_and_after_a_restart(house, target):
+    """201 means that it has its place: what comes from then on is delivered, also with start latest."""
+    await house.make(target)
+    await house.publish(0, 20)
+    await until(lambda: len(target.ids) == 20, "deliveries")
+    await house.kill()
+    await house.start()
+    await house.publish(20, 20)
+    await until(lambda: set(target.ids) >= set(map(str, range(40))), "deliveries after a restart")
+    etag = (await house.client.get("/v1/subscriptions/made")).headers["etag"]
+    patched = await house.client.patch(
+        "/v1/subscriptions/made",
+        content='{"filters": [{"exact": {"id": "45"}}]}',
+        headers={**MERGE, "if-match": etag},
+    )
+    assert patched.status_code == 200
+    await house.publish(40, 10)
+    await until(lambda: "45" in target.ids, "the one that is wanted")
+    assert not {"44", "46"} & set(target.ids)
+
+
+async def test_one_that_is_deleted_and_made_again_begins_anew(house, target):
+    """Its group is forgotten: it must not go on where another one was."""
+    await house.make(target, start="earliest")
+    await house.publish(0, 5)
+    await until(lambda: len(target.ids) == 5, "deliveries")
+    assert (await house.client.delete("/v1/subscriptions/made")).status_code == 200
+    await house.publish(5, 5)
+    await house.make(target, start="earliest")
+    await until(lambda: len(target.ids) == 15, "all of the log")
+    assert Counter(target.ids)["0"] == 2
+    assert Counter(target.ids)["7"] == 1
+
+
+async def test_a_pause_outlives_a_restart(house, target):
+    await house.make(target)
+    paused = await house.client.post("/v1/subscriptions/made:pause", json={"cause": "lunch"})
+    assert paused.json()["health"]["state"] == "paused"
+    await house.publish(0, 5)
+    await house.kill()
+    await house.start()
+    assert (await house.health())["state"] == "paused"
+    assert "lunch" in (await house.health())["cause"]
+    assert target.received == []
+    await house.client.post("/v1/subscriptions/made:resume")
+    await until(lambda: len(target.ids) == 5, "what came meanwhile")
+
+
+async def test_a_replay_that_is_killed_loses_nothing(house, target):
+    """SIGKILL in the middle: it goes on, and every event of the range has come once more."""
+    await house.make(target)
+    await house.publish(0, 200, keys=20)
+    await until(lambda: len(set(target.ids)) == 200, "deliveries")
+    target.received.clear()
+    asked = await house.client.post(
+        "/v1/subscriptions/made:replay", json={"from": "earliest", "rate": 100}
+    )
+    assert (asked.status_code, asked.json()["total"]) == (202, 200)
+    again = await house.client.post("/v1/subscriptions/made:replay", json={"from": "earliest"})
+    assert again.status_code == 409
+    await until(lambda: len(target.ids) > 60, "the middle of the replay")
+    await house.kill()
+    before = len(target.ids)
+    await house.start()
+    await until(lambda: len(set(target.ids)) == 200, "the whole range")
+
+    async def over() -> bool:
+        return not (await house.client.get("/v1/subscriptions/made/replays")).json()
+
+    while not await over():
+        await asyncio.sleep(0.05)
+    assert before < 200
+    assert (await house.health())["lag"] == 0
+    await house.publish(200, 1)
+    await until(lambda: "200" in target.ids, "a live one behind it")
+
+
+async def test_a_test_event_says_what_the_target_says(house, target):
+    target.answer = lambda _: status(503, body=b"not now")
+    await house.make(target)
+    answer = (await house.client.post("/v1/subscriptions/made:test")).json()
+    assert (answer["delivered"], answer["status"], answer["response"]) == (False, 503, "not now")
+    assert target.received[0].header("ce-type") == "dev.skybridge.subscription.test"
+    assert target.received[0].id == answer["event"]
+
+
+async def test_no_secret_is_kept_in_clear_shown_or_logged(house, target):
+    made = await house.make(target, auth={"kind": "bearer", "token": "hunter2-of-the-api"})
+    await house.publish(0, 1)
+    await until(lambda: len(target.ids) == 1, "delivery")
+    assert target.received[0].header("authorization") == "Bearer hunter2-of-the-api"
+    shown = made.text + (await house.client.get("/v1/subscriptions")).text
+    await house.stop()
+    kept = [file for file in house.folder.rglob("*") if file.is_file()]
+    assert len(kept) > 3
+    for file in kept:
+        assert b"hunter2-of-the-api" not in file.read_bytes(), file
+    assert "hunter2" not in shown
+
+
+async def test_those_of_the_file_are_shown_with_references_and_changed_there(house, target):
+    await house.stop()
+    filed = f"""subscriptions:
+  - id: filed
+    source: {{broker: log, topics: [events]}}
+    sink: {target.url}
+    auth: {{kind: bearer, token: "${{env:SECRET}}"}}
+"""
+    await house.start(filed)
+    shown = await house.client.get("/v1/subscriptions/filed")
+    assert shown.json()["auth"]["token"] == "${env:SECRET}"
+    assert "hunter2" not in shown.text
+    refused = await house.client.delete("/v1/subscriptions/filed")
+    assert refused.status_code == 409
+    assert "skybridge.yaml, line" in refused.json()["detail"]
+
+
+async def test_export_pastes_into_the_file_and_a_file_into_create(house, target):
+    """One set of names for file and API (design, Configuration)."""
+    await house.make(target, timeout="3s", retry={"hold": 1}, filters=[{"sql": "id <> '$${x}'"}],
+                     auth={"kind": "bearer", "token": "hunter2-of-the-api"})  # fmt: skip
+    exported = await house.cli("export")
+    assert "${env:MADE_AUTH_TOKEN}" in exported
+    document = (await house.client.get("/v1/subscriptions/made")).json()
+    await house.cli("delete", "made", "--yes")
+    await house.stop()
+    await house.start(exported.replace("MADE_AUTH_TOKEN", "SECRET"))
+    filed = (await house.client.get("/v1/subscriptions/made")).json()
+    assert {**filed, "auth": None} == {**document, "auth": None}
+    await house.stop()
+    (house.folder / "made.yaml").write_text(exported)
+    await house.start()
+    await house.cli("create", "-f", str(house.folder / "made.yaml"), MADE_AUTH_TOKEN="a$b${c}")
+    await house.publish(0, 1)
+    await until(lambda: len(target.ids) == 1, "delivery")
+    assert target.received[0].header("authorization") == "Bearer a$b${c}"
+
+
+async def test_the_same_id_in_file_and_store_refuses_the_start(house, target):
+    await house.make(target)
+    await house.stop()
+    filed = f"""subscriptions:
+  - {{id: made, source: {{broker: log, topics: [events]}}, sink: "{target.url}"}}
+"""
+    with pytest.raises(RuntimeError, match="was made by the API too"):
+        await house.start(filed)
+
+
+async def test_the_draft_of_cloudevents_is_spoken_too(house, target):
+    """The same subscriptions in the words of the Subscriptions API (spec.md 6.1)."""
+    draft = {
+        "source": "/k1",
+        "types": ["com.example.counted"],
+        "config": {"broker": "log", "topics": ["events"]},
+        "sink": target.url,
+        "protocol": "HTTP",
+    }
+    made = await house.client.post("/subscriptions", json=draft)
+    assert made.status_code == 201, made.text
+    assert made.json() == {"id": made.json()["id"], **draft, "filters": []}
+    await house.publish(0, 9)
+    await until(lambda: len(target.ids) == 3, "those of the source")
+    assert set(target.ids) == {"1", "4", "7"}
+    location = made.headers["location"]
+    assert (await house.client.get(location)).json() == made.json()
+    allow = (await house.client.options(location)).headers["allow"]
+    assert set(allow.split(", ")) == {"GET", "PUT", "DELETE", "OPTIONS"}
+    assert (await house.client.delete(location)).json() == made.json()
+    assert (await house.client.get(location)).status_code == 404

@@ -1,0 +1,268 @@
+"""The whole service: several events in one request, answers that are events, records that are none."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.bindings.record import Record
+from app.config.load import load
+from app.delivery.verifying import verify
+from app.interfaces import LetterChoice
+from app.model.signing_key import read_key
+from app.runtime.build import build
+from app.runtime.clock import SystemClock
+from app.runtime.service import Service
+from strict_receiver import StrictReceiver
+from webhook_target import Received, WebhookTarget, status
+from worker_doubles import until
+
+ORIGIN = "bridge.example.com"
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLdMw"
+BATCH = "application/cloudevents-batch+json; charset=utf-8"
+ROUTES = [
+    {
+        "name": "answers",
+        "filters": [{"prefix": {"type": "answer."}}],
+        "to": {"broker": "log", "topic": "answers"},
+    },
+    {"name": "all", "to": {"broker": "log", "topic": "events"}, "key": {"mapper": "partitionkey"}},
+]
+
+Serve = Callable[..., Any]
+
+
+@pytest.fixture
+async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
+    """A service with subscriptions given by id: settings, of which ``sink`` is one."""
+    services = []
+
+    async def begin(**subscriptions: dict[str, Any]) -> Service:
+        whole = {
+            "version": 1,
+            "server": {"events": {"port": 0}, "admin": {"port": 0}},
+            "store": {"kind": "sqlite", "path": str(tmp_path / "store.db")},
+            "brokers": {"log": {"kind": "embedded", "path": str(tmp_path / "log")}},
+            "routes": ROUTES,
+            "subscriptions": [
+                {
+                    "id": name,
+                    "source": {"broker": "log", "topics": ["events"]},
+                    "start": "earliest",
+                    "retry": {"schedule": ["50ms"] * 5, "hold": 5},
+                    **settings,
+                }
+                for name, settings in subscriptions.items()
+            ],
+            "webhooks": {"allow_private": ["127.0.0.0/8"], "origin": ORIGIN},
+            "timeouts": {"not_ready": "0s", "drain": "2s"},
+        }
+        file = tmp_path / "skybridge.json"
+        file.write_text(json.dumps(whole))
+        service = Service(build(load(file, {}).config, SystemClock()))
+        await service.start()
+        services.append(service)
+        return service
+
+    yield begin
+    for service in services:
+        await service.stop()
+
+
+@pytest.fixture
+async def targets() -> AsyncIterator[Callable[..., Any]]:
+    made = []
+
+    async def make(target: WebhookTarget | None = None) -> WebhookTarget:
+        made.append(target or WebhookTarget())
+        await made[-1].start()
+        return made[-1]
+
+    yield make
+    for target in made:
+        await target.stop()
+
+
+async def send(service: Service, numbers: range, keys: int = 3) -> None:
+    """Each with its number as id; the key is its rest by ``keys``."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        for number in numbers:
+            headers = {
+                "ce-specversion": "1.0",
+                "ce-id": str(number),
+                "ce-source": "/s",
+                "ce-type": "t",
+                "ce-partitionkey": str(number % keys),
+                "content-type": "application/json",
+            }
+            answer = await client.post(
+                f"{service.events_url}/events", headers=headers, content=b"{}"
+            )
+            assert answer.status_code == 202, answer.text
+
+
+def ids(request: Received) -> list[str]:
+    return [each["id"] for each in json.loads(request.body)]
+
+
+async def letters(service: Service) -> dict[str, int]:
+    found: dict[str, int] = defaultdict(int)
+    for (_, cause), count in (await service.parts.store.letters.count(LetterChoice())).items():
+        found[cause] += count
+    return dict(found)
+
+
+async def test_events_go_in_batches_signed_consented_and_in_order(serve: Serve, targets) -> None:
+    """All that a request of one event bears, a request of several bears; no event is lost or doubled."""
+    receiver = StrictReceiver(origin=ORIGIN)
+    await targets(receiver.target)
+    service = await serve(
+        s={
+            "sink": receiver.target.url,
+            "batch": {"max_events": 10, "max_wait": "300ms"},
+            "signing": {"secret": SECRET},
+        }
+    )
+    await send(service, range(35))
+    received = receiver.target.received
+    await until(lambda: sum(len(ids(each)) for each in received) == 35)
+    assert receiver.breaches == []
+    assert max(len(ids(each)) for each in received) in range(2, 11)
+    assert len(received) < 35
+    by_key: dict[int, list[int]] = defaultdict(list)
+    for request in received:
+        assert request.header("content-type") == BATCH
+        headers = [(name, value.decode()) for name, value in request.headers]
+        assert verify(headers, request.body, [read_key(SECRET)], SystemClock().now()).valid
+        for name in map(int, ids(request)):
+            by_key[name % 3].append(name)
+    assert by_key == {key: list(range(key, 35, 3)) for key in range(3)}
+
+
+@pytest.mark.parametrize("refusal", [400, 413, 422])
+async def test_only_the_poison_becomes_a_dead_letter(serve: Serve, targets, refusal: int) -> None:
+    """A target that refuses a whole request for one event of it, and one that is too large for it."""
+    target = await targets()
+    poison = "17"
+
+    def answer(request: Received) -> bytes:
+        return status(refusal if poison in ids(request) else 204)
+
+    target.answer = answer
+    service = await serve(s={"sink": target.url, "batch": {"max_events": 50, "max_wait": "1s"}})
+    await send(service, range(40))
+    good = {str(number) for number in range(40)} - {poison}
+
+    def delivered() -> set[str]:
+        return {
+            each
+            for request in target.received
+            if poison not in ids(request)
+            for each in ids(request)
+        }
+
+    await until(lambda: delivered() == good)
+    async with httpx.AsyncClient(trust_env=False) as client:
+        while not await letters(service):
+            await client.get(f"{service.admin_url}/healthz")
+    assert await letters(service) == {f"status-{refusal}": 1}
+    taken = [
+        each for request in target.received if poison not in ids(request) for each in ids(request)
+    ]
+    assert len(taken) == len(good)
+    assert sum(poison in ids(request) for request in target.received) <= 8
+
+
+async def test_the_attempts_tell_how_many_went_together(serve: Serve, targets) -> None:
+    """One line an event, with the number of its request."""
+    target = await targets()
+    service = await serve(s={"sink": target.url, "batch": {"max_events": 5, "max_wait": "1s"}})
+    await send(service, range(5), keys=5)
+    await until(lambda: len(target.received) == 1)
+    supervisor = service.parts.supervisor
+    assert supervisor is not None
+    await until(lambda: len(supervisor.attempts("s")) == 5)
+    assert {each.together for each in supervisor.attempts("s")} == {5}
+    assert {each.event_id for each in supervisor.attempts("s")} == set("01234")
+
+
+async def test_an_answer_that_is_an_event_goes_on_as_one(serve: Serve, targets) -> None:
+    """Through the route, to whoever reads its topic, under the key of what it answers."""
+
+    def answer(request: Received) -> bytes:
+        return status(
+            200,
+            "Content-Type: text/plain",
+            "ce-specversion: 1.0",
+            f"ce-id: to-{request.id}",
+            "ce-source: /scoring",
+            "ce-type: score",
+            body=b"42",
+        )
+
+    scoring, reader = await targets(), await targets()
+    scoring.answer = answer
+    service = await serve(
+        scoring={"sink": scoring.url, "reply": "answers"},
+        reader={"sink": reader.url, "source": {"broker": "log", "topics": ["answers"]}},
+    )
+    await send(service, range(6))
+    await until(lambda: len(reader.received) == 6)
+    assert sorted(reader.ids) == [f"to-{number}" for number in range(6)]
+    assert {request.body for request in reader.received} == {b"42"}
+    assert {request.header("content-type") for request in reader.received} == {"text/plain"}
+    async with httpx.AsyncClient(trust_env=False) as client:
+        metrics = (await client.get(f"{service.admin_url}/metrics")).text
+    assert 'replies_total{outcome="published",subscription="scoring"} 6.0' in metrics
+
+
+async def test_a_webhook_that_is_sent_its_own_answers_answers_at_last(
+    serve: Serve, targets
+) -> None:
+    """The count of replies ends what ``check`` had warned of."""
+    target = await targets()
+
+    def answer(request: Received) -> bytes:
+        event = {"specversion": "1.0", "id": f"{request.id}x", "source": "/s", "type": "t"}
+        body = json.dumps(event).encode()
+        return status(200, "Content-Type: application/cloudevents+json", body=body)
+
+    target.answer = answer
+    service = await serve(s={"sink": target.url, "reply": "all"})
+    await send(service, range(1))
+    counters = service.parts.counters
+    await until(lambda: counters.values().get("replies", {}).get(("s", "looping"), 0) == 1)
+    await until(lambda: len(target.received) == 17)
+    assert target.ids[-1] == "0" + "x" * 16
+
+
+async def test_records_that_are_no_events_are_delivered_as_events(serve: Serve, targets) -> None:
+    """on_foreign: wrap, beside events as they are; the second subscription only wants the wrapped."""
+    target, only = await targets(), await targets()
+    service = await serve(
+        s={"sink": target.url, "on_foreign": "wrap"},
+        only={
+            "sink": only.url,
+            "on_foreign": "wrap",
+            "content_mode": "structured",
+            "filters": [{"exact": {"type": "dev.skybridge.record"}}],
+        },
+    )
+    await send(service, range(2))
+    record = Record(b"k\xc3\xbc", (("content-type", b"text/csv"), ("x-shard", b"4")), b"a,b")
+    await service.parts.logs["log"].submit("events", [record])
+    await until(lambda: len(target.received) == 3 and len(only.received) == 1)
+    wrapped = next(each for each in target.received if each.header("ce-type") != "t")
+    assert wrapped.header("ce-source") == "urn:skybridge:record:log/events"
+    assert wrapped.header("ce-partitionkey") == "k%C3%BC"
+    assert (wrapped.header("content-type"), wrapped.body) == ("text/csv", b"a,b")
+    document = json.loads(only.received[0].body)
+    assert document["id"] == wrapped.id
+    assert json.loads(document["recordheaders"]) == [["x-shard", "4"]]
+    assert await letters(service) == {}

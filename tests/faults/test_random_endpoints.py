@@ -1,0 +1,255 @@
+"""Many endpoints that fail at random: every accepted event is delivered, waits, or was given up with its cause
+(reliability R5). The account is the endpoints' own, against what the API tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from service_process import ServiceProcess, free_ports
+from webhook_target import Received, WebhookTarget, status
+
+pytestmark = [pytest.mark.fault]
+
+KEYS = 20  # of each endpoint
+PATIENT = (
+    10  # every tenth endpoint has a schedule that is long enough for events to wait at the end
+)
+SHORT_WAITS = ["50ms", "100ms", "200ms", "300ms", "500ms"]
+LONG_WAITS = ["50ms", "100ms", "24h"]
+TIMEOUT = 1.0
+BATCH = {"content-type": "application/cloudevents-batch+json"}
+
+
+class Load(NamedTuple):
+    endpoints: int
+    events: int
+    within: float
+
+
+SHORT = Load(endpoints=10, events=1_500, within=60)
+FULL = Load(endpoints=50, events=50_000, within=1_500)
+
+
+class Endpoints:
+    """30 % 500, 5 % time-outs, 5 % closed connections, 2 % 429 with Retry-After, 1 % 410, else 204."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = random.Random(seed)
+        self.taken: list[tuple[str, int]] = []
+        self.answers: Counter[str] = Counter()
+
+    async def __call__(self, request: Received) -> bytes | None:
+        roll = self._dice.random()
+        if roll < 0.30:
+            return self._answer("500", status(500))
+        if roll < 0.35:
+            await asyncio.sleep(TIMEOUT * 1.5)
+            return self._answer("late", None)
+        if roll < 0.40:
+            return self._answer("closed", None)
+        if roll < 0.42:
+            return self._answer("429", status(429, "Retry-After: 1"))
+        if roll < 0.43:
+            return self._answer("410", status(410))
+        self.taken.append((request.header("ce-source"), int(request.id)))
+        return self._answer("204", status(204))
+
+    def _answer(self, name: str, answer: bytes | None) -> bytes | None:
+        self.answers[name] += 1
+        return answer
+
+    def out_of_order(self) -> list[str]:
+        newest: dict[str, int] = {}
+        broken = []
+        for source, number in dict.fromkeys(self.taken):
+            if number < newest.get(source, -1):
+                broken.append(f"{source}: {number} after {newest[source]}")
+            newest[source] = number
+        return broken
+
+
+def configuration(folder: Path, load: Load, url: str, events: int, admin: int) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "installation": "random",
+        "server": {"events": {"port": events}, "admin": {"port": admin}},
+        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
+        "brokers": {"log": {"kind": "embedded", "path": str(folder / "log"), "partitions": 4}},
+        "routes": [
+            {
+                "name": "all",
+                "to": {"broker": "log", "topic": "events"},
+                "key": {"mapper": "partitionkey"},
+            }
+        ],
+        "subscriptions": [
+            {
+                "id": f"endpoint-{number}",
+                "source": {"broker": "log", "topics": ["events"]},
+                "start": "earliest",
+                "filters": [{"exact": {"type": f"com.example.t{number}"}}],
+                "sink": f"{url}/{number}",
+                "timeout": f"{TIMEOUT:g}s",
+                "handshake": "off",
+                "retry": {
+                    "schedule": SHORT_WAITS if number % PATIENT else LONG_WAITS,
+                    "hold": 2,
+                },
+            }
+            for number in range(load.endpoints)
+        ],
+        "webhooks": {"allow_private": ["127.0.0.0/8"]},
+        "timeouts": {"not_ready": "0s"},
+    }
+
+
+def made(first: int, load: Load) -> list[dict[str, Any]]:
+    """Event ``n`` is for endpoint ``n`` modulo their number; its source is its key."""
+    found = []
+    for number in range(first, min(first + 500, load.events)):
+        endpoint = number % load.endpoints
+        key = f"e{endpoint}-k{number // load.endpoints % KEYS}"
+        found.append(
+            {
+                "specversion": "1.0",
+                "id": str(number),
+                "source": f"/{key}",
+                "type": f"com.example.t{endpoint}",
+                "partitionkey": key,
+                "data": {"n": number},
+            }
+        )
+    return found
+
+
+class Operator:
+    """Asks the API, and enables what a 410 has disabled."""
+
+    def __init__(self, admin: str) -> None:
+        self._client = httpx.AsyncClient(base_url=admin, trust_env=False, timeout=30)
+        self.enabled = 0
+
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        return (await self._client.get("/status")).json()["subscriptions"]
+
+    async def enable_for_ever(self) -> None:
+        while True:
+            for each in await self.subscriptions():
+                if each["state"] == "disabled":
+                    answer = await self._client.post(f"/v1/subscriptions/{each['id']}:resume")
+                    assert answer.status_code in {200, 202, 204}, answer.text
+                    self.enabled += 1
+            await asyncio.sleep(0.2)
+
+    async def pages(self, path: str, member: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        following: str | None = f"{path}?limit=1000"
+        while following is not None:
+            page = (await self._client.get(following)).json()
+            found += page[member]
+            following = page["next"]
+        return found
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[tuple[ServiceProcess, int, int, Path]]:
+    events, admin = free_ports(2)
+    file = tmp_path / "skybridge.json"
+    process = ServiceProcess(file, tmp_path, admin)
+    yield process, events, admin, file
+    if process.running:
+        process.kill()
+
+
+async def account(
+    load: Load, target: WebhookTarget, service: tuple[ServiceProcess, int, int, Path]
+) -> None:
+    process, events, admin, file = service
+    target.answer = endpoints = Endpoints(seed=load.events)
+    file.write_text(json.dumps(configuration(file.parent, load, target.url, events, admin)))
+    await asyncio.to_thread(process.start)
+    operator = Operator(f"http://127.0.0.1:{admin}")
+    enabling = asyncio.create_task(operator.enable_for_ever())
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+        for first in range(0, load.events, 500):
+            batch = json.dumps(made(first, load)).encode()
+            url = f"http://127.0.0.1:{events}/events"
+            assert (await client.post(url, content=batch, headers=BATCH)).status_code == 202
+    try:
+        async with asyncio.timeout(load.within):
+            while not await settled(operator, load):
+                assert not enabling.done(), enabling.exception()
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        pytest.fail(f"not settled in time: {json.dumps(await operator.subscriptions())}")
+    finally:
+        enabling.cancel()
+    letters = await operator.pages("/v1/dead-letters", "dead_letters")
+    waiting = await operator.pages("/v1/parked", "parked")
+    await operator.close()
+    delivered = {number for _, number in endpoints.taken}
+    dead = {int(each["message"]["event"]["id"]) for each in letters}
+    parked = {int(each["event"]["id"]) for each in waiting}
+    causes = Counter(each["cause"] for each in letters)
+    print(f"{len(delivered)} delivered, {len(parked)} wait, {dict(causes)}; {endpoints.answers}")
+    assert delivered | dead | parked == set(range(load.events)), "lost"
+    assert not dead & parked
+    assert not dead & delivered, "given up after it was taken"
+    assert not parked & delivered, "waits although it was taken"
+    assert set(causes) <= {"schedule-exhausted"}
+    assert all(number % load.endpoints % PATIENT == 0 for number in parked)
+    assert parked, "the account has something of each kind"
+    assert causes
+    assert endpoints.out_of_order() == []
+    assert len(endpoints.taken) == len(delivered), "no fault of ours, so nothing twice"
+    assert operator.enabled > 0
+    assert await asyncio.to_thread(process.stop) == 0
+
+
+async def settled(operator: Operator, load: Load) -> bool:
+    """Nothing is left in the log or in hand, and what is parked waits for a day."""
+    fare = await operator.subscriptions()
+    if any(each["lag"] or each["held"] for each in fare):
+        return False
+    waiting = await operator.pages("/v1/parked", "parked")
+    return all(int(each["event"]["id"]) % load.endpoints % PATIENT == 0 for each in waiting) and (
+        no_head_is_due(waiting)
+    )
+
+
+def no_head_is_due(waiting: list[dict[str, Any]]) -> bool:
+    """The oldest of each key waits for its last attempt, hours from now."""
+    heads: dict[str, dict[str, Any]] = {}
+    for each in waiting:
+        kept = heads.setdefault(each["event"]["source"], each)
+        if int(each["position"]) < int(kept["position"]):
+            heads[each["event"]["source"]] = each
+    return all(each["attempts"] >= len(LONG_WAITS) for each in heads.values())
+
+
+@pytest.mark.timeout(180)
+async def test_endpoints_that_fail_at_random_lose_nothing(
+    target: WebhookTarget, service: tuple[ServiceProcess, int, int, Path]
+) -> None:
+    await account(SHORT, target, service)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+async def test_fifty_endpoints_that_fail_at_random_lose_none_of_fifty_thousand(
+    target: WebhookTarget, service: tuple[ServiceProcess, int, int, Path]
+) -> None:
+    await account(FULL, target, service)

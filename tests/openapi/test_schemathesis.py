@@ -1,0 +1,154 @@
+"""The admin listener does what its description says, whatever is sent to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import checks
+
+from app.api.app import document, skeleton
+from app.store.vault import new_key
+from service_process import ServiceProcess, free_ports
+
+EXAMPLES = int(os.environ.get("SKYBRIDGE_SCHEMATHESIS_EXAMPLES", "12"))
+STREAMS = r"^/events|/tail$|/events$"  # the other listener; what goes on for ever
+CHECKED = (
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+)
+SOURCE = {"broker": "log", "topics": ["events"]}
+SINK = "http://127.0.0.1:9/"
+EVENT = {
+    "ce-specversion": "1.0",
+    "ce-id": "1",
+    "ce-source": "/s",
+    "ce-type": "t",
+    "skybridge-key": "k",
+}
+CONFIGURATION = """
+version: 1
+server: {{events: {{port: {events}}}, admin: {{port: {admin}}}}}
+store: {{kind: sqlite, path: {folder}/store.db, encryption: {{key: "{key}"}}}}
+brokers: {{log: {{kind: embedded, path: {folder}/log, partitions: 2}}}}
+routes:
+  - {{name: everything, to: {{broker: log, topic: events}}, key: {{mapper: attribute, attribute: source}}}}
+webhooks: {{allow_private: ["127.0.0.0/8"]}}
+limits: {{subscriptions: 60}}
+timeouts: {{not_ready: 0, drain: 2s, webhook_dns: 200ms, webhook_connect: 200ms}}
+log: {{level: warning}}
+subscriptions:
+  - id: filed
+    source: {{broker: log, topics: [events]}}
+    sink: http://127.0.0.1:9/
+    timeout: 1s
+"""
+
+
+@pytest.fixture(scope="module")
+def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real service on the embedded log."""
+    folder: Path = tmp_path_factory.mktemp("fuzzed")
+    events, port = free_ports(2)
+    config = folder / "skybridge.yaml"
+    config.write_text(CONFIGURATION.format(events=events, admin=port, folder=folder, key=new_key()))
+    service = ServiceProcess(config, folder, port)
+    service.start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+        assert service.running, service.log.read_text()[-2000:]
+        assert "Traceback" not in service.log.read_text()
+    finally:
+        service.stop()
+
+
+DESCRIBED = schemathesis.openapi.from_dict(document(skeleton())).exclude(path_regex=STREAMS)
+OPERATIONS = [each.ok() for each in DESCRIBED.get_all_operations()]
+
+
+def _settings(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        phases=(Phase.explicit, Phase.generate),
+        suppress_health_check=list(HealthCheck),
+        database=None,
+        derandomize=True,
+    )
+
+
+def _ask(operation: Any, admin: str, examples: int) -> None:
+    """Half of the requests are about things that are there, or hardly any would come past 404."""
+
+    @_settings(examples)
+    @given(case=operation.as_strategy(), known=st.sampled_from([None, "made", "filed", "made"]))
+    def ask(case: Any, known: str | None) -> None:
+        if known is not None:
+            _about(case, known)
+        case.call_and_validate(base_url=admin, checks=CHECKED, timeout=30)
+
+    ask()
+
+
+def _about(case: Any, subscription: str) -> None:
+    known = {"id": subscription, "name": subscription, "broker": "log", "topic": "events"}
+    for name in known.keys() & (case.path_parameters or {}).keys():
+        case.path_parameters[name] = known[name]
+    if case.operation.method in {"put", "patch"}:
+        case.headers["If-Match"] = "*"
+        case.headers.pop("If-None-Match", None)
+    if case.operation.path.endswith(":test"):
+        case.body = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
+    if isinstance(case.body, dict) and "sink" in case.body:
+        case.body |= {"source": SOURCE, "sink": SINK}
+        case.body.pop("id", None)
+    if isinstance(case.body, dict) and "protocol" in case.body:  # the draft's
+        case.body |= {"config": SOURCE, "source": "/s", "protocol": "HTTP", "filters": []}
+        case.body.pop("sinkcredential", None)
+
+
+@pytest.fixture
+def made(admin: str) -> str:
+    """A subscription that the API made, there again before each operation, and an event for it."""
+    document = {"id": "made", "source": SOURCE, "sink": SINK, "timeout": "1s"}
+    with httpx.Client(base_url=admin) as client:
+        client.put("/v1/subscriptions/made", json=document, headers={"if-none-match": "*"})
+        client.post("/v1/topics/log/events/records", headers=EVENT)
+        client.post("/v1/subscriptions/made:resume")
+    return admin
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.label)
+def test_every_answer_is_a_described_one(operation: Any, made: str) -> None:
+    """No 5xx, and no status, content type, header or body that the description does not have."""
+    _ask(operation, made, EXAMPLES)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.label)
+def test_every_answer_is_a_described_one_at_length(operation: Any, made: str) -> None:
+    """The same, for as long as it takes."""
+    _ask(operation, made, 300)
+
+
+def test_what_was_made_can_be_read_changed_and_deleted(admin: str) -> None:
+    """By the links of the description: answers of one operation are what the next one is asked with."""
+    described = schemathesis.openapi.from_url(f"{admin}/openapi.json").exclude(path_regex=STREAMS)
+    machine = described.as_state_machine()
+
+    class Checked(machine):  # type: ignore[misc, valid-type]
+        def validate_response(self, response: Any, case: Any, **_: Any) -> None:
+            case.validate_response(response, checks=CHECKED)
+
+    Checked.run(settings=settings(_settings(max(5, EXAMPLES // 2)), stateful_step_count=6))

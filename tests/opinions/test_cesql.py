@@ -1,0 +1,54 @@
+"""CloudEvents SQL of the official Java SDK, on the project's table and on expressions made by chance."""
+
+from __future__ import annotations
+
+import pytest
+
+from cesql_making import made
+from cesql_opinion import Compared, classes_of, compared, listed
+from cesql_variants import VARIANTS
+
+KNOWN = listed()
+SEED = 4001
+
+
+def undecided(found: list[Compared]) -> list[str]:
+    return [str(each) for each in found if not each.agrees and not classes_of(each, KNOWN)]
+
+
+def test_every_disagreement_on_the_table_is_decided(sql_on_the_table: list[Compared]) -> None:
+    """Two engines that differ drop or pass different events: somebody must have read the clause."""
+    assert len(sql_on_the_table) > 700
+    assert undecided(sql_on_the_table) == []
+
+
+def test_every_class_still_shows_on_the_table(sql_on_the_table: list[Compared]) -> None:
+    """A list of what was mended long ago misleads those who read it."""
+    differing = [each for each in sql_on_the_table if not each.agrees]
+    shown = {one.about for each in differing for one in classes_of(each, KNOWN)}
+    named = {case for one in KNOWN for case in one.cases}
+    assert {one.about for one in KNOWN} - shown == set()
+    assert named - {str(each.case) for each in differing} == set()
+
+
+@pytest.mark.usefixtures("cesql_driver")
+@pytest.mark.parametrize(
+    "count", [1_000, pytest.param(20_000, marks=[pytest.mark.long, pytest.mark.timeout(300)])]
+)
+def test_expressions_made_by_chance_mean_the_same_or_differ_as_listed(count: int) -> None:
+    """The table has what we thought of; this has what we did not."""
+    found = list(compared(made(count, SEED)))
+    assert undecided(found) == []
+    agreeing = [each for each in found if each.agrees]
+    assert len(agreeing) > count * 0.9
+    assert sum(not each.ours.errors for each in agreeing) > count * 0.4
+    assert sum(bool(each.ours.errors) for each in agreeing) > count * 0.2
+
+
+def test_each_class_says_what_decides() -> None:
+    """Either a way of reading that gives their answer exactly, or cases by name; and a clause."""
+    assert len({one.about for one in KNOWN}) == len(KNOWN)
+    assert {one.variant for one in KNOWN if one.variant} == set(VARIANTS)
+    for one in KNOWN:
+        assert one.clause
+        assert bool(one.variant) != bool(one.cases)

@@ -1,0 +1,315 @@
+"""Many subscriptions on one embedded log, that come and go, pause, fall behind, finish in any order and
+crash, against lists of what each must have got.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from app.bindings.record import Record
+from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings
+from app.brokers.portable import PortableLog
+from app.filters.dialects import compile_filters
+from app.filters.index import types_of
+from app.filters.model import Filter
+from app.interfaces import Consumer, Wanted
+from app.model.message import Assigned, Message, Partition
+from app.model.receipt import Receipt
+from app.model.start import EARLIEST
+
+TOPIC = "orders"
+PARTITIONS = 2
+PLACES = [Partition(TOPIC, number) for number in range(PARTITIONS)]
+PAGE = 4  # records: small, so that cursors part and meet
+TYPES = ["a", "ab", "abc", "b", ""]  # "": no event
+FILTERS: dict[str, dict[str, object] | None] = {
+    "everything": None,
+    "exact": {"exact": {"type": "a"}},
+    "prefix": {"prefix": {"type": "ab"}},
+    "either": {"any": [{"exact": {"type": "b"}}, {"prefix": {"type": "abc"}}]},
+    "source": {"suffix": {"source": "1"}},
+    "none": {"exact": {"type": "never"}},
+    "raw": None,
+}
+GROUPS = [
+    "everything-1",
+    "everything-2",
+    "exact-1",
+    "prefix-1",
+    "either-1",
+    "source-1",
+    "none-1",
+    "raw-1",
+]
+
+
+def a_record(number: int, kind: str, key: bytes) -> Record:
+    if not kind:
+        return Record(key, (("content-type", b"text/plain"),), b"%d" % number)
+    attributes = {"specversion": "1.0", "id": str(number), "source": f"/{number}", "type": kind}
+    headers = tuple((f"ce_{name}", text.encode()) for name, text in attributes.items())
+    return Record(key, headers, b"%d" % number)
+
+
+def wants(group: str, number: int, kind: str) -> bool:
+    """What a person would say of the filters above."""
+    match group.rpartition("-")[0]:
+        case "exact":
+            return kind in ("a", "")
+        case "prefix":
+            return kind in ("ab", "abc", "")
+        case "either":
+            return kind in ("b", "abc", "")
+        case "source":
+            return not kind or str(number).endswith("1")
+        case "none":
+            return not kind
+    return True
+
+
+class Subscriber:
+    """One group's consumer in this life, and what it has taken."""
+
+    def __init__(self, group: str, consumer: Consumer) -> None:
+        self.group = group
+        self.consumer = consumer
+        self.taken: list[Message] = []
+        self.paused: set[Partition] = set()
+        self.passed = 0
+
+
+class Followers(RuleBasedStateMachine):
+    """``stored``: number and type by (partition, offset). ``finished`` by group; ``settled``: of those,
+    what a crash may take back because no commit has covered it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.home = Path(tempfile.mkdtemp(prefix="skybridge-model-"))
+        self.life = 0
+        self.count = 0
+        self.stored: dict[tuple[Partition, int], tuple[int, str]] = {}
+        self.finished: dict[str, set[tuple[Partition, int]]] = {group: set() for group in GROUPS}
+        self.committed: dict[str, set[tuple[Partition, int]]] = {group: set() for group in GROUPS}
+        self.begun: dict[str, set[tuple[Partition, int]]] = {}  # finished when its consumer began
+        self.running: dict[str, Subscriber] = {}
+        self.runner.run(self._open())
+
+    @property
+    def folder(self) -> Path:
+        return self.home / str(self.life)
+
+    async def _open(self) -> None:
+        self.driver = EmbeddedDriver(
+            EngineSettings(path=self.folder, partitions=PARTITIONS, retention_interval=3600),
+            ConsumerSettings(commit_interval=3600, idle_interval=3600, page_records=PAGE),
+        )
+        self.log = PortableLog(self.driver)
+        await self.log.start()
+        self.running = {}
+
+    @rule(kind=st.sampled_from(TYPES), key=st.sampled_from([b"a", b"b"]), many=st.integers(1, 14))
+    def publish(self, kind: str, key: bytes, many: int) -> None:
+        self.runner.run(self._publish(kind, key, many))
+
+    async def _publish(self, kind: str, key: bytes, many: int) -> None:
+        numbers = range(self.count, self.count + many)
+        self.count += many
+        results = await self.log.submit(TOPIC, [a_record(n, kind, key) for n in numbers])
+        for number, result in zip(numbers, results, strict=True):
+            assert isinstance(result, Receipt)
+            where = Partition(TOPIC, result.partition), int(result.position)
+            self.stored[where] = number, kind
+
+    @precondition(lambda self: len(self.running) < len(GROUPS))
+    @rule(data=st.data())
+    def come(self, data: st.DataObject) -> None:
+        absent = [group for group in GROUPS if group not in self.running]
+        group = data.draw(st.sampled_from(absent))
+        self.begun[group] = set(self.finished[group])
+        self.running[group] = self.runner.run(self._come(group))
+
+    @initialize()
+    def some_are_there(self) -> None:
+        self.publish("a", b"a", 9)
+        for group in GROUPS[:5]:
+            self.begun[group] = set()
+            self.running[group] = self.runner.run(self._come(group))
+
+    async def _come(self, group: str) -> Subscriber:
+        """It owns its partitions when this returns."""
+        rule_ = FILTERS[group.rpartition("-")[0]]
+        filters = [] if rule_ is None else [Filter.model_validate(rule_)]
+
+        def passed(count: int) -> None:
+            subscriber.passed += count
+
+        wanted = Wanted(types_of(filters), compile_filters(filters), passed)
+        raw = group.startswith("raw")
+        consumer = await self.log.subscribe(
+            group, [TOPIC], EARLIEST, wanted=None if raw else wanted
+        )
+        subscriber = Subscriber(group, consumer)
+        async with asyncio.timeout(20):
+            while not isinstance(await consumer.poll(0.5), Assigned):
+                pass
+        return subscriber
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def go(self, data: st.DataObject) -> None:
+        """It commits what it has settled."""
+        group = data.draw(st.sampled_from(sorted(self.running)))
+        self.runner.run(self.running.pop(group).consumer.close())
+        self.committed[group] = set(self.finished[group])
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), place=st.sampled_from(PLACES))
+    def pause_or_resume(self, data: st.DataObject, place: Partition) -> None:
+        one = self.running[data.draw(st.sampled_from(sorted(self.running)))]
+        if place in one.paused:
+            one.consumer.resume([place])
+        else:
+            one.consumer.pause([place])
+        one.paused ^= {place}
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def poll_once(self, data: st.DataObject) -> None:
+        """Some fall behind, some do not."""
+        one = self.running[data.draw(st.sampled_from(sorted(self.running)))]
+        self.runner.run(self._poll(one, 0.005))
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def take_all(self, data: st.DataObject) -> None:
+        one = self.running[data.draw(st.sampled_from(sorted(self.running)))]
+        self.runner.run(self._take_all(one))
+
+    async def _poll(self, one: Subscriber, wait: float) -> None:
+        event = await one.consumer.poll(wait)
+        if isinstance(event, tuple):
+            assert not one.paused & {message.partition for message in event}
+            one.taken += event
+            self._check(one)
+
+    async def _take_all(self, one: Subscriber) -> None:
+        async with asyncio.timeout(20):
+            while not self._expected(one) <= {(m.partition, m.offset) for m in one.taken}:
+                await self._poll(one, 0.5)
+
+    def _expected(self, one: Subscriber) -> set[tuple[Partition, int]]:
+        return {
+            where
+            for where, (number, kind) in self.stored.items()
+            if wants(one.group, number, kind)
+            and where not in self.begun[one.group]
+            and where[0] not in one.paused
+        }
+
+    def _check(self, one: Subscriber) -> None:
+        for message in one.taken:
+            where = message.partition, message.offset
+            number, kind = self.stored[where]
+            assert message.record.body == b"%d" % number
+            assert wants(one.group, number, kind)
+            assert where not in self.begun[one.group], "finished ones do not repeat"
+        for place in PLACES:
+            offsets = [m.offset for m in one.taken if m.partition == place]
+            assert offsets == sorted(set(offsets)), "order within a partition, nothing twice"
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), picks=st.lists(st.integers(0, 40), min_size=1, max_size=8))
+    def settle(self, data: st.DataObject, picks: list[int]) -> None:
+        """Which have come by now is a matter of time, and nothing that may be drawn from."""
+        group = data.draw(st.sampled_from(sorted(self.running)))
+        one = self.running[group]
+        some = [one.taken[pick % len(one.taken)] for pick in picks if one.taken]
+        self.runner.run(one.consumer.settle(some))
+        self.finished[group] |= {(m.partition, m.offset) for m in some}
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def commit(self, data: st.DataObject) -> None:
+        group = data.draw(st.sampled_from(sorted(self.running)))
+        self.runner.run(self.running[group].consumer.commit())
+        self.committed[group] = set(self.finished[group])
+
+    @rule()
+    def positions_of_all_are_committed(self) -> None:
+        """The round that the timer makes, made now."""
+        self.runner.run(self._round())
+        for group in self.running:
+            self.committed[group] = set(self.finished[group])
+
+    async def _round(self) -> None:
+        assert self.driver._shared is not None
+        self.driver._shared.commits._round()
+        await self.driver.engine.create_topic("after-all-commits")
+
+    @rule()
+    def crash(self) -> None:
+        """The next life begins with the files as they are at this moment, between two writes."""
+        old = self.folder
+        self.life += 1
+        self.folder.mkdir()
+        self.runner.run(self._copy(old))
+        self.runner.run(self.log.stop())
+        shutil.rmtree(old)
+        self.finished = {group: set(done) for group, done in self.committed.items()}
+        self.runner.run(self._open())
+
+    async def _copy(self, old: Path) -> None:
+        def copy(_: object) -> None:
+            for file in old.iterdir():
+                if not file.name.endswith("-shm"):
+                    shutil.copy(file, self.folder / file.name)
+
+        await self.driver.engine._writing().run(copy)
+
+    @rule()
+    def restart(self) -> None:
+        self.runner.run(self.log.stop())
+        for group in self.running:
+            self.committed[group] = set(self.finished[group])
+        self.runner.run(self._open())
+
+    @invariant()
+    def no_position_is_beyond_what_is_unfinished(self) -> None:
+        """Neither the one in the file nor the one that is shown (rule 2)."""
+        for group in GROUPS:
+            for place, committed in self.driver.engine.positions.of(group).items():
+                below = [
+                    where
+                    for where, (number, kind) in self.stored.items()
+                    if where[0] == place
+                    and where[1] < committed.offset
+                    and wants(group, number, kind)
+                ]
+                assert set(below) <= self.finished[group]
+
+    def teardown(self) -> None:
+        """Whoever is there gets all that it wants, whatever came before."""
+        for one in self.running.values():
+            one.consumer.resume(one.paused)
+            one.paused = set()
+            self.runner.run(self._take_all(one))
+        self.runner.run(self.log.stop())
+        self.runner.close()
+        shutil.rmtree(self.home)
+
+
+TestFollowers = Followers.TestCase
+TestFollowers.settings = settings(
+    max_examples=25,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)

@@ -1,0 +1,96 @@
+"""What the official Java SDK makes of an expression, beside what Skybridge makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from cesql_table import Case, Outcome, event_of, ours, plain
+from cesql_variants import explaining
+from opinion_install import CESQL
+from opinion_process import Driver
+
+LIST = Path(__file__).parent.parent / "opinions" / "cesql_disagreements.json"
+
+_KINDS = {
+    "CAST": "cast",
+    "MISSING_ATTRIBUTE": "missingAttribute",
+    "MISSING_FUNCTION": "missingFunction",
+    "FUNCTION_EVALUATION": "functionEvaluation",
+    "MATH": "math",
+    "GENERIC": "generic",
+}
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """``theirs``  as ours: evaluated to the first error. ``raised``: what their engine broke with."""
+
+    case: Case
+    ours: Outcome
+    theirs: Outcome
+    raised: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """The same value; or the same first error, whose value modes of evaluation may differ in
+        (CESQL 4.1)."""
+        if self.raised:
+            return False
+        if self.ours.errors or self.theirs.errors:
+            return self.ours.errors == self.theirs.errors
+        return self.ours == self.theirs
+
+    def __str__(self) -> str:
+        return f"{self.case}: ours {_shown(self.ours)}, theirs {self.raised or _shown(self.theirs)}"
+
+
+def _shown(outcome: Outcome) -> str:
+    return outcome.errors[0] if outcome.errors else repr(outcome.value)
+
+
+def compared(cases: Iterable[Case]) -> Iterator[Compared]:
+    """Asks a driver of its own, which is gone at the end."""
+    with Driver(CESQL) as driver:
+        for case in cases:
+            answer = driver.ask({"expression": case.expression, "event": plain(case.event)})
+            mine = ours(case.expression, event_of(case.event))
+            yield Compared(case, mine, _outcome(answer), answer.get("raised", ""))
+
+
+def _outcome(answer: dict[str, Any]) -> Outcome:
+    if "parse" in answer or "raised" in answer:
+        return Outcome(None, ("parse",))
+    first = answer["first"]
+    return Outcome(answer["value"], (_KINDS[first],) if first else ())
+
+
+class Disagreement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One class, with the clause that decides it.
+
+    ``variant``  our engine read that way gives their answer (``cesql_variants``); or
+    ``cases``    the cases of the table that it shows in.
+    """
+
+    about: str
+    clause: str
+    cause: str
+    right: Literal["Skybridge", "open", "the SDK"]
+    does: str
+    variant: str = ""
+    cases: tuple[str, ...] = ()
+
+
+def listed() -> list[Disagreement]:
+    return msgspec.json.decode(LIST.read_bytes(), type=list[Disagreement])
+
+
+def classes_of(each: Compared, known: list[Disagreement]) -> list[Disagreement]:
+    """Those that explain a disagreement, all of it; empty where nothing does."""
+    by_name = [one for one in known if str(each.case) in one.cases]
+    if by_name or each.raised or "parse" in each.ours.errors + each.theirs.errors:
+        return by_name
+    variants = explaining(each.case, each.theirs)
+    return [one for one in known if one.variant in variants]

@@ -1,0 +1,46 @@
+"""What docs/opinions.md says of CloudEvents SQL: the counts, and every class of disagreement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cesql_opinion import Compared, Disagreement, classes_of, compared
+from cesql_table import table
+from opinion_install import CESQL
+
+_OURS = "data"  # the file of functions that no other engine has
+
+_SECTION = """
+## CloudEvents SQL
+
+The engine of the Java SDK ({release}) is given the {asked} expressions of the project's own
+[table](../tests/corpus/README.md), each with its event, and expressions made by chance: 1,000 in `make test`, 20,000
+in `make long`. Compared are the value, or the first error. On the table it agrees in {agreeing}; each of the
+others belongs to a class below, with the clause of the specification that decides. A test fails when it
+disagrees in a way that no class explains, or no longer does where the list says so.
+
+| about | decided by | right | what the SDK does | cases |
+|---|---|---|---|---|
+"""
+
+
+def on_the_table() -> list[Compared]:
+    """But for the functions of our own. Raises Missing where the engine cannot be built."""
+    return list(
+        compared(case for name, cases in table().items() if name != _OURS for case in cases)
+    )
+
+
+def section(found: Sequence[Compared], known: Sequence[Disagreement]) -> str:
+    differing = [each for each in found if not each.agrees]
+    classes = [each for one in differing for each in classes_of(one, list(known))]
+    head = _SECTION.format(
+        release=CESQL.release, asked=len(found), agreeing=len(found) - len(differing)
+    )
+    rows = (_row(each, sum(each is one for one in classes)) for each in known)
+    return head + "\n".join(rows) + "\n"
+
+
+def _row(each: Disagreement, count: int) -> str:
+    cells = (f"**{each.about}.** {each.cause}", each.clause, each.right, each.does, str(count))
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,0 +1,102 @@
+"""The project's own table of CloudEvents SQL: ``tests/corpus/cesql``, as values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from app.event.value import AttributeType, CloudEvent, DataForm
+from app.filters.cesql.expression import Expression
+from app.filters.cesql.tokens import ParseError
+from app.filters.cesql.values import Value
+
+FOLDER = Path(__file__).parent.parent / "corpus" / "cesql"
+EVENT = {
+    "specversion": "1.0",
+    "id": "A1",
+    "source": "/shop",
+    "type": "com.example.order.created",
+    "subject": "blue",
+}
+"""The event of every case, but for what its own ``event`` adds."""
+
+
+class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One row; see the README beside the files."""
+
+    expression: str
+    clause: str
+    value: Value | None = None
+    errors: tuple[str, ...] = ()
+    event: Mapping[str, Value] = {}
+    data: str | None = None
+
+    def __str__(self) -> str:
+        beside = f" {json.dumps(self.event)}" if self.event else ""
+        return f"{self.expression}{beside}"
+
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome(self.value, self.errors)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What comes of an expression: a value of its type and the kinds of its errors. Of a text that
+    cannot be parsed there is no value."""
+
+    value: Value | None
+    errors: tuple[str, ...]
+
+    def __eq__(self, other: object) -> bool:
+        """Unlike in Python, true is not 1."""
+        return isinstance(other, Outcome) and (
+            (self.value.__class__, self.value, self.errors)
+            == (other.value.__class__, other.value, other.errors)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.value.__class__, self.value, self.errors))
+
+
+def table() -> dict[str, list[Case]]:
+    """The cases of each file by its name."""
+    return {
+        path.stem: msgspec.json.decode(path.read_bytes(), type=list[Case])
+        for path in sorted(FOLDER.glob("*.json"))
+    }
+
+
+def event_of(added: Mapping[str, Value], data: str | None = None) -> CloudEvent:
+    """An event with these attributes, typed as JSON types them."""
+    kinds = {bool: AttributeType.BOOLEAN, int: AttributeType.INTEGER}
+    attributes = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in added.items()
+    }
+    return CloudEvent(
+        {**EVENT, **attributes},
+        data=None if data is None else data.encode(),
+        data_form=DataForm.OPAQUE if data is None else DataForm.JSON,
+        types={
+            name: kinds[value.__class__]
+            for name, value in added.items()
+            if value.__class__ in kinds
+        },
+    )
+
+
+def ours(expression: str, event: CloudEvent) -> Outcome:
+    try:
+        result = Expression(expression).evaluate(event)
+    except ParseError:
+        return Outcome(None, ("parse",))
+    return Outcome(result.value, tuple(error.kind for error in result.errors))
+
+
+def plain(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """All attributes of the event of a case, as JSON has them: for other engines."""
+    return {**EVENT, **extra}

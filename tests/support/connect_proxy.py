@@ -1,0 +1,111 @@
+"""A small real proxy: CONNECT tunnels for https, whole URLs for http; it can fail in every way."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+
+class ConnectProxy:
+    """``hosts``: where names really are. ``refusal``: the status that it answers to everything.
+    ``login``: the Proxy-Authorization that it demands. ``silent``: takes connections and says nothing.
+    ``cuts``: closes them without an answer. ``requests``: the first line of each that came."""
+
+    def __init__(self, hosts: Mapping[str, tuple[str, int]]) -> None:
+        self.hosts = dict(hosts)
+        self.refusal = 0
+        self.login = ""
+        self.silent = False
+        self.cuts = False
+        self.requests: list[str] = []
+        self.port = 0
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, tls: ssl.SSLContext | None = None) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port, ssl=tls)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            for task in tuple(self._tasks):
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            self.requests.append(head.split(b"\r\n", 1)[0].decode())
+            if self.silent:
+                await asyncio.Event().wait()
+            elif not self.cuts:
+                await self._pass_on(head, reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            return
+        finally:
+            writer.transport.abort()
+
+    async def _pass_on(
+        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        status = self._status(head)
+        place = self._place(head)
+        if not status and place is None:
+            status = 502
+        if status or place is None:
+            writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n".encode())
+            await writer.drain()
+            return
+        try:
+            there_reads, there_writes = await asyncio.open_connection(*place)
+        except OSError:
+            writer.write(b"HTTP/1.1 502 X\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+            return
+        try:
+            if head.startswith(b"CONNECT"):
+                writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            else:
+                there_writes.write(head)
+            await _both_ways((reader, there_writes), (there_reads, writer))
+        finally:
+            there_writes.transport.abort()
+
+    def _status(self, head: bytes) -> int:
+        if self.login and f"proxy-authorization: {self.login}".lower().encode() not in head.lower():
+            return 407
+        return self.refusal
+
+    def _place(self, head: bytes) -> tuple[str, int] | None:
+        method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ")
+        named = target if method == "CONNECT" else urlsplit(target).netloc
+        return self.hosts.get(named.rpartition(":")[0] or named)
+
+
+async def _both_ways(*ways: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+    pipes = [asyncio.ensure_future(_pipe(*way)) for way in ways]
+    try:
+        await asyncio.wait(pipes, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for pipe in pipes:
+            pipe.cancel()
+        await asyncio.wait(pipes)
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while chunk := await reader.read(65_536):
+        writer.write(chunk)
+        await writer.drain()

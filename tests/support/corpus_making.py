@@ -1,0 +1,103 @@
+"""What the generators in ``tests/corpus/make`` share: a case of one document, and files of cases."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent / "corpus"
+
+GOOD = {"specversion": "1.0", "id": "k-5", "source": "/loom/2", "type": "org.example.cloth.woven"}
+
+
+class Writer:
+    """Collects the cases of one folder, file by file. ``text`` of a file is what stands in it."""
+
+    def __init__(self, folder: str, media_type: str) -> None:
+        self.folder = folder
+        self.media_type = media_type
+        self.files: dict[str, list[dict[str, Any]]] = {}
+
+    def file(self, stem: str) -> None:
+        """What follows goes into this file."""
+        self.files[stem] = []
+
+    def events(
+        self,
+        name: str,
+        rules: str,
+        shows: str,
+        document: bytes,
+        *events: dict[str, Any],
+        again: dict[str, str] | str = "",
+        media_type: str = "",
+    ) -> None:
+        """A valid document. ``again``: what writing it anew changes, or "refused"."""
+        expect = {"events": list(events)} | ({"again": again} if again else {})
+        self._add(name, rules, shows, document, expect, media_type)
+
+    def faults(
+        self,
+        name: str,
+        rules: str,
+        shows: str,
+        document: bytes,
+        *faults: str,
+        media_type: str = "",
+    ) -> None:
+        """An invalid document; each fault as ``code`` or ``code@place``."""
+        found = [dict(zip(("code", "at"), fault.split("@", 1), strict=False)) for fault in faults]
+        self._add(name, rules, shows, document, {"faults": found}, media_type)
+
+    def _add(
+        self, name: str, rules: str, shows: str, document: bytes, expect: Any, media_type: str
+    ) -> None:
+        case = {
+            "name": name,
+            "rules": rules.split(", "),
+            "shows": shows,
+            "message": {
+                "media_type": media_type or self.media_type,
+                "document": {"base64": b64encode(document).decode()},
+            },
+            "expect": expect,
+        }
+        next(reversed(self.files.values())).append(case)
+
+    def texts(self) -> dict[Path, str]:
+        """The files as they should be, by path."""
+        return {
+            ROOT / self.folder / f"{stem}.json": _text(cases) for stem, cases in self.files.items()
+        }
+
+    def write(self) -> None:
+        for path, text in self.texts().items():
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+
+
+def event(
+    data: dict[str, str] | None = None, types: dict[str, str] | None = None, **attributes: str
+) -> dict[str, Any]:
+    """The expected event: the good one with these attributes more, or instead."""
+    found: dict[str, Any] = {"attributes": GOOD | attributes}
+    if types:
+        found["types"] = types
+    if data is not None:
+        found["data"] = data
+    return found
+
+
+def octets(data: bytes) -> dict[str, str]:
+    return {"base64": b64encode(data).decode()}
+
+
+def _text(cases: list[dict[str, Any]]) -> str:
+    return "[\n" + ",\n".join(map(_case, cases)) + "\n]\n"
+
+
+def _case(case: dict[str, Any]) -> str:
+    lines = (f"    {json.dumps(key)}: {json.dumps(value)}" for key, value in case.items())
+    return "  {\n" + ",\n".join(lines) + "\n  }"

@@ -1,0 +1,38 @@
+"""Cases of HTTP requests: their headers and bytes, and what the binding makes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.bindings import http
+from app.bindings.record import Decoded
+from corpus import Case, octets
+
+
+def body_of(case: Case) -> bytes:
+    return octets(case.message["body"]) or b""
+
+
+def headers_of(case: Case) -> list[tuple[bytes, bytes]]:
+    """As they are on the wire, names in the sender's case."""
+    return [(name.encode(), octets(value) or b"") for name, value in case.message["headers"]]
+
+
+def decode(case: Case) -> list[Decoded]:
+    """As the gateway asks: header names in lower case, the case's own switches."""
+    headers = [(name.lower(), value) for name, value in headers_of(case)]
+    return http.decode(headers, body_of(case), **case.switches)
+
+
+def decode_message(message: http.HttpMessage, switches: dict[str, Any]) -> list[Decoded]:
+    headers = [(name.lower().encode(), value.encode()) for name, value in message.headers]
+    return http.decode(headers, message.body, **switches)
+
+
+def request_bytes(case: Case) -> bytes:
+    """The whole request, to be written to a socket."""
+    method = case.message.get("method", "POST").encode()
+    fields = b"".join(b"%b: %b\r\n" % pair for pair in headers_of(case))
+    body = body_of(case)
+    head = b"%b /events HTTP/1.1\r\nhost: x\r\n%bcontent-length: %d\r\n\r\n"
+    return head % (method, fields, len(body)) + body

@@ -1,0 +1,264 @@
+"""Services of one installation on one broker, as processes, and what a target must have got from them.
+
+``Ledger`` is the target's own account, ``House`` the installation, ``Service`` one process of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from bisect import bisect
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from service_process import ServiceProcess, free_ports
+from webhook_target import Received, WebhookTarget, status
+
+PATIENCE = 30.0  # a bound: every wait ends with its condition
+CONCURRENCY = 16
+COMMIT_EVERY = 1.5  # seconds: the interval is one, and two slow cores add to it
+MOST_IN_A_BATCH = 500
+OK, BUSY = status(204), status(503)
+
+
+async def until(condition: Callable[[], bool], what: str, within: float = PATIENCE) -> None:
+    deadline = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < deadline, f"not in time: {what}"
+        await asyncio.sleep(0.01)
+
+
+def numbered(first: int, count: int, keys: int) -> list[dict[str, Any]]:
+    """Events whose key is that of their number, which is their id."""
+    return [
+        {
+            "specversion": "1.0",
+            "id": str(number),
+            "source": f"/k{number % keys}",
+            "type": "com.example.counted",
+            "partitionkey": f"k{number % keys}",
+            "datacontenttype": "application/json",
+            "data": {"n": number},
+        }
+        for number in range(first, first + count)
+    ]
+
+
+class Ledger:
+    """The target's own account. ``busy``: whether it answers 503 now, request by request.
+    ``takes``: seconds until it answers."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, int]] = []
+        self.numbers: set[int] = set()
+        self.busy: Callable[[Received], bool] = lambda _: False
+        self.takes = 0.0
+        self._moments: list[float] = []
+
+    async def __call__(self, request: Received) -> bytes:
+        await asyncio.sleep(self.takes)
+        if self.busy(request):
+            return BUSY
+        self.taken.append((request.header("ce-source"), int(request.id)))
+        self.numbers.add(int(request.id))
+        self._moments.append(time.monotonic())
+        return OK
+
+    def at_stake(self) -> int:
+        """How much a kill at this moment may repeat: what is in flight, and what was finished since
+        the last commit."""
+        since = time.monotonic() - COMMIT_EVERY
+        return CONCURRENCY + len(self._moments) - bisect(self._moments, since)
+
+    @property
+    def repeats(self) -> int:
+        return len(self.taken) - len(self.numbers)
+
+    def times(self, number: int) -> int:
+        return Counter(n for _, n in self.taken)[number]
+
+    def out_of_order(self) -> dict[str, list[int]]:
+        """Keys whose first arrivals are not in the order of acceptance."""
+        firsts: dict[str, list[int]] = defaultdict(list)
+        for key, number in dict.fromkeys(self.taken):
+            firsts[key].append(number)
+        return {key: numbers for key, numbers in firsts.items() if numbers != sorted(numbers)}
+
+
+class Service:
+    """One process of the service, in a folder of its own."""
+
+    def __init__(self, folder: Path, house: House, sinks: dict[str, Any]) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self._events_port, self.admin_port = free_ports(2)
+        config = folder / "skybridge.json"
+        config.write_text(json.dumps(self._config(house, sinks)))
+        self.process = ServiceProcess(config, folder, self.admin_port)
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self.process.start)
+
+    async def kill(self) -> None:
+        await asyncio.to_thread(self.process.kill)
+
+    async def stop(self) -> None:
+        assert await asyncio.to_thread(self.process.stop) == 0
+
+    async def post(self, content: bytes, headers: dict[str, str]) -> int:
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
+            url = f"http://127.0.0.1:{self._events_port}/events"
+            return (await client.post(url, content=content, headers=headers)).status_code
+
+    async def publish(self, events: Sequence[dict[str, Any]]) -> None:
+        kind = {"content-type": "application/cloudevents-batch+json"}
+        for first in range(0, len(events), MOST_IN_A_BATCH):
+            batch = json.dumps(events[first : first + MOST_IN_A_BATCH]).encode()
+            assert await self.post(batch, kind) == 202
+
+    async def publish_at_last(self, events: Sequence[dict[str, Any]]) -> None:
+        """One after the other, each again until it is accepted."""
+        kind = {"content-type": "application/cloudevents+json"}
+        async with asyncio.timeout(PATIENCE):
+            for event in events:
+                while await self.post(json.dumps(event).encode(), kind) != 202:
+                    await asyncio.sleep(0.2)
+
+    async def status(self) -> dict[str, Any]:
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
+            answer = await client.get(f"http://127.0.0.1:{self.admin_port}/status")
+        [subscription] = answer.json()["subscriptions"]
+        return subscription
+
+    async def parked(self) -> int:
+        """How many messages wait in the store."""
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
+            answer = await client.get(f"http://127.0.0.1:{self.admin_port}/v1/parked/count")
+        return sum(each["rows"] for each in answer.json()["counts"])
+
+    async def partitions(self, count: int) -> None:
+        """Until this process owns so many."""
+        async with asyncio.timeout(PATIENCE):
+            while len((await self.status())["partitions"]) != count:
+                await asyncio.sleep(0.05)
+
+    def _config(self, house: House, sinks: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "version": 1,
+            "installation": house.installation,
+            "server": {
+                "events": {"host": "127.0.0.1", "port": self._events_port},
+                "admin": {"host": "127.0.0.1", "port": self.admin_port},
+            },
+            "store": house.store,
+            "brokers": {"main": house.settings},
+            "routes": [
+                {
+                    "name": "all",
+                    "to": {"broker": "main", **house.to},
+                    "key": {"mapper": "partitionkey"},
+                }
+            ],
+            "subscriptions": [
+                {
+                    "id": name,
+                    "source": {"broker": "main", "topics": [house.source]},
+                    "start": "earliest",
+                    "concurrency": CONCURRENCY,
+                    "retry": {"schedule": house.schedule, "hold": house.held_waits},
+                    **settings,
+                }
+                for name, settings in sinks.items()
+            ],
+            "webhooks": {"allow_private": ["127.0.0.0/8"]},
+            "timeouts": {"not_ready": "0s"},
+        }
+
+
+class House:
+    """Services of one installation on one topic of their own; killed at the end if they still run.
+
+    ``broker``  its settings, but for ``topics``. ``to`` and ``source``: what events are published to, and
+                read from; usually both are ``topic``.
+    """
+
+    def __init__(self, folder: Path, broker: Mapping[str, Any], target: WebhookTarget) -> None:
+        self._folder = folder
+        self.broker = broker
+        self.installation = f"e2e-{uuid4().hex[:12]}"
+        self.topic = self.source = f"{self.installation}-events"
+        self.to: Mapping[str, str] = {"topic": self.topic}
+        self.partitions = 4
+        self.store: dict[str, Any] = {"kind": "sqlite", "path": "store.db"}  # each has its own
+        self.schedule = ["20ms"] * 50
+        self.hold: int | None = None  # all of them
+        self._sinks = {"hook": {"sink": target.url}}
+        self.services: list[Service] = []
+
+    @property
+    def held_waits(self) -> int:
+        """How many waits hold the lane; then the key parks."""
+        return len(self.schedule) if self.hold is None else self.hold
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Of the broker. The embedded log has no settings of topics: it makes them by itself."""
+        if self.broker["kind"] == "embedded":
+            return {**self.broker, "partitions": self.partitions}
+        return {**self.broker, "topics": {"create": True, "partitions": self.partitions}}
+
+    @property
+    def group(self) -> str:
+        return f"skybridge.{self.installation}.hook"
+
+    async def service(self, **sinks: Any) -> Service:
+        folder = self._folder / f"service-{len(self.services)}"
+        service = Service(folder, self, sinks or self._sinks)
+        self.services.append(service)
+        await service.start()
+        return service
+
+    def close(self) -> None:
+        for service in self.services:
+            if service.process.running:
+                service.process.kill()
+
+
+class Steady:
+    """Publishes a few events at a time, one batch after the other, by whichever service it is told."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.published = 0
+        self.stopping = False
+
+    def by(self, service: Service) -> None:
+        self._service = service
+
+    async def run(self) -> None:
+        while not self.stopping:
+            await self._service.publish(numbered(self.published, 20, keys=20))
+            self.published += 20
+            await asyncio.sleep(0.02)
+
+    async def until_more(self, ledger: Ledger, count: int) -> None:
+        goal = len(ledger.numbers) + count
+        await until(lambda: len(ledger.numbers) >= goal, f"{count} more delivered")
+
+
+@contextlib.asynccontextmanager
+async def steady(service: Service) -> AsyncIterator[Steady]:
+    publisher = Steady(service)
+    task = asyncio.create_task(publisher.run())
+    try:
+        yield publisher
+    finally:
+        publisher.stopping = True
+        await task

@@ -1,0 +1,80 @@
+"""What holds from HTTP over a broker to a webhook, whatever the broker: a test module subclasses it.
+
+It needs the fixtures ``target``, ``ledger`` and ``house``, and where subscriptions of one topic share
+its queues ``apart``, which gives each its own.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+
+from delivery_house import House, Ledger, numbered, until
+from webhook_target import WebhookTarget
+
+COUNT, KEYS = 1_000, 40
+
+
+class DeliveryScenarios:
+    async def test_an_event_crosses_and_arrives_in_either_mode(
+        self, apart: House, target: WebhookTarget
+    ) -> None:
+        """Both modes in, both modes out, nothing changed on the way (H1, W1)."""
+        service = await apart.service(
+            plain={"sink": f"{target.url}/binary", "content_mode": "binary"},
+            whole={"sink": f"{target.url}/structured", "content_mode": "structured"},
+        )
+        attributes = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/a", "ce-type": "t"}
+        odd = {"ce-subject": "50%25 caf%C3%A9", "ce-partitionkey": "k"}
+        binary = {**attributes, **odd, "content-type": "application/octet-stream"}
+        assert await service.post(b"\x00\xff\n", binary) == 202
+        event = {**numbered(2, 1, 1)[0], "subject": "50% café", "partitionkey": "k"}
+        structured = {"content-type": "application/cloudevents+json"}
+        assert await service.post(json.dumps(event).encode(), structured) == 202
+        await until(lambda: len(target.received) >= 4, "four deliveries")
+        first, second = (r for r in target.received if r.path.endswith("/binary"))
+        assert first.body == b"\x00\xff\n"
+        assert first.header("content-type") == "application/octet-stream"
+        assert json.loads(second.body) == {"n": 2}
+        assert [first.header("ce-subject"), second.header("ce-subject")] == [
+            "50%25%20caf%C3%A9"
+        ] * 2
+        raw, same = (json.loads(r.body) for r in target.received if r.path.endswith("/structured"))
+        assert (raw["data_base64"], raw["subject"]) == ("AP8K", "50% café")
+        assert same == event
+        await service.stop()
+
+    async def test_a_kill_in_the_middle_of_a_failing_endpoint_loses_nothing_and_keeps_the_order(
+        self, house: House, ledger: Ledger
+    ) -> None:
+        """Rules 2 and 3: what comes twice was in flight, or was finished just before the kill."""
+        dice = random.Random(7)
+        ledger.busy = lambda _: dice.random() < 0.2
+        ledger.takes = 0.02
+        service = await house.service()
+        await service.publish(numbered(0, COUNT, KEYS))
+        await until(lambda: len(ledger.numbers) >= COUNT // 2, "half of it delivered")
+        at_stake = ledger.at_stake()
+        assert at_stake < COUNT, "the bound says something"
+        await service.kill()
+        await service.start()
+        await until(lambda: len(ledger.numbers) == COUNT, "everything delivered")
+        assert ledger.out_of_order() == {}
+        assert ledger.repeats <= at_stake
+        await service.stop()
+
+    async def test_an_orderly_restart_in_the_middle_loses_and_repeats_nothing(
+        self, house: House, ledger: Ledger
+    ) -> None:
+        """Rule 11: what is under way is finished and settled, the rest waits at the broker."""
+        ledger.takes = 0.01
+        service = await house.service()
+        await service.publish(numbered(0, COUNT, KEYS))
+        await until(lambda: len(ledger.numbers) >= COUNT // 4, "a part of it delivered")
+        await service.stop()
+        assert len(ledger.numbers) < COUNT, "the restart came in the middle"
+        await service.start()
+        await until(lambda: len(ledger.numbers) == COUNT, "everything delivered")
+        assert ledger.out_of_order() == {}
+        assert ledger.repeats == 0
+        await service.stop()

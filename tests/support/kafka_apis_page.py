@@ -1,0 +1,33 @@
+"""Writes the table of APIs in docs/embedded-log.md from the table that the Kafka listener has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.kafka_listener.apis import APIS
+
+PAGE = Path(__file__).parents[2] / "docs" / "embedded-log.md"
+BEGIN, END = "<!-- table of APIs -->\n", "<!-- end of the table -->\n"
+
+
+def table() -> str:
+    rows = [
+        f"| {api.name} | {api.key} | {_versions(api.oldest, api.newest)} |"
+        for api in sorted(APIS.values(), key=lambda api: api.key)
+    ]
+    return "\n".join(["| API | key | versions |", "|---|---|---|", *rows, ""])
+
+
+def _versions(oldest: int, newest: int) -> str:
+    return str(oldest) if oldest == newest else f"{oldest} to {newest}"
+
+
+def written(page: str) -> str:
+    """The page with the present table."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text()))

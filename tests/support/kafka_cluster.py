@@ -1,0 +1,80 @@
+"""Three real Kafka brokers on loopback, replication 3: what one node cannot show.
+
+A follower that stands still stays in the in-sync set for a while, and with ``acks=1`` the leader alone
+answers for it; that window is where relaxed durability loses (reliability 5.1).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from kafka_server import KafkaServer, run_tool
+
+NODES = 3
+
+
+class Node(KafkaServer):
+    """One broker of the cluster, which is controller too."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+        self.voters = ""
+
+    def _properties(self) -> dict[str, str]:
+        return {
+            **super()._properties(),
+            "node.id": str(self.number),
+            "controller.quorum.voters": self.voters,
+            "default.replication.factor": str(NODES),
+            "min.insync.replicas": "2",
+            "unclean.leader.election.enable": "false",
+            "offsets.topic.replication.factor": str(NODES),
+            "broker.session.timeout.ms": "9000",  # one that stands still is not given up at once
+        }
+
+
+class KafkaCluster:
+    """``nodes`` by their numbers, 1 to 3."""
+
+    def __init__(self) -> None:
+        self.nodes = {number: Node(number) for number in range(1, NODES + 1)}
+        first = self.nodes[1]
+        for node in self.nodes.values():
+            node.cluster = first.cluster
+            node.voters = ",".join(
+                f"{each.number}@127.0.0.1:{each.controller_port}" for each in self.nodes.values()
+            )
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(node.bootstrap_servers for node in self.nodes.values())
+
+    def start(self) -> None:
+        for node in self.nodes.values():
+            node.begin()
+        for node in self.nodes.values():
+            node.wait_until_answering()
+
+    def stop(self) -> None:
+        for node in self.nodes.values():
+            node.stop()
+
+    def topic(self, name: str) -> None:
+        """One partition, a replica on each node."""
+        where = ["--bootstrap-server", self.bootstrap_servers, "--topic", name]
+        run_tool(
+            "TopicCommand", [*where, "--create", "--partitions", "1", "--replication-factor", "3"]
+        )
+
+    @contextlib.contextmanager
+    def standing_still(self, numbers: Sequence[int]) -> Iterator[None]:
+        """SIGSTOP for a while: connections stay, nothing is replicated."""
+        for number in numbers:
+            self.nodes[number].pause()
+        try:
+            yield
+        finally:
+            for number in numbers:
+                self.nodes[number].resume()

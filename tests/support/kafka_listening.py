@@ -1,0 +1,127 @@
+"""A Kafka listener over a log of its own, in the process of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+from kio.index import load_response_schema
+from kio.serial import entity_reader, entity_writer
+
+from app.kafka_listener.gate import CloudEventsGate
+from app.kafka_listener.node import Node, Settings
+from app.kafka_listener.server import KafkaListener
+from app.log.coordinator import Coordinator
+from app.log.engine import Engine
+from app.log.settings import EngineSettings
+from app.runtime.clock import SystemClock
+from app.telemetry import Counters
+
+LOCAL = "127.0.0.1"
+
+
+class Listening:
+    def __init__(self, node: Node, listener: KafkaListener) -> None:
+        self.node = node
+        self.engine = node.engine
+        self.listener = listener
+        self.counters = node.counters
+
+    @property
+    def servers(self) -> str:
+        host, port = self.listener.address
+        return f"{host}:{port}"
+
+    async def connect(self) -> RawClient:
+        return RawClient(*await asyncio.open_connection(*self.listener.address))
+
+
+class RawClient:
+    """Sends and takes frames as bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def ask(self, frame: bytes) -> bytes:
+        await self.send(frame)
+        return await self.take()
+
+    async def call(self, payload: Any, correlation: int = 7) -> Any:
+        """A request of ``kio``; its answer."""
+        answer = await self.ask(framed(payload, correlation))
+        return unframed(payload, answer, correlation)
+
+    async def send(self, frame: bytes) -> None:
+        self.writer.write(len(frame).to_bytes(4, "big") + frame)
+        await self.writer.drain()
+
+    async def take(self) -> bytes:
+        """Empty when the connection has been closed."""
+        try:
+            async with asyncio.timeout(20):
+                size = int.from_bytes(await self.reader.readexactly(4), "big")
+                return await self.reader.readexactly(size)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return b""
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+def framed(payload: Any, correlation: int = 7) -> bytes:
+    kind = type(payload)
+    body = io.BytesIO()
+    entity_writer(kind)(body, payload)
+    tags = b"\0" if kind.__header_schema__.__flexible__ else b""
+    head = pack(">hhih", kind.__api_key__, kind.__version__, correlation, 4)
+    return head + b"test" + tags + body.getvalue()
+
+
+def unframed(payload: Any, answer: bytes, correlation: int = 7) -> Any:
+    kind = load_response_schema(payload.__api_key__, payload.__version__)
+    at = 5 if kind.__header_schema__.__flexible__ and kind.__api_key__ != 18 else 4
+    assert answer[:4] == correlation.to_bytes(4, "big")
+    found, size = entity_reader(kind)(answer, at)
+    assert at + size == len(answer)
+    return found
+
+
+@asynccontextmanager
+async def kafka_listening(
+    folder: Path,
+    *,
+    validated: tuple[str, ...] = (),
+    log: dict[str, Any] | None = None,
+    tls: Any = None,
+    logins: Any = None,
+    **settings: Any,
+) -> AsyncIterator[Listening]:
+    engine = Engine(EngineSettings(path=folder, **(log or {})))
+    await engine.start()
+    coordinator = Coordinator(engine)
+    node = Node(
+        engine=engine,
+        coordinator=coordinator,
+        gate=CloudEventsGate(validated),
+        clock=SystemClock(),
+        settings=Settings(host=LOCAL, port=0, **settings),
+        cluster=engine.cluster,
+        counters=Counters(),
+        logins=logins,
+    )
+    listener = KafkaListener(node, tls=tls)
+    await listener.start()
+    try:
+        yield Listening(node, listener)
+    finally:
+        await listener.stop(5.0)
+        coordinator.close()
+        await engine.stop()

@@ -1,0 +1,76 @@
+"""``skybridge serve`` on the embedded log with its Kafka listener, for clients that are not of ours.
+
+What such a client needs and a laptop lacks skips its test there, and fails it where CI=true promises
+that it is there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from service_process import ServiceProcess, free_ports
+
+CONFIG = """
+version: 1
+installation: clients
+server:
+  events: {{host: 127.0.0.1, port: {events}}}
+  admin: {{host: 127.0.0.1, port: {admin}}}
+store: {{kind: sqlite, path: {folder}/store.db}}
+brokers:
+  log:
+    kind: embedded
+    path: {folder}/log
+    partitions: {partitions}
+    kafka_listener: "127.0.0.1:{kafka}"
+    topics: {{guarded: {{validate: cloudevents}}}}
+routes:
+  - name: everything
+    to: {{broker: log, topic: events}}
+timeouts: {{not_ready: 0s}}
+"""
+
+
+class KafkaServing(ServiceProcess):
+    """Ports and data stay the same through kill and start. ``partitions``: of a topic that comes to be
+    by being asked for."""
+
+    def __init__(self, folder: Path, partitions: int = 1) -> None:
+        self.events_port, admin, self.kafka_port = free_ports(3)
+        config = folder / "skybridge.yaml"
+        config.write_text(
+            CONFIG.format(
+                events=self.events_port,
+                admin=admin,
+                kafka=self.kafka_port,
+                folder=folder,
+                partitions=partitions,
+            )
+        )
+        super().__init__(config, folder, admin)
+
+    @property
+    def servers(self) -> str:
+        return f"127.0.0.1:{self.kafka_port}"
+
+    def restart(self) -> None:
+        """Up again, whether it was killed or is still running."""
+        if self.running:
+            self.kill()
+        self.start()
+
+
+def need(program: str, package: str) -> None:
+    if shutil.which(program) is None:
+        lacking(f"{program} is not on the path (Debian: {package})")
+
+
+def lacking(why: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(why)
+    pytest.skip(why)

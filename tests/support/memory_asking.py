@@ -1,0 +1,244 @@
+"""Attempts, subscriptions, halts, commands, replays and places of the store in memory (``memory_store``)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
+
+from app.errors import StaleOwner, VersionConflict
+from app.interfaces import (
+    Attempt,
+    Command,
+    Commit,
+    Halt,
+    Replay,
+    StoredSubscription,
+)
+from app.model.message import Partition
+
+if TYPE_CHECKING:
+    from memory_store import MemoryStore
+
+
+class AttemptRows:
+    def __init__(self) -> None:
+        self.rows: list[Attempt] = []
+
+    async def add(self, attempts: Sequence[Attempt], latest: Sequence[Attempt] = ()) -> None:
+        for one in latest:
+            place = (one.subscription, one.outcome)
+            self.rows = [row for row in self.rows if (row.subscription, row.outcome) != place]
+        self.rows += [*attempts, *latest]
+
+    async def find(
+        self,
+        subscription: str | None = None,
+        *,
+        event_id: str | None = None,
+        outcome: str | None = None,
+        limit: int = 100,
+    ) -> list[Attempt]:
+        found = [
+            row
+            for row in self.rows
+            if subscription in (None, row.subscription)
+            and event_id in (None, row.event_id)
+            and outcome in (None, row.outcome)
+        ]
+        return found[::-1][:limit]
+
+    async def trim(self, *, before_ms: int, most: int) -> int:
+        young = [row for row in self.rows if row.started_ms >= before_ms]
+        kept = young[max(0, len(young) - most) :]
+        gone, self.rows = len(self.rows) - len(kept), kept
+        return gone
+
+
+class SubscriptionRows:
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.rows: dict[str, StoredSubscription] = {}
+
+    async def all(self) -> list[StoredSubscription]:
+        return [self.rows[name] for name in sorted(self.rows)]
+
+    async def get(self, subscription: str) -> StoredSubscription | None:
+        return self.rows.get(subscription)
+
+    async def put(
+        self, subscription: str, document: bytes, *, expected: int | None, now_ms: int
+    ) -> StoredSubscription:
+        found = self.rows.get(subscription)
+        self._demand(subscription, expected)
+        row = StoredSubscription(
+            id=subscription,
+            version=self._store.grow(),
+            document=document,
+            created_ms=now_ms if found is None else found.created_ms,
+            updated_ms=now_ms,
+        )
+        self.rows[subscription] = row
+        return row
+
+    async def delete(self, subscription: str, *, expected: int | None) -> bool:
+        if subscription not in self.rows and not expected:
+            return False
+        self._demand(subscription, expected)
+        self._store.grow()
+        del self.rows[subscription]
+        store = self._store
+        store.halts.rows.pop(subscription, None)
+        for rows in (store.commands.rows, store.replays.rows):
+            for each in [key for key, row in rows.items() if row.subscription == subscription]:
+                del rows[each]
+        store.pulled.rows = [row for row in store.pulled.rows if row.subscription != subscription]
+        await store.parked.forget(subscription)
+        return True
+
+    async def revision(self) -> int:
+        return self._store.revision
+
+    def _demand(self, subscription: str, expected: int | None) -> None:
+        found = self.rows.get(subscription)
+        version = 0 if found is None else found.version
+        if expected is not None and expected != version:
+            raise VersionConflict(f"{subscription} is at {version}, not {expected}", version)
+
+
+class HaltRows:
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.rows: dict[str, Halt] = {}
+
+    async def all(self) -> Mapping[str, Halt]:
+        self._store.check()
+        return dict(self.rows)
+
+    async def halt(
+        self, subscription: str, kind: Literal["paused", "disabled"], cause: str, now_ms: int
+    ) -> None:
+        self._store.fail()
+        self._store.grow()
+        found = self.rows.get(subscription)
+        if found is not None and (found.kind, kind) == ("disabled", "paused"):
+            return
+        since = found.since_ms if found is not None and found.kind == kind else now_ms
+        self.rows[subscription] = Halt(kind, cause, since)
+
+    async def allow(self, subscription: str) -> None:
+        self._store.grow()
+        self.rows.pop(subscription, None)
+
+
+class CommandRows:
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._ids = count(1)
+        self._taken: set[int] = set()
+        self.rows: dict[int, Command] = {}
+
+    async def ask(self, command: Command) -> int:
+        self._store.grow()
+        self.rows = {
+            key: row
+            for key, row in self.rows.items()
+            if row.asked_ms > command.asked_ms - 3_600_000
+        }
+        kept = replace(command, id=next(self._ids), answer=None)
+        self.rows[kept.id] = kept
+        return kept.id
+
+    async def take(self, subscriptions: Collection[str], now_ms: int) -> list[Command]:
+        taken = [
+            row
+            for row in self.rows.values()
+            if row.subscription in subscriptions
+            and row.id not in self._taken
+            and row.answer is None
+            and row.asked_ms > now_ms - 60_000
+        ]
+        self._taken.update(row.id for row in taken)
+        return taken
+
+    async def answer(self, command: int, answer: bytes) -> None:
+        if command in self.rows:
+            self.rows[command] = replace(self.rows[command], answer=answer)
+
+    async def get(self, command: int) -> Command | None:
+        return self.rows.get(command)
+
+
+class ReplayRows:
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._ids = count(1)
+        self.rows: dict[int, Replay] = {}
+
+    async def ask(self, replays: Sequence[Replay]) -> list[int]:
+        self._store.grow()
+        if {each.subscription for each in replays} & {
+            row.subscription for row in self.rows.values()
+        }:
+            return []
+        kept = [replace(each, id=next(self._ids)) for each in replays]
+        self.rows.update({each.id: each for each in kept})
+        return [each.id for each in kept]
+
+    async def all(self, subscription: str | None = None) -> list[Replay]:
+        return [row for row in self.rows.values() if subscription in (None, row.subscription)]
+
+    async def save(self, replay: Replay, epoch: int) -> None:
+        claim = (replay.subscription, replay.broker, replay.partition)
+        self._store.owners.fence([(claim, epoch)])
+        if replay.id in self.rows:
+            kept = self.rows[replay.id]
+            self.rows[replay.id] = replace(kept, next=replay.next, done=replay.done)
+
+    async def end(self, replay: int) -> None:
+        self._store.grow()
+        self.rows.pop(replay, None)
+
+
+class OffsetRows:
+    """By broker, group and partition: the epoch, and how far the group is."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str, Partition], tuple[int, Commit]] = {}
+
+    async def offsets(
+        self, broker: str, group: str, partitions: Collection[Partition]
+    ) -> Mapping[Partition, Commit]:
+        return {
+            partition: self.rows[broker, group, partition][1]
+            for partition in partitions
+            if (broker, group, partition) in self.rows
+        }
+
+    async def start_offsets(
+        self, broker: str, group: str, commits: Mapping[Partition, Commit]
+    ) -> None:
+        for partition, commit in commits.items():
+            self.rows.setdefault((broker, group, partition), (0, commit))
+
+    async def own_offsets(
+        self, broker: str, group: str, epoch: int, partitions: Collection[Partition]
+    ) -> Mapping[Partition, Commit]:
+        known = await self.offsets(broker, group, partitions)
+        for partition, commit in known.items():
+            self.rows[broker, group, partition] = (epoch, commit)
+        return known
+
+    async def save_offsets(
+        self, broker: str, group: str, epoch: int, commits: Mapping[Partition, Commit]
+    ) -> None:
+        stale = []
+        for partition, commit in commits.items():
+            if epoch < self.rows.get((broker, group, partition), (epoch, commit))[0]:
+                stale.append(partition)
+            else:
+                self.rows[broker, group, partition] = (epoch, commit)
+        if stale:
+            raise StaleOwner(f"{group}: {stale} have a newer owner")

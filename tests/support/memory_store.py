@@ -1,0 +1,184 @@
+"""A store in memory for tests. It may stand for the real one because it passes the same contract
+(tests/contract/test_store.py)."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import count
+
+from msgspec.structs import replace
+
+from app.errors import StaleOwner, StoreFull, StoreUnavailable
+from app.interfaces import (
+    DeadLetter,
+    LetterChoice,
+)
+from app.model.message import Partition
+from app.model.metadata import Health
+from memory_asking import (
+    AttemptRows,
+    CommandRows,
+    HaltRows,
+    OffsetRows,
+    ReplayRows,
+    SubscriptionRows,
+)
+from memory_waiting import Claim, ParkedRows, PulledRows, claim_of, known
+
+
+class MemoryStore:
+    """Fills ``interfaces.Store``. ``failures``: raised by the next writes of dead letters, parked and
+    offered rows and halts; ``trouble``: why these can neither be read nor written for now. Each concern
+    has its rows in ``rows``; ``owners.epochs`` by partition."""
+
+    def __init__(self, max_letters: int = 1_000_000) -> None:
+        self.failures: deque[Exception] = deque()
+        self.trouble = ""
+        self._number = 0
+        self.owners = _Owners()
+        self.parked = ParkedRows(self)
+        self.letters = _Letters(self, max_letters)
+        self.attempts = AttemptRows()
+        self.halts = HaltRows(self)
+        self.commands = CommandRows(self)
+        self.replays = ReplayRows(self)
+        self.pulled = PulledRows(self)
+        self.subscriptions = SubscriptionRows(self)
+        self.offsets = OffsetRows()
+
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+
+    async def health(self) -> Health:
+        cause = self.trouble or self.letters.full
+        return Health(healthy=not cause, cause=cause)
+
+    def fail(self) -> None:
+        self.check()
+        if self.failures:
+            raise self.failures.popleft()
+
+    def check(self) -> None:
+        if self.trouble:
+            raise StoreUnavailable(self.trouble)
+
+    def grow(self) -> int:
+        self._number += 1
+        return self._number
+
+    @property
+    def revision(self) -> int:
+        return self._number
+
+
+class _Owners:
+    def __init__(self) -> None:
+        self.noted: dict[Claim, tuple[int, int]] = {}
+
+    @property
+    def epochs(self) -> dict[Partition, int]:
+        return {partition: epoch for (_, _, partition), (epoch, _) in self.noted.items()}
+
+    async def own(
+        self,
+        subscription: str,
+        broker: str,
+        partitions: Collection[Partition],
+        epoch: int,
+        since_ms: int,
+    ) -> None:
+        claims = [(subscription, broker, partition) for partition in partitions]
+        for claim in claims:
+            noted, since = self.noted.get(claim, (epoch, 0))
+            if epoch < noted and since_ms <= since:
+                raise StaleOwner(f"{claim} is owned under epoch {noted}, no older than {epoch}")
+        for claim in claims:
+            _, since = self.noted.get(claim, (epoch, 0))
+            self.noted[claim] = (epoch, max(since, since_ms))
+
+    def fence(self, kept: Iterable[tuple[Claim, int]]) -> None:
+        claims = list(kept)
+        for claim, epoch in claims:
+            noted = self.noted.get(claim, (epoch, 0))[0]
+            if epoch < max(noted, *(other for same, other in claims if same == claim)):
+                raise StaleOwner(f"{claim} is owned under epoch {noted}, refused {epoch}")
+        for claim, epoch in claims:
+            self.noted[claim] = (epoch, self.noted.get(claim, (epoch, 0))[1])
+
+
+class _Letters:
+    def __init__(self, store: MemoryStore, max_rows: int) -> None:
+        self._store = store
+        self._max_rows = max_rows
+        self._ids = count(1)
+        self.rows: list[DeadLetter] = []
+        self.full = ""
+
+    async def add(self, letter: DeadLetter, parked: int | None = None) -> None:
+        self._store.fail()
+        noted = dict(self._store.owners.noted)
+        self._store.owners.fence([claim_of(letter)])
+        try:
+            self.write(letter)
+        except StoreFull:
+            self._store.owners.noted = noted
+            raise
+        if parked is not None:
+            self._store.parked.remove({parked})
+
+    def write(self, letter: DeadLetter) -> None:
+        self.room([letter])
+        if not known(letter, self.rows):
+            detail = letter.detail.encode("utf-8", "replace").decode().replace("\0", "�")
+            self.rows.append(replace(letter, id=next(self._ids), detail=detail))
+
+    def room(self, letters: Sequence[DeadLetter]) -> None:
+        self.full = ""
+        new = sum(not known(letter, self.rows) for letter in letters)
+        if new and len(self.rows) + new > self._max_rows:
+            self.full = f"{self._max_rows} dead letters are kept, no more"
+            raise StoreFull(self.full)
+
+    async def find(
+        self, choice: LetterChoice, limit: int = 100, before: int | None = None
+    ) -> list[DeadLetter]:
+        found = [row for row in self._chosen(choice) if before is None or row.id < before]
+        return found[::-1][:limit]
+
+    async def count(self, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
+        return dict(Counter((row.subscription, row.cause) for row in self._chosen(choice)))
+
+    async def discard(self, choice: LetterChoice) -> int:
+        gone = self._chosen(choice)
+        self.rows = [row for row in self.rows if row not in gone]
+        return len(gone)
+
+    async def redrive(self, choice: LetterChoice, *, rate: float, now_ms: int, limit: int) -> int:
+        moved = self._chosen(choice)[:limit]
+        self._store.parked.give_back(moved, rate, now_ms)
+        self.rows = [row for row in self.rows if row not in moved]
+        if moved:
+            self._store.grow()
+        return len(moved)
+
+    def _chosen(self, choice: LetterChoice) -> list[DeadLetter]:
+        self._store.check()
+        return [row for row in self.rows if _is_meant(row, choice)]
+
+
+def _is_meant(row: DeadLetter, choice: LetterChoice) -> bool:
+    wanted = choice.type
+    return (
+        choice.subscription in (None, row.subscription)
+        and (not choice.causes or row.cause in choice.causes)
+        and (choice.since_ms is None or row.at_ms >= choice.since_ms)
+        and (choice.until_ms is None or row.at_ms < choice.until_ms)
+        and choice.source in (None, row.event.source)
+        and (
+            wanted is None
+            or (row.event.type.startswith(wanted[:-1]) if wanted.endswith("*") else False)
+            or row.event.type == wanted
+        )
+        and (not choice.ids or row.id in choice.ids)
+    )

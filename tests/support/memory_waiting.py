@@ -1,0 +1,307 @@
+"""Parked and pulled messages of the store in memory (``memory_store``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from app.interfaces import (
+    DeadLetter,
+    Offered,
+    Parked,
+    ParkedCount,
+    ParkedKey,
+    ParkedLane,
+)
+from app.model.message import Partition
+
+if TYPE_CHECKING:
+    from memory_store import MemoryStore
+
+Claim = tuple[str, str, Partition]
+
+
+def claim_of(kept: Any) -> tuple[Claim, int]:
+    message = kept.message
+    return (kept.subscription, kept.broker, message.partition), message.epoch
+
+
+def _place(kept: Any) -> tuple[Any, ...]:
+    return kept.subscription, kept.broker, kept.message.partition, kept.message.position
+
+
+def known(kept: Any, rows: Iterable[Any]) -> bool:
+    return any(_place(kept) == _place(row) for row in rows)
+
+
+class ParkedRows:
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._ids = count(1)
+        self.rows_by_id: dict[int, Parked] = {}
+
+    async def park(self, rows: Sequence[Parked]) -> None:
+        self._store.fail()
+        self._store.owners.fence([claim_of(row) for row in rows])
+        for row in rows:
+            self._add(row)
+
+    def _add(self, row: Parked) -> None:
+        if not known(row, self.rows_by_id.values()):
+            kept = replace(row, id=next(self._ids))
+            self.rows_by_id[kept.id] = kept
+
+    async def lanes(
+        self, subscription: str, broker: str, partitions: Collection[Partition]
+    ) -> Mapping[Partition, Mapping[bytes, ParkedLane]]:
+        found: dict[Partition, dict[bytes, ParkedLane]] = {}
+        for partition in partitions:
+            mine = self._of((subscription, broker, partition))
+            lanes = {row.lane: [each for each in mine if each.lane == row.lane] for row in mine}
+            if lanes:
+                found[partition] = {
+                    lane: ParkedLane(len(rows), rows[0].due_ms) for lane, rows in lanes.items()
+                }
+        return found
+
+    def _of(self, claim: Claim) -> list[Parked]:
+        """In order of their offsets; none that was redriven."""
+        mine = [
+            row
+            for row in self.rows_by_id.values()
+            if not row.redriven and claim_of(row)[0] == claim
+        ]
+        return sorted(mine, key=lambda row: row.message.offset)
+
+    async def rows(
+        self,
+        subscription: str,
+        broker: str,
+        partition: Partition,
+        lane: bytes,
+        *,
+        after: int,
+        limit: int,
+    ) -> list[Parked]:
+        mine = self._of((subscription, broker, partition))
+        return [row for row in mine if row.lane == lane and row.message.offset > after][:limit]
+
+    async def redriven(
+        self,
+        subscription: str,
+        broker: str,
+        partitions: Collection[Partition],
+        *,
+        now_ms: int,
+        limit: int,
+    ) -> list[Parked]:
+        due = [
+            row
+            for row in self.rows_by_id.values()
+            if row.redriven
+            and (row.subscription, row.broker) == (subscription, broker)
+            and row.message.partition in partitions
+            and row.due_ms <= now_ms
+        ]
+        return sorted(due, key=lambda row: (row.due_ms, row.id))[:limit]
+
+    async def unpark(self, rows: Sequence[Parked]) -> None:
+        self._store.fail()
+        self._store.owners.fence([claim_of(row) for row in rows])
+        self.remove({row.id for row in rows})
+
+    async def defer(self, row: Parked) -> None:
+        self._store.fail()
+        self._store.owners.fence([claim_of(row)])
+        kept = self.rows_by_id.get(row.id)
+        if kept is not None:
+            self.rows_by_id[row.id] = replace(
+                kept,
+                steps=row.steps,
+                attempts=row.attempts,
+                due_ms=row.due_ms,
+                cause=row.cause,
+                detail=row.detail,
+            )
+
+    async def count(self) -> Mapping[str, ParkedCount]:
+        self._store.check()
+        of: dict[str, list[Parked]] = {}
+        for row in self.rows_by_id.values():
+            of.setdefault(row.subscription, []).append(row)
+        return {
+            name: ParkedCount(
+                len(rows),
+                len({row.lane for row in rows}),
+                min(row.at_ms for row in rows),
+                sum(row.redriven for row in rows),
+            )
+            for name, rows in of.items()
+        }
+
+    async def keys(self, subscription: str | None = None, limit: int = 100) -> list[ParkedKey]:
+        of: dict[tuple[Any, ...], list[Parked]] = {}
+        for row in self.rows_by_id.values():
+            if subscription in (None, row.subscription):
+                of.setdefault((claim_of(row)[0], row.lane), []).append(row)
+        keys = [
+            ParkedKey(len(rows), sum(r.redriven for r in rows), rows[0]) for rows in of.values()
+        ]
+        return keys[:limit]
+
+    async def find(
+        self, subscription: str | None = None, limit: int = 100, after: int = 0
+    ) -> list[Parked]:
+        found = [
+            row
+            for row in self.rows_by_id.values()
+            if row.id > after and subscription in (None, row.subscription)
+        ]
+        return found[:limit]
+
+    async def forget(self, subscription: str) -> int:
+        gone = {row.id for row in self.rows_by_id.values() if row.subscription == subscription}
+        self.remove(gone)
+        return len(gone)
+
+    def remove(self, ids: Collection[int]) -> None:
+        for each in ids:
+            self.rows_by_id.pop(each, None)
+
+    def give_back(self, letters: Sequence[DeadLetter], rate: float, now_ms: int) -> None:
+        gap = 1000 / rate if rate else 0.0
+        ahead: dict[str, float] = {}
+        for row in self.rows_by_id.values():
+            if rate and row.redriven and row.attempts == 0:
+                ahead[row.subscription] = max(ahead.get(row.subscription, 0.0), row.due_ms)
+        for letter in letters:
+            due = max(ahead.get(letter.subscription, now_ms - gap) + gap, now_ms)
+            ahead[letter.subscription] = due
+            self._add(
+                Parked(
+                    subscription=letter.subscription,
+                    broker=letter.broker,
+                    message=letter.message,
+                    lane=letter.lane,
+                    redriven=True,
+                    due_ms=int(due),
+                    cause=letter.cause,
+                    detail=letter.detail,
+                    at_ms=now_ms,
+                    event=letter.event,
+                )
+            )
+
+
+class PulledRows:
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._ids = count(1)
+        self._tokens = (f"token-{number}" for number in count(1))
+        self.rows: list[Offered] = []
+
+    async def offer(self, rows: Sequence[Offered]) -> None:
+        self._store.fail()
+        self._store.owners.fence([claim_of(row) for row in rows])
+        for row in rows:
+            if not known(row, self.rows):
+                self.rows.append(replace(row, id=next(self._ids)))
+
+    async def receive(
+        self, subscription: str, *, most: int, lock_ms: int, now_ms: int
+    ) -> list[Offered]:
+        mine = [row for row in self.rows if row.subscription == subscription]
+        heads = {row.lane: row for row in reversed(mine)}
+        free = [row for row in mine if heads[row.lane] is row and row.locked_until_ms <= now_ms]
+        return [
+            self._hand_out(row, now_ms + lock_ms, deliveries=row.deliveries + 1)
+            for row in free[:most]
+        ]
+
+    async def worn_out(
+        self, subscription: str, *, most_deliveries: int, now_ms: int
+    ) -> list[Offered]:
+        worn = [
+            row
+            for row in self.rows
+            if row.subscription == subscription
+            and row.locked_until_ms <= now_ms
+            and row.deliveries >= most_deliveries
+        ]
+        return [self._hand_out(row, now_ms + 60_000, deliveries=row.deliveries) for row in worn]
+
+    def _hand_out(self, row: Offered, until_ms: int, deliveries: int) -> Offered:
+        return self._set(
+            row, token=next(self._tokens), locked_until_ms=until_ms, deliveries=deliveries
+        )
+
+    def _set(self, row: Offered, **values: Any) -> Offered:
+        changed = replace(row, **values)
+        self.rows[self.rows.index(row)] = changed
+        return changed
+
+    async def locked(self, subscription: str, tokens: Sequence[str], now_ms: int) -> list[Offered]:
+        return list(self._held(subscription, tokens, now_ms).values())
+
+    def _held(
+        self, subscription: str | None, tokens: Collection[str], now_ms: int
+    ) -> dict[str, Offered]:
+        return {
+            row.token: row
+            for row in self.rows
+            if row.token
+            and row.token in tokens
+            and row.locked_until_ms > now_ms
+            and subscription in (None, row.subscription)
+        }
+
+    async def acknowledge(
+        self, subscription: str, tokens: Sequence[str], now_ms: int
+    ) -> Mapping[str, bool]:
+        return self._each(subscription, tokens, now_ms, self.rows.remove)
+
+    async def release(
+        self, subscription: str, tokens: Sequence[str], *, delay_ms: int, now_ms: int
+    ) -> Mapping[str, bool]:
+        until = now_ms + delay_ms
+
+        def free(row: Offered) -> None:
+            self._set(row, token="", locked_until_ms=until)
+
+        return self._each(subscription, tokens, now_ms, free)
+
+    async def renew(
+        self, subscription: str, tokens: Sequence[str], *, lock_ms: int, now_ms: int
+    ) -> Mapping[str, bool]:
+        def lock(row: Offered) -> None:
+            self._set(row, locked_until_ms=now_ms + lock_ms)
+
+        return self._each(subscription, tokens, now_ms, lock)
+
+    def _each(
+        self,
+        subscription: str,
+        tokens: Sequence[str],
+        now_ms: int,
+        step: Callable[[Offered], None],
+    ) -> Mapping[str, bool]:
+        held = self._held(subscription, tokens, now_ms)
+        for row in held.values():
+            step(row)
+        return {token: token in held for token in tokens}
+
+    async def bury(self, letters: Mapping[str, DeadLetter], now_ms: int) -> Mapping[str, bool]:
+        self._store.fail()
+        held = self._held(None, letters, now_ms)
+        self._store.letters.room([letters[token] for token in held])
+        for token, row in held.items():
+            self._store.letters.write(letters[token])
+            self.rows.remove(row)
+        return {token: token in held for token in letters}
+
+    async def count(self) -> Mapping[str, int]:
+        return dict(Counter(row.subscription for row in self.rows))

@@ -1,0 +1,159 @@
+"""The corpus as it lies in a source broker, and what must be left of it on another (16 pairs).
+
+What a case becomes is reckoned from its own bytes and from what is declared below, never from what
+came out of a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from app.bindings.record import Decoded, Header, Record
+from app.bindings.table import BINDINGS
+from app.bindings.transcode import Writing
+from corpus import Case, cases
+from corpus_documents import document_of, is_batch
+from corpus_records import LOSSES, assert_same_event, is_taken, record_of, told
+
+KINDS = ("embedded", "kafka", "rabbitmq", "pulsar")
+CORPUS = {"embedded": "kafka", "kafka": "kafka", "rabbitmq": "rabbitmq", "pulsar": "pulsar"}
+MARK = "x-case"  # a foreign header that says which of them it is
+KEYS = (b"k-0", "ключ".encode(), b"k-2", b"\xff\x00\xfe", b"k-4")
+
+LOST_AT: Mapping[str, tuple[str, ...]] = {
+    "embedded": (),
+    "kafka": (),
+    "rabbitmq": ("empty-data", "repeated-foreign"),
+    "pulsar": ("empty-data", "null-foreign", "binary-foreign", "repeated-foreign"),
+}
+"""What each broker cannot hold, wherever it comes from; the names are those of the corpus."""
+UNORDERED = {"pulsar"}
+"""Where foreign headers are all there, but in no order."""
+LONGEST_NAME = {"rabbitmq": 255 - len("ce-")}
+"""Bytes of an attribute's name that has to be the name of a header."""
+UNSENT = {"timestamp-before-1970"}
+"""What a client library may hold, and no broker's wire."""
+TOLD_ANEW: Mapping[str, Mapping[str, str]] = {
+    "v1-extension-without-a-usable-character": {},
+    "v3-map": {"crew": '{"lead":"Ada","size":"3"}'},
+}
+"""Documents of older versions with an extension that headers have no such name, or no such type, for: the
+attributes that read otherwise then. What they arrived as is told anew."""
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """One case as it was published to the source."""
+
+    case: Case
+    record: Record
+    event: Decoded
+
+
+def sent_to(kind: str) -> list[Sent]:
+    """Every valid case in the form of that kind of broker, marked, each with a key: its own, or one
+    that it shares with others, so that there is an order to keep."""
+    taken = [case for case in cases(CORPUS[kind]) if is_taken(case) and case.name not in UNSENT]
+    found = [(case, record_of(case)) for case in taken]
+    documents = [case for case in cases("json") if "events" in case.expect and not is_batch(case)]
+    found += [(case, _AS_DOCUMENT[kind](case)) for case in documents]
+    return [_marked(kind, n, case, record) for n, (case, record) in enumerate(found)]
+
+
+def _marked(kind: str, number: int, case: Case, record: Record) -> Sent:
+    key = KEYS[number % len(KEYS)] if record.key is None and number % 7 else record.key
+    mark: Header = (MARK, str(number).encode())
+    natives = {
+        name: bytearray(value)
+        if isinstance(value, bytes)
+        else value  # else a text that is no UTF-8
+        for name, value in record.natives.items()
+    }
+    record = replace(record, key=key, headers=(*record.headers, mark), natives=natives)
+    return Sent(case, record, BINDINGS[kind].decode(record))
+
+
+def _kafka_document(case: Case) -> Record:
+    return Record(None, (("content-type", _media_type(case)),), document_of(case))
+
+
+def _rabbitmq_document(case: Case) -> Record:
+    return Record(None, (), document_of(case), _media_type(case).decode())
+
+
+def _pulsar_document(case: Case) -> Record:
+    return Record(None, (("CE-ContentType", _media_type(case)),), document_of(case))
+
+
+def _media_type(case: Case) -> bytes:
+    return str(case.message["media_type"]).encode()
+
+
+_AS_DOCUMENT: Mapping[str, Callable[[Case], Record]] = {
+    "embedded": _kafka_document,
+    "kafka": _kafka_document,
+    "rabbitmq": _rabbitmq_document,
+    "pulsar": _pulsar_document,
+}
+
+
+def number_of(record: Record) -> int:
+    """Which case a record is."""
+    (mark,) = [value for name, value in record.headers if name == MARK]
+    return int(mark or b"")
+
+
+def is_refused(sent: Sent, target: str, writing: Writing) -> bool:
+    """A name that the target's headers cannot have; a document holds it."""
+    longest = LONGEST_NAME.get(target)
+    if longest is None or (writing.mode == "as_received" and sent.event.document is not None):
+        return False
+    return any(len(name) > longest for name in sent.event.event.attributes)
+
+
+def assert_mirrored(
+    sent: Sequence[Sent], mirrored: Sequence[Record], source: str, target: str, writing: Writing
+) -> None:
+    """All of them once, each the same event under the same key, those of one key in their order."""
+    numbers = [number_of(record) for record in mirrored]
+    due = [n for n, each in enumerate(sent) if not is_refused(each, target, writing)]
+    assert sorted(numbers) == due
+    for number, record in zip(numbers, mirrored, strict=True):
+        each = sent[number]
+        assert record.key == each.record.key, each.case
+        try:
+            _assert_event(each, record, source, target, writing)
+        except AssertionError as error:
+            raise AssertionError(f"{each.case} from {source} to {target}: {error}") from error
+
+
+def in_order(mirrored: Sequence[Record]) -> bool:
+    """``mirrored``: the records of one partition."""
+    last: dict[bytes, int] = {}
+    for record in mirrored:
+        number = number_of(record)
+        if record.key is not None and last.get(record.key, -1) > number:
+            return False
+        if record.key is not None:
+            last[record.key] = number
+    return True
+
+
+def _assert_event(sent: Sent, record: Record, source: str, target: str, writing: Writing) -> None:
+    due, came = told(sent.case, sent.event, writing), BINDINGS[target].decode(record)
+    for name in LOST_AT[target]:
+        due = LOSSES[name](due)
+    anew = TOLD_ANEW.get(sent.case.name)
+    if anew is not None and due.document is None:
+        attributes = {**due.event.attributes, **anew}
+        event = replace(due.event, attributes=attributes, arrived=came.event.arrived)
+        due = replace(due, event=event)
+    if {source, target} & UNORDERED:
+        due, came = _sorted(due), _sorted(came)
+    assert_same_event(due, came)
+
+
+def _sorted(decoded: Decoded) -> Decoded:
+    return replace(decoded, foreign=tuple(sorted(decoded.foreign, key=str)))

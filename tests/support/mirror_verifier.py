@@ -1,0 +1,145 @@
+"""Verifies a mirror from outside: what was acknowledged at its source is in its target, in order.
+
+Like ``verifier``, whose journal and judgement it uses, it is a process of its own and shares no code
+with ``app``. It reads the target by other means than the service: a topic of Kafka by aiokafka alone,
+the embedded log's own file by another SQLite.
+
+::
+
+    mirror_verifier.py post --events http://HOST:PORT/events --journal FILE --keys 100 ...
+    mirror_verifier.py judge --journal FILE --kafka HOST:PORT --topic NAME
+    mirror_verifier.py judge --journal FILE --file log.db
+
+``post`` ends when everything is acknowledged; ``judge`` prints one line of JSON, and may be asked again
+while the mirror is still at work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import sqlite3
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from verifier import (
+    Journal,
+    Numbered,
+    Poster,
+    Report,
+    events_in,
+    judge,
+    read_journal,
+)
+
+Arrival = tuple[Numbered, int]
+"""An event, and when it was stored: milliseconds since the epoch."""
+
+
+async def post(options: argparse.Namespace) -> None:
+    journal = Journal(options.journal)
+    writing = asyncio.create_task(journal.run())
+    keys = [f"key-{number}" for number in range(options.keys)]
+    posters = [
+        Poster(options.events, keys[lane :: options.connections], options.per_key, journal)
+        for lane in range(options.connections)
+    ]
+    async with asyncio.timeout(options.deadline):
+        await asyncio.gather(*(poster.run() for poster in posters))
+    writing.cancel()
+
+
+async def read_topic(bootstrap_servers: str, topic: str) -> list[Arrival]:
+    """Everything there is by now, partition by partition in the order of offsets."""
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        numbers = await _partitions(consumer, topic)
+        arrivals: list[Arrival] = []
+        for partition in [TopicPartition(topic, number) for number in sorted(numbers)]:
+            consumer.assign([partition])
+            await consumer.seek_to_beginning(partition)
+            end = (await consumer.end_offsets([partition]))[partition]
+            while await consumer.position(partition) < end:
+                for records in (await consumer.getmany(timeout_ms=1_000)).values():
+                    for record in records:
+                        arrivals += [(event, record.timestamp) for event in events_in(record.value)]
+        return arrivals
+    finally:
+        await consumer.stop()
+
+
+async def _partitions(consumer: object, topic: str) -> set[int]:
+    consumer.subscribe([topic])  # type: ignore[attr-defined] # else the client asks for no topic
+    await consumer._client.force_metadata_update()  # type: ignore[attr-defined]
+    found = consumer.partitions_for_topic(topic)  # type: ignore[attr-defined]
+    consumer.unsubscribe()  # type: ignore[attr-defined]
+    return found or set()
+
+
+def read_file(path: Path) -> list[Arrival]:
+    """Every stored event, partition by partition in the order of offsets."""
+    stored: list[Arrival] = []
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        segments = "SELECT id FROM segments ORDER BY topic, partition, base_offset"
+        for (number,) in database.execute(segments).fetchall():
+            rows = database.execute(f"SELECT time_ms, records FROM s{number:d} ORDER BY rowid")
+            stored += [
+                (event, time_ms) for time_ms, records in rows for event in events_in(records)
+            ]
+    return stored
+
+
+def busiest_second(arrivals: list[Arrival]) -> int:
+    times = sorted(time for _, time in arrivals)
+    most = first = 0
+    for last, time in enumerate(times):
+        while times[first] < time - 1_000:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
+
+
+def verdict(options: argparse.Namespace) -> Report:
+    if options.file is not None:
+        arrivals = read_file(options.file)
+    else:
+        arrivals = asyncio.run(read_topic(options.kafka, options.topic))
+    report = judge(read_journal(options.journal), [event for event, _ in arrivals])
+    report.busiest_second = busiest_second(arrivals)
+    return report
+
+
+def options_of(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    posting = verbs.add_parser("post")
+    posting.add_argument("--events", required=True, help="where to post")
+    posting.add_argument("--keys", type=int, default=100)
+    posting.add_argument("--per-key", type=int, default=20)
+    posting.add_argument("--connections", type=int, default=16)
+    posting.add_argument("--deadline", type=float, default=60, help="seconds for everything")
+    judging = verbs.add_parser("judge")
+    judging.add_argument("--kafka", help="bootstrap servers of the target")
+    judging.add_argument("--topic", help="topic of the target")
+    judging.add_argument("--file", type=Path, help="the SQLite file of the target")
+    for verb in (posting, judging):
+        verb.add_argument("--journal", type=Path, required=True)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> None:
+    options = options_of(arguments)
+    if options.verb == "post":
+        asyncio.run(post(options))
+    else:
+        print(json.dumps(asdict(verdict(options))), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

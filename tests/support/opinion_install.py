@@ -1,0 +1,180 @@
+"""Build the drivers of the official SDKs into ``.servers/opinions``, each from its own registry.
+
+A driver is built once for each state of its sources and lock file. Idempotent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka_install import SERVERS, Missing
+
+SOURCES = Path(__file__).resolve().parents[1] / "opinions"
+HOME = SERVERS / "opinions"
+_BUILD_TIME = 600.0  # seconds for one step, with a cold cache
+
+
+@dataclass(frozen=True)
+class Sdk:
+    """One SDK: what has to be on the path, how its driver is built and how it is started.
+
+    ``{folder}`` stands for the folder it is built in; ``sources``: None for the folder of its name.
+    """
+
+    name: str
+    release: str
+    needs: tuple[str, ...]
+    steps: tuple[tuple[str, ...], ...]
+    start: tuple[str, ...]
+    sources: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        return self.sources or SOURCES / self.name
+
+
+_PACKAGES = ("mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars")
+SDKS: Mapping[str, Sdk] = {
+    sdk.name: sdk
+    for sdk in (
+        Sdk("python", "cloudevents 2.2.0", (), (), (sys.executable, "{folder}/opinion.py")),
+        Sdk(
+            "go",
+            "sdk-go 2.16.2",
+            ("go",),
+            (("go", "build", "-mod=readonly", "-trimpath", "-o", "opinion", "."),),
+            ("{folder}/opinion",),
+        ),
+        Sdk(
+            "java",
+            "io.cloudevents 4.0.1",
+            ("java", "javac", "mvn"),
+            (
+                (*_PACKAGES, "-DincludeScope=runtime"),
+                ("javac", "--release", "17", "-cp", "jars/*", "-d", "classes", "Opinion.java"),
+            ),
+            (
+                "java",
+                "-XX:TieredStopAtLevel=1",
+                "-cp",
+                "{folder}/classes:{folder}/jars/*",
+                "Opinion",
+            ),
+        ),
+        Sdk(
+            "javascript",
+            "cloudevents 10.0.0",
+            ("node", "npm"),
+            (("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"),),
+            ("node", "{folder}/opinion.js"),
+        ),
+    )
+}
+
+CESQL = Sdk(
+    "cesql",
+    "io.cloudevents:cloudevents-sql 4.0.1",
+    ("java", "javac", "mvn"),
+    (
+        (*_PACKAGES, "-DincludeScope=runtime"),
+        ("javac", "--release", "17", "-cp", "jars/*", "-d", "classes", "Opinion.java"),
+    ),
+    ("java", "-XX:TieredStopAtLevel=1", "-cp", "{folder}/classes:{folder}/jars/*", "Opinion"),
+)
+"""CloudEvents SQL of the Java SDK: asked about expressions, not about messages."""
+
+SIGNATURES = Sdk(
+    "signatures",
+    "standardwebhooks 1.1.1",
+    ("node", "npm"),
+    (("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"),),
+    ("node", "{folder}/opinion.js"),
+)
+"""The npm package of Standard Webhooks: asked about signatures."""
+
+KAFKA_CLIENT = Sdk(
+    "kafka-client",
+    "franz-go 1.20.7",
+    ("go",),
+    SDKS["go"].steps,
+    ("{folder}/opinion",),
+    SOURCES.parent / "kafka_clients" / "go",
+)
+"""A client of Kafka in Go: asked what it sees of the embedded log's listener."""
+
+
+def install() -> None:
+    """Every driver. Raises Missing that names all that could not be built."""
+    lacking = []
+    for sdk in (*SDKS.values(), CESQL, SIGNATURES, KAFKA_CLIENT):
+        try:
+            installed(sdk)
+        except Missing as why:
+            lacking.append(f"{sdk.name}: {why}")
+    if lacking:
+        raise Missing("; ".join(lacking))
+
+
+def installed(sdk: Sdk) -> Path:
+    """The folder of a driver that is ready to start, built if it was not."""
+    if not sdk.steps:
+        return sdk.folder
+    folder = HOME / f"{sdk.name}-{_digest(sdk)}"
+    with _one_at_a_time():
+        if not folder.is_dir():
+            _build(sdk, folder)
+    return folder
+
+
+def command(sdk: Sdk, folder: Path) -> list[str]:
+    return [part.format(folder=folder) for part in sdk.start]
+
+
+def _digest(sdk: Sdk) -> str:
+    summed = hashlib.sha256(repr(sdk.steps).encode())
+    for path in sorted(each for each in sdk.folder.iterdir() if each.is_file()):
+        summed.update(path.name.encode() + b"\0" + path.read_bytes())
+    return summed.hexdigest()[:12]
+
+
+def _build(sdk: Sdk, folder: Path) -> None:
+    for program in sdk.needs:
+        if shutil.which(program) is None:
+            raise Missing(f"{program} is not on the path")
+    for old in HOME.glob(f"{sdk.name}-*"):
+        shutil.rmtree(old)
+    fresh = HOME / f"building-{sdk.name}"
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(sdk.folder, fresh)
+    for step in sdk.steps:
+        _run(sdk, step, fresh)
+    fresh.rename(folder)
+
+
+def _run(sdk: Sdk, step: Sequence[str], folder: Path) -> None:
+    result = subprocess.run(
+        step, cwd=folder, capture_output=True, text=True, check=False, timeout=_BUILD_TIME
+    )
+    if result.returncode:
+        said = " ".join((result.stdout + result.stderr).split())[-400:]
+        raise Missing(f"{step[0]} could not build the driver for {sdk.release}: {said}")
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    HOME.mkdir(parents=True, exist_ok=True)
+    lock = os.open(SERVERS / "opinions.lock", os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)

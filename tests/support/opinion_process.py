@@ -1,0 +1,56 @@
+"""A driver of an SDK at work: one question a line in, one answer a line out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from types import TracebackType
+from typing import Any, Self
+
+from opinion_install import Sdk, command, installed
+from opinion_verdicts import Opinion, opinions_of
+
+Answer = dict[str, Any]
+"""``events`` or ``message``; or ``error``, what the SDK raised; or ``unable``: it has no such thing."""
+
+
+class Driver:
+    """One SDK, as a process that ends with the ``with`` block."""
+
+    def __init__(self, sdk: Sdk) -> None:
+        self.name = sdk.name
+        self._process = subprocess.Popen(
+            command(sdk, installed(sdk)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def ask(self, question: dict[str, Any]) -> Answer:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"{self.name} ended at {question}"
+        answer: Answer = json.loads(line)
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.terminate()
+        self._process.communicate(timeout=10)
+
+
+def asked(sdk: Sdk, invented: frozenset[str]) -> list[Opinion]:
+    """All that an SDK has to say."""
+    with Driver(sdk) as driver:
+        return opinions_of(driver, invented)

@@ -1,0 +1,184 @@
+"""Services whose one subscription, ``billing``, is pulled, as processes; and consumers that keep an account."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from service_process import ServiceProcess, free_ports
+
+PATIENCE = 30.0  # a bound: every wait ends with its condition
+SUBSCRIPTION = "billing"
+
+
+def numbered(first: int, count: int, keys: int) -> list[dict[str, Any]]:
+    """Events whose key is that of their number, which is their id."""
+    return [
+        {
+            "specversion": "1.0",
+            "id": str(number),
+            "source": f"/k{number % keys}",
+            "type": "com.example.counted",
+            "partitionkey": f"k{number % keys}",
+            "data": {"n": number},
+        }
+        for number in range(first, first + count)
+    ]
+
+
+class PullService:
+    """One process on an embedded log of its own, or on the ``broker`` that is given. ``store``: that of the
+    configuration."""
+
+    def __init__(
+        self,
+        folder: Path,
+        pull: dict[str, Any],
+        store: dict[str, Any] | None = None,
+        role: str = "",
+        broker: dict[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        folder.mkdir()
+        installation = f"e2e-{uuid4().hex[:12]}"
+        topic = f"{installation}-events" if broker else "events"
+        events, admin = free_ports(2)
+        configuration = {
+            "version": 1,
+            "installation": installation,
+            "server": {"events": {"port": events}, "admin": {"port": admin}},
+            "store": store or {"kind": "sqlite", "path": "store.db"},
+            "brokers": {"log": broker or {"kind": "embedded", "path": "log"}},
+            "routes": [
+                {
+                    "name": "all",
+                    "to": {"broker": "log", "topic": topic},
+                    "key": {"mapper": "partitionkey"},
+                }
+            ],
+            "subscriptions": [
+                {
+                    "id": SUBSCRIPTION,
+                    "source": {"broker": "log", "topics": [topic]},
+                    "start": "earliest",
+                    "sink": {"pull": pull},
+                    **settings,
+                }
+            ],
+            "timeouts": {"not_ready": "0s"},
+        }
+        file = folder / "skybridge.json"
+        file.write_text(json.dumps(configuration))
+        program = ServiceProcess(file, folder, admin)
+        if role:
+            program._command += ["--role", role]
+        self.process = program
+        self.admin = f"http://127.0.0.1:{admin}"
+        self.verbs = f"{self.admin}/v1/subscriptions/{SUBSCRIPTION}"
+        self._events = f"http://127.0.0.1:{events}/events"
+        self.http = httpx.AsyncClient(trust_env=False, timeout=PATIENCE + 65)
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self.process.start)
+
+    async def kill(self) -> None:
+        await asyncio.to_thread(self.process.kill)
+
+    async def close(self) -> None:
+        await self.http.aclose()
+        if self.process.running:
+            await self.kill()
+
+    async def publish(self, events: Sequence[dict[str, Any]]) -> None:
+        kind = {"content-type": "application/cloudevents-batch+json"}
+        answer = await self.http.post(self._events, content=json.dumps(events), headers=kind)
+        assert answer.status_code == 202, answer.text
+
+    async def receive(self, most: int = 100, wait: float = 0) -> list[dict[str, Any]]:
+        answer = await self.ask("receive", {"max_events": most, "max_wait": wait})
+        return answer["events"]
+
+    async def ask(self, verb: str, body: dict[str, Any]) -> Any:
+        answer = await self.http.post(f"{self.verbs}:{verb}", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def status(self) -> dict[str, Any]:
+        answer = await self.http.get(f"{self.admin}/status")
+        [subscription] = answer.json()["subscriptions"]
+        return subscription
+
+    async def until_status(self, **wanted: Any) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not wanted.items() <= (await self.status()).items():
+                await asyncio.sleep(0.05)
+
+
+def id_of(received: dict[str, Any]) -> int:
+    return int(received["event"]["id"])
+
+
+def token_of(received: dict[str, Any]) -> str:
+    return received["broker_properties"]["lock_token"]
+
+
+class Account:
+    """What consumers did, all together. ``twice``: events that two held at the same time; ``order``: by
+    key, in the order in which events were first finished."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, str] = {}
+        self.twice: list[int] = []
+        self.keys_twice: list[str] = []
+        self.order: defaultdict[str, list[int]] = defaultdict(list)
+        self.finished: Counter[str] = Counter()
+
+    def got(self, received: dict[str, Any]) -> None:
+        number, key = id_of(received), received["event"]["source"]
+        if number in self.held:
+            self.twice.append(number)
+        if key in self.held.values():
+            self.keys_twice.append(key)
+        self.held[number] = key
+
+    def gave(self, received: dict[str, Any], verb: str) -> None:
+        number, key = id_of(received), received["event"]["source"]
+        del self.held[number]
+        if verb != "release":
+            self.finished[verb] += 1
+            self.order[key].append(number)
+
+
+class Consumer:
+    """Receives a few, and acknowledges most of them: some it releases, some it rejects."""
+
+    def __init__(self, service: PullService, account: Account, seed: int) -> None:
+        self._service = service
+        self._account = account
+        self._random = random.Random(seed)
+
+    async def run(self, finished: int) -> None:
+        """Until all of them have finished so many."""
+        while self._account.finished.total() < finished:
+            for received in await self._page():
+                await self._deal(received)
+
+    async def _page(self) -> list[dict[str, Any]]:
+        page = await self._service.receive(self._random.randint(1, 8), wait=1)
+        for received in page:
+            self._account.got(received)
+        return page
+
+    async def _deal(self, received: dict[str, Any]) -> None:
+        verb = self._random.choices(["acknowledge", "release", "reject"], [8, 1, 1])[0]
+        self._account.gave(received, verb)  # before it is asked for: then somebody else may have it
+        fates = await self._service.ask(verb, {"tokens": [token_of(received)]})
+        assert fates["failed"] == []

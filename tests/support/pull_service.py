@@ -1,0 +1,68 @@
+"""A service that is made up, as far as pulling asks for one, over a log and a store in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.bindings.record import Record
+from app.delivery.lane_id import lane_id
+from app.interfaces import EventName, Offered
+from app.model.message import Message, Partition
+from app.model.subscription import Subscription
+from app.store.nudges import Nudges
+from fake_log import FakeLog
+from memory_store import MemoryStore
+from topics_service import Service
+from worker_doubles import an_event
+
+VERBS = "/v1/subscriptions/billing"
+EVENTS = Partition("events", 0)
+
+
+class PullService(Service):
+    """The parts of ``Running`` that pulling asks for. ``settings``: of its subscription ``billing``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies = FakeLog("copies")
+        self.logs["copies"] = self.copies
+        self.store = MemoryStore()
+        self.nudges = Nudges()
+        self.told: list[tuple[str, Mapping[str, object]]] = []
+        self.settings: dict[str, Any] = {}
+        self.pull: dict[str, Any] = {}
+        self.offered = 0
+
+    def notify(self, kind: str, subscription: str, detail: Mapping[str, object], /) -> None:
+        self.told.append((kind, detail))
+
+    async def declared(self) -> Sequence[Subscription]:
+        usual = {"source": {"broker": "log", "topics": ["events"]}, "sink": {"pull": self.pull}}
+        hook = {**usual, "id": "hook", "sink": "https://billing.example/hook"}
+        return [
+            Subscription.model_validate(each)
+            for each in ({**usual, "id": "billing", **self.settings}, hook)
+        ]
+
+    async def offer(self, *records: Record) -> None:
+        """As the worker does, nudge included."""
+        rows = [self._row(record) for record in records]
+        await self.store.pulled.offer(rows)
+        self.nudges.tell("billing")
+
+    async def offer_events(self, *numbers: int, key: str | None = None) -> None:
+        await self.offer(*(an_event(n, f"k{n}" if key is None else key) for n in numbers))
+
+    def _row(self, record: Record) -> Offered:
+        place = self.offered
+        self.offered += 1
+        time_ms = int(self.clock.now() * 1000)
+        return Offered(
+            subscription="billing",
+            broker="log",
+            message=Message(record, EVENTS, str(place), place, time_ms, 1),
+            lane=lane_id(record.key, None, EVENTS, place),
+            at_ms=time_ms,
+            event=EventName(dict(record.headers).get("ce_id", b"").decode()),
+        )

@@ -1,0 +1,119 @@
+"""The contract's harness for RabbitMQ, and topology made by another client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import aio_pika
+
+from app.brokers.portable import Bounds, PortableLog
+from app.brokers.rabbitmq import (
+    CAPABILITIES,
+    STREAM_CAPABILITIES,
+    open_log,
+)
+from app.store import SqlStore
+from contract_tools import NumberedPlaces
+from rabbitmq_server import RabbitServer
+
+
+class RabbitHarness(NumberedPlaces):
+    """Logs on one cluster: a new one is a restart of ours."""
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, address: str, server: RabbitServer | None = None) -> None:
+        self.address = address
+        self._server = server
+        self.can_go_away = server is not None
+        self._logs: list[PortableLog] = []
+
+    async def make_log(self, *, bounds: Bounds | None = None, **settings) -> PortableLog:
+        settings = {"balance_interval": 0.1} | settings
+        log = open_log(name="rabbit", addresses=self.address, bounds=bounds, **settings)
+        await log.start()
+        self._logs.append(log)
+        return log
+
+    async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str:
+        topic = f"t-{uuid4().hex[:12]}"
+        await log.create_topic(topic, partitions)
+        return topic
+
+    async def take_away(self) -> None:
+        assert self._server is not None
+        await asyncio.to_thread(self._server.kill)
+
+    async def bring_back(self) -> None:
+        assert self._server is not None
+        await asyncio.to_thread(self._server.restart)
+
+    async def close(self) -> None:
+        for log in self._logs:
+            await log.stop()
+
+
+@contextlib.asynccontextmanager
+async def closing(harness: RabbitHarness) -> AsyncIterator[RabbitHarness]:
+    yield harness
+    await harness.close()
+
+
+class StreamHarness(RabbitHarness):
+    """With a store that outlives the logs."""
+
+    capabilities = STREAM_CAPABILITIES
+
+    def __init__(self, address: str, store: SqlStore, server: RabbitServer | None = None) -> None:
+        super().__init__(address, server)
+        self.store = store
+
+    async def make_log(self, *, bounds: Bounds | None = None, **settings) -> PortableLog:
+        more = {"kind": "stream", "offsets": self.store.offsets} | settings
+        return await super().make_log(bounds=bounds, **more)
+
+    async def take_away(self) -> None:
+        """A stream that the server has not written down yet does not come back: see ``remember``."""
+        assert self._server is not None
+        await asyncio.to_thread(self._server.remember)
+        await super().take_away()
+
+
+@contextlib.asynccontextmanager
+async def channel_to(address: str) -> AsyncIterator[aio_pika.abc.AbstractChannel]:
+    connection = await aio_pika.connect(f"amqp://guest:guest@{address}/")
+    try:
+        yield await connection.channel()
+    finally:
+        await connection.close()
+
+
+async def until_there(address: str, queue: str, within: float = 60.0) -> None:
+    """A node that starts lets clients in before its streams have leaders."""
+    async with asyncio.timeout(within):
+        while True:
+            try:
+                async with channel_to(address) as channel:
+                    await channel.declare_queue(queue, passive=True)
+            except aio_pika.exceptions.ChannelNotFoundEntity:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+async def bind(address: str, queue: str, exchange: str, routing_key: str) -> None:
+    async with channel_to(address) as channel:
+        await (await channel.get_queue(queue)).bind(exchange, routing_key)
+
+
+async def unbind(address: str, queue: str, exchange: str, routing_key: str) -> None:
+    async with channel_to(address) as channel:
+        await (await channel.get_queue(queue)).unbind(exchange, routing_key)
+
+
+async def declare(address: str, queue: str, arguments: dict) -> None:
+    async with channel_to(address) as channel:
+        await channel.declare_queue(queue, durable=True, arguments=arguments)

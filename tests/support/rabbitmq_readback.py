@@ -1,0 +1,35 @@
+"""What RabbitMQ holds, by aio-pika's own high-level client: a second opinion on our driver."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aio_pika
+
+
+async def read_back(address: str, queue: str) -> list[aio_pika.abc.AbstractIncomingMessage]:
+    """Everything in the queue, in its order. It is taken out."""
+    connection = await aio_pika.connect(f"amqp://guest:guest@{address}/")
+    try:
+        channel = await connection.channel()
+        await channel.set_qos(1_000)
+        found = await channel.get_queue(queue)
+        left = found.declaration_result.message_count or 0
+        messages: list[aio_pika.abc.AbstractIncomingMessage] = []
+        if not left:
+            return messages
+        async with asyncio.timeout(30), found.iterator() as iterator:
+            async for message in iterator:
+                await message.ack()
+                messages.append(message)
+                if len(messages) == left:
+                    return messages
+        return messages
+    finally:
+        await connection.close()
+
+
+async def read_topic(address: str, topic: str, partitions: int) -> list[list[bytes]]:
+    """The bodies of each partition, in their order."""
+    queues = [await read_back(address, f"{topic}.{number}") for number in range(partitions)]
+    return [[message.body for message in queue] for queue in queues]

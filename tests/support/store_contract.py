@@ -1,0 +1,269 @@
+"""What every store keeps to: owners, dead letters, redrive. The rest stands in ``store_contract_*``."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from app.bindings.record import Record
+from app.errors import StaleOwner, StoreFull
+from app.interfaces import EventName, LetterChoice
+from store_house import (
+    ALL,
+    BROKER,
+    NOW,
+    ORDERS,
+    PAYMENTS,
+    RECORD,
+    SUBSCRIPTION,
+    a_letter,
+    a_replay,
+    a_row,
+    an_offer,
+    offsets,
+)
+
+MINE = (SUBSCRIPTION, BROKER)
+FENCED = {
+    "a dead letter": lambda store: store.letters.add(a_letter(epoch=4)),
+    "a parked row": lambda store: store.parked.park([a_row(epoch=4)]),
+    "a finished row": lambda store: store.parked.unpark([replace(a_row(epoch=4), id=1)]),
+    "a deferred row": lambda store: store.parked.defer(replace(a_row(epoch=4), id=1)),
+    "an offered message": lambda store: store.pulled.offer([an_offer(epoch=4)]),
+    "a replay's progress": lambda store: store.replays.save(replace(a_replay(), id=1, next="8"), 4),
+}
+
+
+async def everything(store):
+    """What a refused write must not have changed."""
+    return (
+        await store.letters.find(ALL),
+        await store.parked.find(),
+        await store.pulled.count(),
+        await store.replays.all(),
+    )
+
+
+class OwnersContract:
+    @pytest.mark.parametrize("write", FENCED.values(), ids=FENCED.keys())
+    async def test_every_write_of_an_owner_is_refused_under_a_stale_epoch(self, store, write):
+        """Rule 5: a worker that lost its partition may not write for it any more."""
+        await store.parked.park([a_row(1)])
+        await store.replays.ask([a_replay()])
+        await store.owners.own(*MINE, [ORDERS], 5, NOW)
+        before = await everything(store)
+        with pytest.raises(StaleOwner, match="epoch 5"):
+            await write(store)
+        assert await everything(store) == before
+
+    async def test_a_lower_epoch_is_taken_only_when_it_was_given_later(self, store):
+        """A log whose group was away for long counts anew; whoever was replaced asks too late."""
+        await store.owners.own(*MINE, [ORDERS], 900, NOW)
+        for since in (NOW, NOW - 1):
+            with pytest.raises(StaleOwner):
+                await store.owners.own(*MINE, [ORDERS], 1, since)
+        await store.owners.own(*MINE, [ORDERS], 1, NOW + 1)
+        await store.letters.add(a_letter(epoch=1))
+
+    async def test_owning_is_all_or_nothing(self, store):
+        """Who was replaced on one partition begins anew with all."""
+        await store.owners.own(*MINE, [ORDERS], 9, NOW)
+        with pytest.raises(StaleOwner):
+            await store.owners.own(*MINE, [PAYMENTS, ORDERS], 8, NOW)
+        await store.letters.add(a_letter(partition=PAYMENTS, epoch=1))
+
+    async def test_owning_again_changes_nothing(self, store):
+        """Every write may be repeated."""
+        for _ in range(2):
+            await store.owners.own(*MINE, [ORDERS, PAYMENTS], 9, NOW)
+        await store.letters.add(a_letter(epoch=9))
+
+    async def test_the_first_write_under_a_newer_epoch_refuses_the_older_one(self, store):
+        """Whoever has the newer epoch has it from the log."""
+        await store.parked.park([a_row(1, epoch=6)])
+        with pytest.raises(StaleOwner):
+            await store.parked.park([a_row(2, epoch=5)])
+
+    async def test_partitions_brokers_and_subscriptions_have_owners_of_their_own(self, store):
+        """Two clusters may have a topic of the same name."""
+        await store.owners.own(*MINE, [ORDERS], 9, NOW)
+        await store.letters.add(a_letter(partition=PAYMENTS, epoch=1))
+        await store.letters.add(a_letter(broker="other", epoch=1))
+        await store.letters.add(a_letter(subscription="audit", epoch=1))
+        assert len(await store.letters.find(ALL)) == 3
+
+
+class LettersContract:
+    @pytest.mark.parametrize("key", [None, b"", b"\xff"])
+    @pytest.mark.parametrize("body", [None, b"", b"{}"])
+    @pytest.mark.parametrize("content_type", [None, "", "a\0\udcff"])
+    async def test_a_message_comes_back_byte_for_byte(self, store, key, body, content_type):
+        """A redrive sends what was received: null is not empty, headers repeat and keep their order."""
+        headers = (*RECORD.headers, ("\udcff\udcfeb", b"odd"))
+        letter = a_letter(record=Record(key, headers, body, content_type), lane=b"\0\xff")
+        await store.letters.add(letter)
+        (kept,) = await store.letters.find(ALL)
+        assert replace(kept, id=0) == letter
+
+    async def test_the_same_message_is_buried_once(self, store):
+        """Rule 5: after a crash between storing and committing, the message comes again."""
+        await store.letters.add(a_letter(cause="status-415"))
+        await store.letters.add(a_letter(cause="status-400", epoch=6))
+        assert await store.letters.count(ALL) == {("billing", "status-415"): 1}
+
+    async def test_the_newest_come_first_page_by_page(self, store):
+        """An operator looks at what happened last."""
+        for offset in (3, 1, 2):
+            await store.letters.add(a_letter(offset))
+        first = await store.letters.find(ALL, 2)
+        assert offsets(first) == [2, 1]
+        assert offsets(await store.letters.find(ALL, 2, before=first[-1].id)) == [3]
+
+    @pytest.mark.parametrize(
+        ("choice", "meant"),
+        [
+            ({}, [3, 2, 1]),
+            ({"subscription": "audit"}, [3]),
+            ({"causes": ("foreign", "status-404")}, [2]),
+            ({"since_ms": NOW + 2}, [3, 2]),
+            ({"until_ms": NOW + 2}, [1]),
+            ({"source": "/shop"}, [2, 1]),
+            ({"type": "order.Made"}, [1]),
+            ({"type": "order.*"}, [2, 1]),
+            ({"type": "ORDER.*"}, []),
+            ({"type": "*"}, [3, 2, 1]),
+            ({"type": "order._ade"}, []),
+        ],
+    )
+    async def test_a_choice_means_what_it_says(self, store, choice, meant):
+        """Discarding or redriving others than those meant is a loss, or an order gone."""
+        made, paid = EventName("1", "/shop", "order.Made"), EventName("2", "/shop", "order.paid")
+        await store.letters.add(a_letter(1, event=made, at_ms=NOW + 1))
+        await store.letters.add(a_letter(2, event=paid, at_ms=NOW + 2, cause="foreign"))
+        await store.letters.add(a_letter(3, subscription="audit", at_ms=NOW + 3))
+        assert offsets(await store.letters.find(LetterChoice(**choice))) == meant
+        assert sum((await store.letters.count(LetterChoice(**choice))).values()) == len(meant)
+        assert await store.letters.discard(LetterChoice(**choice)) == len(meant)
+        assert len(await store.letters.find(ALL)) == 3 - len(meant)
+
+    async def test_letters_are_chosen_by_their_numbers(self, store):
+        for offset in (1, 2, 3):
+            await store.letters.add(a_letter(offset))
+        ids = tuple(letter.id for letter in await store.letters.find(ALL))[:2]
+        assert await store.letters.discard(LetterChoice(ids=ids)) == 2
+        assert offsets(await store.letters.find(ALL)) == [1]
+
+    async def test_the_row_it_was_goes_in_the_same_step(self, store):
+        """Rule 2: a message is in one place, and never in none."""
+        await store.parked.park([a_row(1), a_row(2)])
+        first, _ = await store.parked.find()
+        await store.letters.add(a_letter(1), parked=first.id)
+        assert offsets(await store.parked.find()) == [2]
+
+    async def test_one_stale_letter_of_many_does_not_refuse_the_others(self, store):
+        """Writes share a commit; their fates are their own."""
+        await store.owners.own(*MINE, [ORDERS], 5, NOW)
+        letters = [a_letter(n, epoch=4 if n == 25 else 5) for n in range(50)]
+        fates = await asyncio.gather(
+            *(store.letters.add(letter) for letter in letters), return_exceptions=True
+        )
+        assert [n for n, fate in enumerate(fates) if isinstance(fate, StaleOwner)] == [25]
+        assert sum((await store.letters.count(ALL)).values()) == 49
+
+    async def test_a_full_store_refuses_and_says_so_until_there_is_room(self, house):
+        """Rule 8: a bound pauses, and is named; what is there already is no second letter."""
+        store = await house.open(max_letters=2)
+        await store.letters.add(a_letter(1))
+        await store.letters.add(a_letter(2))
+        await store.parked.park([a_row(3)])
+        (row,) = await store.parked.find()
+        with pytest.raises(StoreFull):
+            await store.letters.add(a_letter(3), parked=row.id)
+        assert offsets(await store.parked.find()) == [3]
+        assert "2 dead letters" in (await store.health()).cause
+        await store.letters.add(a_letter(1))
+        assert await store.letters.discard(LetterChoice(ids=(1,))) == 1
+        await store.letters.add(a_letter(3), parked=row.id)
+        assert (await store.health()).healthy
+        assert offsets(await store.letters.find(ALL)) == [3, 2]
+
+    async def test_text_that_no_column_holds_is_stored_readably(self, store):
+        """What a target says comes from outside: it must not keep its event from being buried."""
+        await store.letters.add(a_letter(detail="it said \udcff and \0"))
+        (stored,) = await store.letters.find(ALL)
+        assert stored.detail == "it said ? and �"
+
+
+class RedriveContract:
+    async def redriven(self, store, now_ms=NOW * 2):
+        return await store.parked.redriven(*MINE, [ORDERS], now_ms=now_ms, limit=100)
+
+    async def test_the_oldest_become_rows_one_after_the_other(self, store):
+        """A target that just came back is not met by everything at once."""
+        for offset in range(1, 5):
+            await store.letters.add(a_letter(offset))
+        assert await store.letters.redrive(ALL, rate=2, now_ms=NOW, limit=3) == 3
+        assert [(row.message.offset, row.due_ms - NOW) for row in await self.redriven(store)] == [
+            (1, 0),
+            (2, 500),
+            (3, 1000),
+        ]
+        assert offsets(await store.letters.find(ALL)) == [4]
+
+    async def test_a_second_redrive_comes_behind_the_first(self, store):
+        for offset in (1, 2, 3):
+            await store.letters.add(a_letter(offset))
+        await store.letters.redrive(ALL, rate=1, now_ms=NOW, limit=2)
+        await store.letters.redrive(ALL, rate=1, now_ms=NOW + 10, limit=2)
+        assert [row.due_ms - NOW for row in await self.redriven(store)] == [0, 1000, 2000]
+
+    async def test_one_that_failed_again_holds_up_nobody(self, store):
+        """It waits for its own reasons: a day, perhaps."""
+        await store.letters.add(a_letter(1))
+        await store.letters.redrive(ALL, rate=1, now_ms=NOW, limit=9)
+        (failed,) = await self.redriven(store)
+        await store.parked.defer(replace(failed, steps=1, attempts=1, due_ms=NOW + 86_400_000))
+        await store.letters.add(a_letter(2))
+        await store.letters.redrive(ALL, rate=1, now_ms=NOW, limit=9)
+        assert {row.message.offset: row.due_ms - NOW for row in await self.redriven(store)} == {
+            1: 86_400_000,
+            2: 0,
+        }
+
+    async def test_without_a_rate_all_are_due_at_once_and_begin_anew(self, store):
+        letters = [a_letter(1), a_letter(2, subscription="audit")]
+        for letter in letters:
+            await store.letters.add(letter)
+        assert await store.letters.redrive(ALL, rate=0, now_ms=NOW + 5, limit=9) == 2
+        (row,) = await self.redriven(store, NOW + 5)
+        assert (row.redriven, row.steps, row.attempts, row.due_ms) == (True, 0, 0, NOW + 5)
+        assert (row.message, row.lane, row.cause) == (letters[0].message, b"k", "status-415")
+
+    async def test_redriven_rows_are_in_no_ones_way(self, store):
+        """Their order is past: later events of their key do not wait for them."""
+        await store.letters.add(a_letter(1))
+        await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9)
+        assert await store.parked.lanes(*MINE, [ORDERS]) == {}
+        assert await store.parked.rows(*MINE, ORDERS, b"k", after=-1, limit=9) == []
+        assert (await store.parked.count())[SUBSCRIPTION].redriven == 1
+
+    async def test_only_due_ones_of_the_partitions_asked_for_the_longest_due_first(self, store):
+        for offset, partition in ((1, ORDERS), (2, PAYMENTS), (3, ORDERS)):
+            await store.letters.add(a_letter(offset, partition=partition))
+        await store.letters.redrive(ALL, rate=1, now_ms=NOW, limit=9)
+        assert offsets(await self.redriven(store, NOW + 1999)) == [1]
+        assert offsets(await self.redriven(store, NOW + 2000)) == [1, 3]
+        both = await store.parked.redriven(*MINE, [PAYMENTS, ORDERS], now_ms=NOW * 2, limit=2)
+        assert offsets(both) == [1, 2]
+        assert await store.parked.redriven(*MINE, [], now_ms=NOW * 2, limit=2) == []
+
+    async def test_one_that_waits_already_is_not_there_twice(self, store):
+        """The message came again after a crash, and is parked."""
+        await store.letters.add(a_letter(1))
+        await store.parked.park([a_row(1)])
+        assert await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9) == 1
+        (row,) = await store.parked.find()
+        assert not row.redriven
+        assert await store.letters.find(ALL) == []

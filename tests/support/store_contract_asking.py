@@ -1,0 +1,288 @@
+"""What every store keeps to: attempts, subscriptions, halts, commands, replays and places in streams."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from msgspec.structs import replace
+
+from app.errors import StaleOwner, VersionConflict
+from app.interfaces import Command, Commit, Halt
+from app.model.message import Partition
+from store_house import (
+    ALL,
+    NOW,
+    ORDERS,
+    PAYMENTS,
+    SUBSCRIPTION,
+    a_letter,
+    a_replay,
+    a_row,
+    an_attempt,
+    an_offer,
+)
+
+GROUP = "skybridge.shop.billing"
+MINUTE, HOUR = 60_000, 3_600_000
+
+
+class AttemptsContract:
+    async def test_the_newest_come_first_as_they_were(self, store):
+        attempts = [an_attempt(n) for n in range(1, 4)]
+        await store.attempts.add(attempts)
+        await store.attempts.add([])
+        assert await store.attempts.find() == attempts[::-1]
+        assert await store.attempts.find(limit=1) == [attempts[2]]
+
+    async def test_nothing_that_is_known_is_kept_as_nothing(self, store):
+        """A connection that was refused has no status, a last try no next one."""
+        attempt = an_attempt(status=None, next_try_in=None)
+        await store.attempts.add([attempt])
+        assert await store.attempts.find() == [attempt]
+
+    @pytest.mark.parametrize(
+        ("wanted", "found"),
+        [
+            ({"subscription": "audit"}, [3]),
+            ({"event_id": "e1"}, [1]),
+            ({"outcome": "delivered"}, [2]),
+            ({"subscription": "billing", "outcome": "retry"}, [1]),
+        ],
+    )
+    async def test_attempts_are_found_by_what_an_operator_knows(self, store, wanted, found):
+        await store.attempts.add(
+            [an_attempt(1), an_attempt(2, outcome="delivered"), an_attempt(3, subscription="audit")]
+        )
+        assert [each.number for each in await store.attempts.find(**wanted)] == found
+
+    async def test_an_event_is_found_by_an_id_of_any_length(self, store):
+        """Rule 8 lets 64 KiB in; a database has no index over so much, and one attempt that cannot be
+        written would hold up all others."""
+        long = random.Random(1).randbytes(20_000).hex()
+        await store.attempts.add([an_attempt(1, event_id=long), an_attempt(2)])
+        (found,) = await store.attempts.find(event_id=long)
+        assert found.number == 1
+        assert long.startswith(found.event_id)
+
+    async def test_the_last_success_takes_the_place_of_the_one_before(self, store):
+        """Of its subscription alone; failures stay."""
+        done = {"outcome": "delivered"}
+        await store.attempts.add([an_attempt(1)], [an_attempt(2, **done)])
+        await store.attempts.add([], [an_attempt(3, subscription="audit", **done)])
+        await store.attempts.add([an_attempt(4)], [an_attempt(5, **done)])
+        assert [each.number for each in await store.attempts.find()] == [5, 4, 3, 1]
+
+    async def test_what_is_too_old_or_too_many_goes_the_oldest_first(self, store):
+        await store.attempts.add([an_attempt(n) for n in range(1, 8)])
+        assert await store.attempts.trim(before_ms=NOW + 3, most=100) == 2
+        assert await store.attempts.trim(before_ms=0, most=3) == 2
+        assert await store.attempts.trim(before_ms=0, most=3) == 0
+        assert [each.number for each in await store.attempts.find()] == [7, 6, 5]
+
+
+class RegistryContract:
+    async def test_a_subscription_comes_back_as_it_was_put(self, store):
+        kept = await store.subscriptions.put("b", b"{}\xff", expected=None, now_ms=NOW)
+        assert (kept.document, kept.created_ms, kept.updated_ms) == (b"{}\xff", NOW, NOW)
+        assert await store.subscriptions.get("b") == kept
+        assert await store.subscriptions.get("a") is None
+        first = await store.subscriptions.put("a", b"[]", expected=0, now_ms=NOW)
+        assert await store.subscriptions.all() == [first, kept]
+
+    async def test_a_change_names_the_version_that_it_replaces(self, store):
+        """Two who edit at once: the second learns of the first."""
+        one = await store.subscriptions.put("b", b"1", expected=0, now_ms=NOW)
+        two = await store.subscriptions.put("b", b"2", expected=one.version, now_ms=NOW + 1)
+        assert two.version > one.version > 0
+        assert (two.created_ms, two.updated_ms) == (NOW, NOW + 1)
+        for stale in (0, one.version):
+            with pytest.raises(VersionConflict) as conflict:
+                await store.subscriptions.put("b", b"3", expected=stale, now_ms=NOW)
+            assert conflict.value.found == two.version
+            if stale:
+                with pytest.raises(VersionConflict):
+                    await store.subscriptions.delete("b", expected=stale)
+        assert await store.subscriptions.get("b") == two
+
+    async def test_one_that_is_not_there_has_version_0(self, store):
+        with pytest.raises(VersionConflict) as conflict:
+            await store.subscriptions.put("b", b"1", expected=7, now_ms=NOW)
+        assert conflict.value.found == 0
+        with pytest.raises(VersionConflict):
+            await store.subscriptions.delete("b", expected=7)
+        assert await store.subscriptions.delete("b", expected=None) is False
+
+    async def test_one_that_is_made_anew_has_no_version_it_had_before(self, store):
+        """Whoever still holds an ETag of the old one must not change the new one by it."""
+        old = await store.subscriptions.put("b", b"1", expected=0, now_ms=NOW)
+        assert await store.subscriptions.delete("b", expected=old.version) is True
+        new = await store.subscriptions.put("b", b"1", expected=0, now_ms=NOW)
+        assert new.version > old.version
+
+    async def test_what_is_its_own_goes_with_it_and_dead_letters_stay(self, store):
+        """Rule 7; dead letters wait for somebody to look."""
+        for name in (SUBSCRIPTION, "audit"):
+            await store.subscriptions.put(name, b"{}", expected=0, now_ms=NOW)
+            await store.halts.halt(name, "paused", "", NOW)
+            await store.commands.ask(
+                Command(subscription=name, kind="test", body=b"", asked_ms=NOW)
+            )
+            await store.replays.ask([a_replay(subscription=name)])
+            await store.parked.park([a_row(subscription=name)])
+            await store.pulled.offer([an_offer(subscription=name)])
+            await store.letters.add(a_letter(subscription=name))
+        assert await store.subscriptions.delete(SUBSCRIPTION, expected=None)
+        left = [
+            *[each.id for each in await store.subscriptions.all()],
+            *await store.halts.all(),
+            *[
+                each.subscription
+                for each in await store.commands.take([SUBSCRIPTION, "audit"], NOW)
+            ],
+            *[each.subscription for each in await store.replays.all()],
+            *await store.parked.count(),
+            *await store.pulled.count(),
+        ]
+        assert left == ["audit"] * 6
+        assert len(await store.letters.find(ALL)) == 2
+
+    async def test_the_revision_grows_with_all_that_workers_take_up_and_nothing_else(self, store):
+        """They ask for it each second."""
+        await store.letters.add(a_letter())
+        command = Command(subscription=SUBSCRIPTION, kind="test", body=b"", asked_ms=NOW)
+        changes = (
+            lambda: store.subscriptions.put("b", b"", expected=None, now_ms=NOW),
+            lambda: store.halts.halt("b", "paused", "", NOW),
+            lambda: store.halts.allow("b"),
+            lambda: store.commands.ask(command),
+            lambda: store.replays.ask([a_replay()]),
+            lambda: store.replays.end(1),
+            lambda: store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=1),
+            lambda: store.subscriptions.delete("b", expected=None),
+        )
+        numbers = [await store.subscriptions.revision()]
+        for change in changes:
+            await change()
+            numbers.append(await store.subscriptions.revision())
+        assert numbers == sorted(set(numbers))
+        await store.parked.park([a_row(9)])
+        await store.letters.add(a_letter(9))
+        await store.letters.discard(ALL)
+        await store.attempts.add([an_attempt()])
+        await store.replays.save(replace(a_replay(), id=2), 5)
+        assert await store.subscriptions.revision() == numbers[-1]
+
+
+class HaltsContract:
+    async def test_a_halt_stays_until_it_is_lifted(self, store):
+        await store.halts.halt("billing", "paused", "by ops", NOW)
+        await store.halts.halt("billing", "paused", "again", NOW + 5)
+        assert await store.halts.all() == {"billing": Halt("paused", "again", NOW)}
+        for _ in range(2):
+            await store.halts.allow("billing")
+        assert await store.halts.all() == {}
+
+    async def test_a_disabled_one_that_is_paused_stays_disabled(self, store):
+        """W5: only a person who means it sends to a target that is gone."""
+        await store.halts.halt("billing", "paused", "by ops", NOW)
+        await store.halts.halt("billing", "disabled", "status-410", NOW + 1)
+        await store.halts.halt("billing", "paused", "by ops", NOW + 2)
+        assert await store.halts.all() == {"billing": Halt("disabled", "status-410", NOW + 1)}
+
+
+class CommandsContract:
+    def command(self, subscription=SUBSCRIPTION, asked_ms=NOW):
+        return Command(subscription=subscription, kind="test", body=b"{}", asked_ms=asked_ms)
+
+    async def test_a_command_is_taken_once_and_answered(self, store):
+        number = await store.commands.ask(self.command())
+        assert await store.commands.take(["audit"], NOW) == []
+        assert await store.commands.take([], NOW) == []
+        (taken,) = await store.commands.take(["audit", SUBSCRIPTION], NOW)
+        assert taken == replace(self.command(), id=number)
+        assert await store.commands.take([SUBSCRIPTION], NOW) == []
+        assert (await store.commands.get(number)).answer is None
+        await store.commands.answer(number, b"[1]")
+        assert (await store.commands.get(number)).answer == b"[1]"
+        assert await store.commands.get(number + 1) is None
+
+    async def test_one_that_nobody_took_within_a_minute_is_void(self, store):
+        """Whoever asked has gone."""
+        await store.commands.ask(self.command())
+        assert await store.commands.take([SUBSCRIPTION], NOW + MINUTE) == []
+
+    async def test_old_answers_are_forgotten(self, store):
+        old = await store.commands.ask(self.command())
+        await store.commands.ask(self.command(asked_ms=NOW + HOUR))
+        assert await store.commands.get(old) is None
+
+
+class ReplaysContract:
+    async def test_progress_is_kept_until_the_end(self, store):
+        one, other = await store.replays.ask([a_replay(), a_replay(subscription="audit")])
+        saved = replace(a_replay(), id=one, next="8", done=3)
+        await store.replays.save(saved, 5)
+        assert await store.replays.all(SUBSCRIPTION) == [saved]
+        assert [each.id for each in await store.replays.all()] == [one, other]
+        for _ in range(2):
+            await store.replays.end(one)
+        assert [each.id for each in await store.replays.all()] == [other]
+
+    async def test_of_two_that_ask_at_once_one_is_refused(self, store):
+        """One replay of a subscription at a time."""
+        both = (store.replays.ask([a_replay(), a_replay()]) for _ in range(2))
+        asked = await asyncio.gather(*both)
+        assert sorted(map(len, asked)) == [0, 2]
+        assert len(await store.replays.all(SUBSCRIPTION)) == 2
+        assert len(await store.replays.ask([a_replay(subscription="audit")])) == 1
+
+    async def test_progress_of_one_that_ended_is_nothing(self, store):
+        await store.replays.save(replace(a_replay(), id=7), 5)
+        assert await store.replays.all() == []
+
+
+class OffsetsContract:
+    BROKER = "rabbit"
+
+    async def test_places_of_other_brokers_groups_and_topics_are_apart(self, store):
+        """Two clusters may have a topic of the same name."""
+        offsets = store.offsets
+        await offsets.save_offsets(self.BROKER, GROUP, 5, {ORDERS: Commit(7, "f1:2-4")})
+        assert await offsets.offsets(self.BROKER, GROUP, [ORDERS, PAYMENTS]) == {
+            ORDERS: Commit(7, "f1:2-4")
+        }
+        for broker, group, place in (
+            ("other", GROUP, ORDERS),
+            (self.BROKER, "skybridge.shop.audit", ORDERS),
+            (self.BROKER, GROUP, Partition("orders", 0)),
+        ):
+            assert await offsets.offsets(broker, group, [place]) == {}
+
+    async def test_an_older_owner_is_refused_and_what_is_still_its_own_is_saved(self, store):
+        """A zombie moves no place of its successor's, and loses no other by it."""
+        offsets, mine = store.offsets, (self.BROKER, GROUP)
+        await offsets.start_offsets(*mine, {ORDERS: Commit(1), PAYMENTS: Commit(1)})
+        await offsets.own_offsets(*mine, 5, [ORDERS, PAYMENTS])
+        assert await offsets.own_offsets(*mine, 6, [ORDERS]) == {ORDERS: Commit(1)}
+        with pytest.raises(StaleOwner, match="orders"):
+            await offsets.save_offsets(*mine, 5, {ORDERS: Commit(9), PAYMENTS: Commit(9)})
+        known = await offsets.offsets(*mine, [ORDERS, PAYMENTS])
+        assert known == {ORDERS: Commit(1), PAYMENTS: Commit(9)}
+
+    async def test_a_start_moves_nobody_who_has_a_place(self, store):
+        """Rule 10: it is used only where the group has no position."""
+        offsets, mine = store.offsets, (self.BROKER, GROUP)
+        await offsets.save_offsets(*mine, 5, {ORDERS: Commit(7)})
+        await offsets.start_offsets(*mine, {ORDERS: Commit(99), PAYMENTS: Commit(3)})
+        known = await offsets.offsets(*mine, [ORDERS, PAYMENTS])
+        assert known == {ORDERS: Commit(7), PAYMENTS: Commit(3)}
+
+    async def test_an_owner_whose_clock_was_put_back_owns_all_the_same(self, store):
+        """The broker says who owns; a number from another machine's clock must lock nobody out."""
+        offsets, mine = store.offsets, (self.BROKER, GROUP)
+        await offsets.save_offsets(*mine, 1_000, {ORDERS: Commit(7)})
+        await offsets.own_offsets(*mine, 10, [ORDERS])
+        await offsets.save_offsets(*mine, 10, {ORDERS: Commit(8)})
+        assert await offsets.offsets(*mine, [ORDERS]) == {ORDERS: Commit(8)}

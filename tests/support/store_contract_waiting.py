@@ -1,0 +1,286 @@
+"""What every store keeps to: parked messages, and those that wait to be pulled."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from msgspec.structs import replace
+
+from app.delivery.lane_id import lane_id
+from app.errors import StaleOwner, StoreFull
+from app.interfaces import ParkedCount, ParkedLane
+from store_house import (
+    ALL,
+    BROKER,
+    NOW,
+    ORDERS,
+    PAYMENTS,
+    SUBSCRIPTION,
+    a_letter,
+    a_row,
+    an_offer,
+    offsets,
+)
+
+MINE = (SUBSCRIPTION, BROKER)
+MINUTE = 60_000
+
+
+class ParkedContract:
+    async def rows(self, store, lane=b"k", after=-1, limit=100):
+        return await store.parked.rows(*MINE, ORDERS, lane, after=after, limit=limit)
+
+    async def test_rows_of_a_lane_come_in_the_order_of_their_offsets(self, store):
+        """Rule 5: however they were written."""
+        await store.parked.park([a_row(9), a_row(10), a_row(8, b"other")])
+        await store.parked.park([a_row(2), a_row(5, partition=PAYMENTS)])
+        assert offsets(await self.rows(store)) == [2, 9, 10]
+        assert offsets(await self.rows(store, after=2)) == [9, 10]
+        assert offsets(await self.rows(store, limit=1)) == [2]
+
+    async def test_a_row_comes_back_as_it_was(self, store):
+        row = a_row(7, due_ms=NOW + 5, cause="status-503", detail="é", steps=2, attempts=3)
+        await store.parked.park([row])
+        (kept,) = await self.rows(store)
+        assert replace(kept, id=0) == row
+
+    async def test_a_key_of_any_length_parks(self, store):
+        """Rule 8 lets 64 KiB in; a database has no index over so much, and a key that cannot park would
+        hold its lane for ever."""
+        key = random.Random(1).randbytes(20_000)
+        lane = lane_id(key, None, ORDERS, 7)
+        await store.parked.park([a_row(7, lane)])
+        assert offsets(await self.rows(store, lane)) == [7]
+
+    async def test_the_same_message_is_parked_once(self, store):
+        """It stays as it was first written."""
+        await store.parked.park([a_row(1, due_ms=1)])
+        await store.parked.park([a_row(1, due_ms=2, epoch=6), a_row(2, epoch=6)])
+        assert [row.due_ms for row in await self.rows(store)] == [1, 0]
+
+    async def test_all_are_parked_or_none(self, store):
+        """A lane with a gap would deliver its newest first."""
+        await store.owners.own(*MINE, [PAYMENTS], 9, NOW)
+        with pytest.raises(StaleOwner):
+            await store.parked.park([a_row(1), a_row(2, partition=PAYMENTS, epoch=8)])
+        assert await store.parked.find() == []
+
+    async def test_nothing_to_park_is_no_error(self, store):
+        await store.parked.park([])
+        await store.parked.unpark([])
+        assert await store.parked.count() == {}
+
+    async def test_a_lane_is_due_when_its_oldest_is(self, store):
+        """Rule 5: on assignment the owner loads the parked keys."""
+        await store.parked.park([a_row(3, due_ms=30), a_row(2, due_ms=20), a_row(9, b"b")])
+        await store.parked.park([a_row(1, partition=PAYMENTS, due_ms=10)])
+        await store.parked.park([a_row(1, subscription="audit")])
+        assert await store.parked.lanes(*MINE, [ORDERS]) == {
+            ORDERS: {b"k": ParkedLane(2, 20), b"b": ParkedLane(1, 0)}
+        }
+        both = await store.parked.lanes(*MINE, [ORDERS, PAYMENTS])
+        assert both[PAYMENTS] == {b"k": ParkedLane(1, 10)}
+
+    async def test_finished_rows_are_gone_and_may_be_finished_again(self, store):
+        await store.parked.park([a_row(1), a_row(2), a_row(3)])
+        first, second, _ = await self.rows(store)
+        for _ in range(2):
+            await store.parked.unpark([first, second])
+        assert offsets(await self.rows(store)) == [3]
+
+    async def test_a_repeated_write_never_means_a_row_that_came_later(self, store):
+        """Numbers are not used twice: a repeat would take another message with it."""
+        await store.parked.park([a_row(1)])
+        (gone,) = await self.rows(store)
+        await store.parked.unpark([gone])
+        await store.parked.park([a_row(2)])
+        await store.parked.unpark([gone])
+        await store.parked.defer(replace(gone, due_ms=99))
+        assert [(row.message.offset, row.due_ms) for row in await self.rows(store)] == [(2, 0)]
+
+    async def test_the_present_owner_finishes_rows_of_the_one_before(self, store):
+        """Rows read back get the present epoch."""
+        await store.parked.park([a_row(1, epoch=5)])
+        await store.owners.own(*MINE, [ORDERS], 6, NOW)
+        (row,) = await self.rows(store)
+        with pytest.raises(StaleOwner):
+            await store.parked.unpark([row])
+        await store.parked.unpark([replace(row, message=replace(row.message, epoch=6))])
+        assert await self.rows(store) == []
+
+    async def test_a_deferred_row_keeps_its_place(self, store):
+        await store.parked.park([a_row(1), a_row(2)])
+        row = (await self.rows(store))[0]
+        later = replace(row, steps=3, attempts=4, due_ms=NOW + 9, cause="timeout", detail="15 s")
+        await store.parked.defer(later)
+        assert await self.rows(store) == [later, (await self.rows(store))[1]]
+
+    async def test_counts_by_subscription(self, store):
+        await store.parked.park([a_row(1, at_ms=NOW + 3), a_row(2), a_row(3, b"other")])
+        await store.parked.park([a_row(1, subscription="audit", at_ms=NOW + 1)])
+        await store.letters.add(a_letter(9))
+        await store.letters.redrive(ALL, rate=0, now_ms=NOW + 9, limit=1)
+        assert await store.parked.count() == {
+            "billing": ParkedCount(4, 2, NOW, 1),
+            "audit": ParkedCount(1, 1, NOW + 1, 0),
+        }
+
+    async def test_keys_that_wait_longest_come_first(self, store):
+        await store.parked.park([a_row(5, b"b"), a_row(1, b"a"), a_row(2, b"b")])
+        await store.parked.park([a_row(1, b"c", subscription="audit")])
+        keys = await store.parked.keys()
+        assert [(key.oldest.lane, key.rows, key.oldest.message.offset) for key in keys] == [
+            (b"b", 2, 5),
+            (b"a", 1, 1),
+            (b"c", 1, 1),
+        ]
+        assert [key.oldest.lane for key in await store.parked.keys("billing", 1)] == [b"b"]
+
+    async def test_all_rows_are_found_page_by_page(self, store):
+        await store.parked.park([a_row(3), a_row(1), a_row(2, subscription="audit")])
+        first = await store.parked.find(limit=2)
+        assert offsets(first) == [3, 1]
+        assert offsets(await store.parked.find(after=first[-1].id)) == [2]
+        assert offsets(await store.parked.find("billing")) == [3, 1]
+
+    async def test_a_subscription_that_is_gone_leaves_nothing(self, store):
+        """Rule 7: deleting a subscription finishes its events."""
+        await store.parked.park([a_row(1), a_row(2), a_row(1, subscription="audit")])
+        assert await store.parked.forget("billing") == 2
+        assert await store.parked.forget("billing") == 0
+        assert [row.subscription for row in await store.parked.find()] == ["audit"]
+
+    async def test_many_at_once_are_all_there(self, store):
+        await asyncio.gather(*(store.parked.park([a_row(n)]) for n in range(300)))
+        assert offsets(await self.rows(store, limit=1000)) == list(range(300))
+
+
+class PulledContract:
+    async def receive(self, store, now=NOW, most=10, **settings):
+        wanted = {"lock_ms": MINUTE, "now_ms": now, "most": most} | settings
+        return await store.pulled.receive(SUBSCRIPTION, **wanted)
+
+    async def test_a_lane_hands_out_one_at_a_time_its_oldest(self, store):
+        """Rule 3, for consumers that ask."""
+        await store.pulled.offer([an_offer(1), an_offer(2), an_offer(5, b"b"), an_offer(6, b"b")])
+        first = await self.receive(store)
+        assert offsets(first) == [1, 5]
+        assert await self.receive(store) == []
+        await store.pulled.acknowledge(SUBSCRIPTION, [first[0].token], NOW)
+        assert offsets(await self.receive(store)) == [2]
+
+    async def test_what_is_handed_out_comes_as_it_was_with_a_token_and_a_count(self, store):
+        await store.pulled.offer([an_offer(1), an_offer(2, b"b")])
+        one, other = await self.receive(store)
+        bare = replace(one, id=0, token="", locked_until_ms=0, deliveries=0)
+        assert bare == an_offer(1)
+        assert (one.deliveries, one.locked_until_ms) == (1, NOW + MINUTE)
+        assert len({one.token, other.token, ""}) == 3
+
+    async def test_no_more_than_asked_for_the_oldest_first(self, store):
+        await store.pulled.offer([an_offer(n, b"%d" % n) for n in range(5)])
+        assert offsets(await self.receive(store, most=2)) == [0, 1]
+        assert offsets(await self.receive(store, most=2)) == [2, 3]
+
+    async def test_the_same_message_is_offered_once_and_only_by_its_owner(self, store):
+        await store.pulled.offer([an_offer(1)])
+        await store.pulled.offer([an_offer(1, epoch=6)])
+        await store.pulled.offer([])
+        assert await store.pulled.count() == {SUBSCRIPTION: 1}
+
+    async def test_a_lock_that_ran_out_is_free_again(self, store):
+        """Whoever had it may have died."""
+        await store.pulled.offer([an_offer(1)])
+        (lost,) = await self.receive(store)
+        assert await self.receive(store, NOW + MINUTE - 1) == []
+        (again,) = await self.receive(store, NOW + MINUTE)
+        assert (again.deliveries, again.token != lost.token) == (2, True)
+        late = NOW + MINUTE
+        assert await store.pulled.acknowledge(SUBSCRIPTION, [lost.token], late) == {
+            lost.token: False
+        }
+        assert await store.pulled.count() == {SUBSCRIPTION: 1}
+
+    async def test_a_token_holds_until_its_lock_runs_out(self, store):
+        await store.pulled.offer([an_offer(1)])
+        (one,) = await self.receive(store)
+        tokens = [one.token, "nobody's", ""]
+        assert await store.pulled.locked(SUBSCRIPTION, tokens, NOW + MINUTE - 1) == [one]
+        assert await store.pulled.locked(SUBSCRIPTION, tokens, NOW + MINUTE) == []
+        assert await store.pulled.locked("audit", tokens, NOW) == []
+
+    @pytest.mark.parametrize("token", ["\0", "a\0b", "\ud800"])
+    async def test_what_can_be_no_token_is_nobodys(self, store, token):
+        """It comes from outside, and PostgreSQL has no place for every character."""
+        await store.pulled.offer([an_offer(1)])
+        await self.receive(store)
+        assert await store.pulled.locked(SUBSCRIPTION, [token], NOW) == []
+        assert await store.pulled.acknowledge(SUBSCRIPTION, [token], NOW) == {token: False}
+        assert await store.pulled.count() == {SUBSCRIPTION: 1}
+
+    async def test_acknowledged_is_finished(self, store):
+        await store.pulled.offer([an_offer(1), an_offer(2, b"b")])
+        one, _ = await self.receive(store)
+        tokens = [one.token, "nobody's"]
+        assert await store.pulled.acknowledge("audit", tokens, NOW) == dict.fromkeys(tokens, False)
+        assert await store.pulled.acknowledge(SUBSCRIPTION, tokens, NOW) == {
+            one.token: True,
+            "nobody's": False,
+        }
+        assert await store.pulled.acknowledge(SUBSCRIPTION, [one.token], NOW) == {one.token: False}
+        assert await store.pulled.count() == {SUBSCRIPTION: 1}
+
+    async def test_released_is_free_after_its_delay_and_keeps_its_place(self, store):
+        await store.pulled.offer([an_offer(1), an_offer(2)])
+        (one,) = await self.receive(store)
+        assert await store.pulled.release(SUBSCRIPTION, [one.token], delay_ms=500, now_ms=NOW) == {
+            one.token: True
+        }
+        assert await store.pulled.acknowledge(SUBSCRIPTION, [one.token], NOW) == {one.token: False}
+        assert await self.receive(store, NOW + 499) == []
+        assert offsets(await self.receive(store, NOW + 500)) == [1]
+
+    async def test_a_renewed_lock_counts_from_now(self, store):
+        await store.pulled.offer([an_offer(1)])
+        (one,) = await self.receive(store)
+        later = NOW + MINUTE - 1
+        renewed = await store.pulled.renew(SUBSCRIPTION, [one.token], lock_ms=MINUTE, now_ms=later)
+        assert renewed == {one.token: True}
+        assert await self.receive(store, later + MINUTE - 1) == []
+        assert len(await self.receive(store, later + MINUTE)) == 1
+
+    async def test_rejected_becomes_a_dead_letter_in_the_same_step(self, store):
+        """The token fences it, not an epoch: whoever pulls owns nothing."""
+        await store.pulled.offer([an_offer(1), an_offer(2, b"b")])
+        await store.owners.own(*MINE, [ORDERS], 9, NOW)
+        one, other = await self.receive(store)
+        letters = {one.token: a_letter(1), "nobody's": a_letter(7)}
+        assert await store.pulled.bury(letters, NOW) == {one.token: True, "nobody's": False}
+        assert offsets(await store.letters.find(ALL)) == [1]
+        assert await store.pulled.locked(SUBSCRIPTION, [one.token, other.token], NOW) == [other]
+
+    async def test_where_there_is_no_room_nothing_is_buried(self, house):
+        store = await house.open(max_letters=1)
+        await store.pulled.offer([an_offer(1), an_offer(2, b"b")])
+        one, other = await self.receive(store)
+        with pytest.raises(StoreFull):
+            await store.pulled.bury({one.token: a_letter(1), other.token: a_letter(2)}, NOW)
+        assert await store.letters.find(ALL) == []
+        assert await store.pulled.count() == {SUBSCRIPTION: 2}
+
+    async def test_worn_out_ones_are_locked_to_be_buried(self, store):
+        await store.pulled.offer([an_offer(1), an_offer(2, b"b")])
+        for _ in range(2):
+            for each in await self.receive(store, most=1):
+                await store.pulled.release(SUBSCRIPTION, [each.token], delay_ms=0, now_ms=NOW)
+        wear = {"most_deliveries": 2, "now_ms": NOW}
+        (worn,) = await store.pulled.worn_out(SUBSCRIPTION, **wear)
+        assert (worn.message.offset, worn.deliveries) == (1, 2)
+        assert await store.pulled.worn_out(SUBSCRIPTION, **wear) == []
+        assert await store.pulled.bury({worn.token: a_letter(1)}, NOW) == {worn.token: True}
+
+    async def test_counts_by_subscription(self, store):
+        await store.pulled.offer([an_offer(1), an_offer(2), an_offer(1, subscription="audit")])
+        assert await store.pulled.count() == {"billing": 2, "audit": 1}

@@ -1,0 +1,45 @@
+"""A process that writes to a store until it is killed, and says what was acknowledged.
+
+::
+
+    python -m store_writer <file or DSN>
+
+One line a write, after it returned: ``letter N``, ``parked N``, ``offset N``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from itertools import count
+from pathlib import Path
+
+from app.interfaces import Commit, Store
+from app.store import open_shared_store, open_store
+from store_house import BROKER, ORDERS, a_letter, a_row
+
+GROUP = "skybridge.shop.billing"
+
+
+def opened(place: str) -> Store:
+    return open_shared_store(place) if "://" in place else open_store(Path(place))
+
+
+async def write(place: str) -> None:
+    store = opened(place)
+    await store.start()
+    for n in count():
+        await asyncio.gather(
+            said(f"letter {2 * n}", store.letters.add(a_letter(2 * n))),
+            said(f"parked {2 * n + 1}", store.parked.park([a_row(2 * n + 1)])),
+            said(f"offset {n}", store.offsets.save_offsets(BROKER, GROUP, 5, {ORDERS: Commit(n)})),
+        )
+
+
+async def said(what, work) -> None:  # type: ignore[no-untyped-def]
+    await work
+    print(what, flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(write(sys.argv[1]))

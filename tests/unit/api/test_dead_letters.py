@@ -1,0 +1,461 @@
+"""``/v1/dead-letters``: pages, counts, one, discard, redrive; over a real store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.api import paging
+from app.api.app import create_app
+from app.bindings.record import Record
+from app.interfaces import LetterChoice
+from app.model.message import Message, Partition
+from letters_service import BEGIN_MS, Service, a_letter, a_message, a_row, an_attempt
+
+PATH = "/v1/dead-letters"
+ALL = LetterChoice()
+
+
+class Present:
+    """The service of the test that runs: to make an application takes longer than most tests of it."""
+
+    service: Service
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.service, name)
+
+
+@pytest.fixture(scope="module")
+def present() -> Present:
+    return Present()
+
+
+@pytest.fixture(scope="module")
+def app(present: Present) -> Any:
+    return create_app(present, token=None, stopped=asyncio.Event())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def service(tmp_path: Path, present: Present) -> AsyncIterator[Service]:
+    present.service = Service(tmp_path)
+    await present.service.store.start()
+    yield present.service
+    await present.service.store.stop()
+
+
+@pytest.fixture
+async def client(service: Service, app: Any) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        yield client
+
+
+async def fill(service: Service, *letters: Any) -> None:
+    for letter in letters:
+        await service.store.letters.add(letter)
+
+
+async def ids(client: httpx.AsyncClient, path: str) -> list[str]:
+    answer = await client.get(path)
+    assert answer.status_code == 200, answer.text
+    return [one["message"]["event"]["id"] for one in answer.json()["dead_letters"]]
+
+
+async def test_the_newest_come_first_and_next_leads_through_all_of_them(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Each letter on one page, whatever comes in between: pages go by id."""
+    await fill(service, *map(a_letter, range(7)))
+    seen, path = [], f"{PATH}?limit=3&cause=status-415"
+    while path:
+        page = (await client.get(path)).json()
+        seen += [one["message"]["event"]["id"] for one in page["dead_letters"]]
+        if len(seen) == 3:
+            await fill(service, a_letter(100))
+        path = page["next"]
+    assert seen == ["6", "5", "4", "3", "2", "1", "0"]
+
+
+async def test_a_page_is_bounded_in_bytes(
+    service: Service, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 8: a thousand letters of a megabyte each are not one answer; one is always given."""
+    monkeypatch.setattr(paging, "BYTES", 1000)
+    big = b'"' + b"x" * 2000 + b'"'
+    await fill(service, *(a_letter(n, message=a_message(n, body=big)) for n in range(3)))
+    page = (await client.get(PATH)).json()
+    assert len(page["dead_letters"]) == 1
+    assert await ids(client, page["next"]) == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("subscription=mail", ["3"]),
+        ("cause=status-400", ["2"]),
+        ("cause=status-400&cause=timeout", ["3", "2"]),
+        ("since=2026-01-01T00:00:02Z", ["3", "2"]),
+        (f"until={BEGIN_MS + 2000}", ["1", "0"]),
+        ("source=/other", ["1"]),
+        ("type=com.example.refund", ["0"]),
+        ("type=com.example.*", ["3", "2", "1", "0"]),
+        ("type=com.example.r*&cause=status-415", ["0"]),
+        ("id=1&id=2", ["1", "0"]),
+        ("type=COM.*", []),
+    ],
+)
+async def test_filters_choose(
+    service: Service, client: httpx.AsyncClient, query: str, found: list[str]
+) -> None:
+    """An operator names the incident, not the letters; list and count agree."""
+    await fill(
+        service,
+        a_letter(0, type_="com.example.refund"),
+        a_letter(1, source="/other"),
+        a_letter(2, cause="status-400"),
+        a_letter(3, subscription="mail", cause="timeout"),
+    )
+    assert await ids(client, f"{PATH}?{query}") == found
+    assert (await client.get(f"{PATH}/count?{query}")).json()["total"] == len(found)
+
+
+async def test_counts_are_by_subscription_and_cause(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """The first question after an alarm."""
+    await fill(service, a_letter(0), a_letter(1), a_letter(2, subscription="mail", cause="timeout"))
+    assert (await client.get(f"{PATH}/count")).json() == {
+        "total": 3,
+        "counts": [
+            {"subscription": "billing", "cause": "status-415", "count": 2},
+            {"subscription": "mail", "cause": "timeout", "count": 1},
+        ],
+    }
+
+
+async def test_one_shows_event_record_and_the_attempts_of_this_message_alone(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Everything that is known of it in one place; failures of the store and of memory once each."""
+    await fill(service, a_letter(1))
+    await service.store.attempts.add(
+        [an_attempt(1), an_attempt(2), an_attempt(1, position="99"), an_attempt(9, event=9)]
+    )
+    service.remembered = [an_attempt(2), an_attempt(3, outcome="dead-letter")]
+    found = (await client.get(f"{PATH}/1")).json()
+    assert found["message"]["event"]["id"] == "1"
+    assert found["message"]["record"]["body"] == "{}"
+    assert [(one["number"], one["outcome"]) for one in found["history"]] == [
+        (3, "dead-letter"),
+        (2, "retry"),
+        (1, "retry"),
+    ]
+
+
+async def test_a_letter_that_is_no_event_is_shown_as_its_record(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """on_foreign: dead_letter. Bytes that are no text come as base64."""
+    record = Record(b"\xff", (("x", None),), b"\xfe")
+    message = Message(record, Partition("orders", 0), "5", 5, BEGIN_MS, 0)
+    await fill(service, a_letter(5, message=message, cause="foreign"))
+    found = (await client.get(f"{PATH}/1")).json()
+    assert found["message"]["fault"]
+    assert found["message"]["record"]["body_base64"] == "/g=="
+    assert (await client.get(PATH)).status_code == 200
+
+
+async def test_what_no_text_holds_is_shown_in_replacement_characters(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """A broker brings any bytes, and the store keeps them: whoever looks is not to meet a 500."""
+    odd = Record(None, (("a\udcff", b"\xff"),), b"x", "text/\udcff")
+    message = Message(odd, Partition("orders", 0), "5", 5, BEGIN_MS, 0)
+    await fill(service, a_letter(5, message=message))
+    (shown,) = (await client.get(PATH, params={"raw": "true"})).json()["dead_letters"]
+    assert shown["message"]["record"]["content_type"] == "text/\ufffd"
+
+
+async def test_without_dry_run_false_nothing_is_changed(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """A request that was sent to look must not throw away."""
+    await fill(service, a_letter(0), a_letter(1))
+    for verb, done in (("discard", "discarded"), ("redrive", "redriven")):
+        for body in ({}, {"dry_run": True}):
+            answer = (await client.post(f"{PATH}:{verb}", json=body)).json()
+            assert (answer["dry_run"], answer["matched"], answer[done]) == (True, 2, 0)
+    assert sum((await service.store.letters.count(ALL)).values()) == 2
+    assert await service.store.parked.find() == []
+
+
+async def test_discard_throws_away_what_is_chosen_and_nothing_else(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    await fill(service, a_letter(0), a_letter(1, cause="timeout"))
+    body = {"cause": ["timeout"], "dry_run": False}
+    answer = (await client.post(f"{PATH}:discard", json=body)).json()
+    assert (answer["matched"], answer["discarded"]) == (1, 1)
+    assert await service.store.letters.count(ALL) == {("billing", "status-415"): 1}
+
+
+async def test_a_redrive_moves_the_oldest_and_says_what_is_left(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """In the order they were given up, in portions; the rows are whole and start anew."""
+    await fill(service, *map(a_letter, range(5)))
+    body = {"subscription": "billing", "limit": 3, "dry_run": False, "rate": 2}
+    answer = (await client.post(f"{PATH}:redrive", json=body)).json()
+    assert (answer["matched"], answer["redriven"], answer["left"]) == (5, 3, 2)
+    rows = await service.store.parked.find()
+    assert [row.event.id for row in rows] == ["0", "1", "2"]
+    assert [row.due_ms - rows[0].due_ms for row in rows] == [0, 500, 1000]
+    assert all(row.redriven and row.attempts == 0 for row in rows)
+    answer = (await client.post(f"{PATH}:redrive", json=body)).json()
+    assert (answer["redriven"], answer["left"]) == (2, 0)
+    assert await service.store.letters.count(ALL) == {}
+
+
+@pytest.mark.parametrize("rate", ["1e-5", "1e-16", "1e-300", "1e-310"])
+async def test_a_rate_at_which_the_last_would_never_go_is_refused(
+    service: Service, client: httpx.AsyncClient, rate: str
+) -> None:
+    """Moments beyond all calendars fit no column; slower than one a day is a mistake."""
+    await fill(service, *(a_letter(number) for number in range(3)))
+    content = f'{{"subscription": "billing", "dry_run": false, "rate": {rate}}}'
+    headers = {"content-type": "application/json"}
+    answer = await client.post(f"{PATH}:redrive", content=content, headers=headers)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["faults"][0]["at"] == "body.rate"
+    assert sum((await service.store.letters.count(ALL)).values()) == 3
+
+
+async def test_letters_of_a_subscription_that_is_gone_are_skipped_and_named(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Nobody would ever send them: as rows they would wait unseen for ever."""
+    await fill(
+        service, a_letter(0), a_letter(1, subscription="gone"), a_letter(2, subscription="mail")
+    )
+    answer = (await client.post(f"{PATH}:redrive", json={"dry_run": False})).json()
+    assert (answer["matched"], answer["redriven"], answer["left"]) == (3, 2, 0)
+    (skipped,) = answer["skipped"]
+    assert (skipped["subscription"], skipped["count"]) == ("gone", 1)
+    assert await service.store.letters.count(ALL) == {("gone", "status-415"): 1}
+
+
+async def test_a_named_subscription_that_is_gone_is_409(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """A misspelt name is told, not answered with zero."""
+    await fill(service, a_letter(0, subscription="gone"))
+    for path, body in ((f"{PATH}:redrive", {"subscription": "gone"}), (f"{PATH}/1:resend", None)):
+        answer = await client.post(path, json=body)
+        assert answer.status_code == 409
+        assert answer.json()["type"] == "urn:skybridge:problem:no-such-subscription"
+
+
+async def test_a_redrive_says_whose_letters_will_wait(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """A bar that never moves needs a reason."""
+    service.paused = {"mail"}
+    await service.store.halts.halt("billing", "disabled", "status-410", 0)
+    await fill(service, a_letter(0), a_letter(1, subscription="mail"))
+    answer = (await client.post(f"{PATH}:redrive", json={})).json()
+    assert answer["waiting"] == {
+        "billing": "disabled: status-410",
+        "mail": "paused by its configuration",
+    }
+
+
+async def test_resend_is_a_redrive_of_one(service: Service, client: httpx.AsyncClient) -> None:
+    await fill(service, a_letter(0), a_letter(1))
+    answer = (await client.post(f"{PATH}/2:resend")).json()
+    assert (answer["matched"], answer["redriven"]) == (1, 1)
+    assert [row.event.id for row in await service.store.parked.find()] == ["1"]
+    assert (await client.post(f"{PATH}/2:resend")).status_code == 404
+
+
+async def test_a_redrive_that_is_repeated_moves_nothing_twice(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """An answer that was lost is asked for again."""
+    await fill(service, a_letter(0))
+    body = {"dry_run": False}
+    assert (await client.post(f"{PATH}:redrive", json=body)).json()["redriven"] == 1
+    assert (await client.post(f"{PATH}:redrive", json=body)).json()["redriven"] == 0
+    assert len(await service.store.parked.find()) == 1
+
+
+BAD_QUERIES = [
+    "limit=0", "limit=1001", "limit=x", "before=0", "before=99999999999999999999", "since=yesterday",
+    "since=2026-01-01", "until=-1", "until=99999999999999999999", "type=", "type=%00", "source=%00",
+    "cause=", "id=0", "id=x", "id=9223372036854775808", "subscritpion=billing", "raw=maybe",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("query", BAD_QUERIES)
+async def test_a_bad_query_is_a_problem_that_names_its_place(
+    client: httpx.AsyncClient, query: str
+) -> None:
+    """A misspelt filter must not choose everything; nothing that is sent is our fault."""
+    answer = await client.get(f"{PATH}?{query}")
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert query.partition("=")[0] in answer.json()["faults"][0]["at"]
+
+
+async def test_every_fault_is_listed(client: httpx.AsyncClient) -> None:
+    """Corrected in one go."""
+    body = {"rate": -1, "limit": 0, "since": "x", "dry_run": "perhaps", "subscritpion": "billing"}
+    answer = await client.post(f"{PATH}:redrive", json=body)
+    assert {fault["at"] for fault in answer.json()["faults"]} == {f"body.{name}" for name in body}
+
+
+BAD_BODIES = [
+    b"", b"{", b"null", b"[]", b'"x"', b"\xff", b'{"rate": NaN}', b'{"rate": 1e999}',
+    b'{"rate": Infinity}', b'{"\\ud800": 1}', b'{"type": "\\ud800"}', b'{"type": "\\u0000"}',
+    b'{"id": [true]}', b'{"id": ["1"]}', b'{"dry_run": "false"}', b'{"id": [1.5]}', b'{"since": true}', b'{"since": {}}', b'{"cause": "x"}',
+    b'{"dry_run": null}', b'{"limit": ' + b"9" * 5000 + b"}", b"[" * 100_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["redrive", "discard"])
+@pytest.mark.parametrize("body", BAD_BODIES, ids=lambda body: repr(body[:20]))
+async def test_a_bad_body_is_a_problem(client: httpx.AsyncClient, verb: str, body: bytes) -> None:
+    """4xx, whatever was sent: halves of characters, numbers that are none, no JSON at all."""
+    content = {"content-type": "application/json"}
+    answer = await client.post(f"{PATH}:{verb}", content=body, headers=content)
+    assert 400 <= answer.status_code < 500, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("letter", ["0", "x", "9223372036854775808", "-1", "1.5"])
+async def test_an_id_that_is_none_is_a_problem(client: httpx.AsyncClient, letter: str) -> None:
+    for answer in (
+        await client.get(f"{PATH}/{letter}"),
+        await client.post(f"{PATH}/{letter}:resend"),
+    ):
+        assert answer.status_code == 422
+
+
+async def test_a_letter_that_is_not_there_is_404(client: httpx.AsyncClient) -> None:
+    answer = await client.get(f"{PATH}/17")
+    assert answer.status_code == 404
+    assert answer.json()["type"] == "urn:skybridge:problem:no-such-dead-letter"
+
+
+async def test_a_store_that_does_not_answer_is_503(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Ours, and for now."""
+    await service.store.stop()
+    for answer in (
+        await client.get(PATH),
+        await client.get(f"{PATH}/count"),
+        await client.get("/v1/parked"),
+        await client.get("/v1/attempts"),
+        await client.post(f"{PATH}:redrive", json={"dry_run": False}),
+    ):
+        assert answer.status_code == 503
+        assert answer.json()["type"] == "urn:skybridge:problem:store-unavailable"
+
+
+# --- parked
+
+
+async def test_parked_rows_are_paged_in_their_order(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """What waits and why; its message only where it is asked for."""
+    await service.store.parked.park([a_row(n) for n in range(5)])
+    first = (await client.get("/v1/parked?limit=3")).json()
+    assert [one["event"]["id"] for one in first["parked"]] == ["0", "1", "2"]
+    assert (first["parked"][0]["key"], first["parked"][0]["cause"]) == ("k", "status-503")
+    assert "message" not in first["parked"][0]
+    rest = (await client.get(f"{first['next']}&messages=true")).json()
+    assert [one["message"]["event"]["id"] for one in rest["parked"]] == ["3", "4"]
+    assert rest["next"] is None
+
+
+async def test_keys_that_wait_are_told_by_their_oldest(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Which customer waits, how much of it, why, until when."""
+    await service.store.parked.park([a_row(1, key=b"a"), a_row(2, key=b"b"), a_row(3, key=b"a")])
+    await service.store.parked.park([a_row(4, key=b"c", subscription="mail", cause="timeout")])
+    found = (await client.get("/v1/parked/keys?subscription=billing")).json()["keys"]
+    assert [(one["key"], one["rows"], one["event"]["id"]) for one in found] == [
+        ("a", 2, "1"),
+        ("b", 1, "2"),
+    ]
+    assert len((await client.get("/v1/parked/keys?limit=2")).json()["keys"]) == 2
+
+
+async def test_counts_of_parked_rows_tell_redriven_ones_apart(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """A redrive is followed by this number."""
+    await service.store.parked.park([a_row(1), a_row(2)])
+    await fill(service, a_letter(3))
+    await client.post(f"{PATH}:redrive", json={"dry_run": False})
+    (count,) = (await client.get("/v1/parked/count")).json()["counts"]
+    assert (count["subscription"], count["rows"], count["redriven"]) == ("billing", 3, 1)
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "after=-1", "after=9223372036854775808", "subscription="]
+)
+async def test_a_bad_query_of_parked_is_a_problem(client: httpx.AsyncClient, query: str) -> None:
+    assert (await client.get(f"/v1/parked?{query}")).status_code == 422
+
+
+# --- attempts
+
+
+async def test_attempts_of_store_and_memory_are_one_list(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """By default successes are in memory alone, failures in both."""
+    await service.store.attempts.add([an_attempt(1), an_attempt(2)])
+    service.remembered = [an_attempt(3, outcome="delivered"), an_attempt(2)]
+    found = (await client.get("/v1/attempts")).json()["attempts"]
+    assert [(one["number"], one["outcome"]) for one in found] == [
+        (3, "delivered"),
+        (2, "retry"),
+        (1, "retry"),
+    ]
+    assert found[0]["event"] == {"id": "1", "source": "/shop", "type": "com.example.order"}
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        ("subscription=mail", [4]),
+        ("event_id=2", [5, 3]),
+        ("outcome=delivered", [5]),
+        ("event_id=2&outcome=retry", [3]),
+        ("limit=1", [5]),
+    ],
+)
+async def test_attempts_are_chosen(
+    service: Service, client: httpx.AsyncClient, query: str, numbers: list[int]
+) -> None:
+    """Why did this one not arrive?"""
+    await service.store.attempts.add(
+        [an_attempt(1), an_attempt(3, event=2), an_attempt(4, subscription="mail")]
+    )
+    service.remembered = [an_attempt(5, event=2, outcome="delivered")]
+    found = (await client.get(f"/v1/attempts?{query}")).json()["attempts"]
+    assert [one["number"] for one in found] == numbers
+
+
+@pytest.mark.parametrize("query", ["outcome=perhaps", "limit=0", "event_id=%00", "subscription="])
+async def test_a_bad_query_of_attempts_is_a_problem(client: httpx.AsyncClient, query: str) -> None:
+    assert (await client.get(f"/v1/attempts?{query}")).status_code == 422

@@ -1,0 +1,111 @@
+"""``POST /v1/explain``: what a sender would be answered, and what every rule says; nothing is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+from app.errors import BrokerUnavailable
+from app.model.metadata import LogMetadata
+from app.model.route import Route
+from app.model.subscription import Subscription
+from app.model.subscription_status import SubscriptionStatus
+from topics_service import EVENT, Service
+
+PATH = "/v1/explain"
+BATCH = (
+    b'[{"specversion":"1.0","id":"1","source":"/s","type":"t"},'
+    b'{"specversion":"1.0","id":"2","source":"/s","type":"u"}]'
+)
+
+
+@pytest.fixture
+async def service() -> Service:
+    service = Service()
+    await service.log.create_topic("events", 2)
+    routes = [
+        {"name": "t", "filters": [{"exact": {"type": "t"}}], "to": {"broker": "log", "topic": "events"}}
+    ]  # fmt: skip
+    billing = {
+        "id": "billing",
+        "source": {"broker": "log", "topics": ["events"]},
+        "sink": "https://billing.example/hook",
+    }
+
+    async def declared() -> Sequence[Subscription]:
+        return [Subscription.model_validate(billing)]
+
+    given: dict[str, Any] = {
+        "routes": [Route.model_validate(each) for each in routes],
+        "mappers": {},
+        "declared": declared,
+        "subscriptions": lambda: [
+            SubscriptionStatus(
+                id="billing", sink="x", broker="log", group="g", state="paused", cause="by a person"
+            )
+        ],
+    }
+    vars(service).update(given)
+    return service
+
+
+async def test_an_event_is_explained_with_partition_and_state(
+    client: httpx.AsyncClient, service: Service
+) -> None:
+    answer = await client.post(PATH, headers={**EVENT, "skybridge-key": "k"}, content=b"{}")
+    (journey,) = answer.json()
+    (hop,) = journey["hops"]
+    assert journey["accepted"]
+    assert journey["key"]["why"] == "the request brought it"
+    assert (hop["key"], hop["partitions"]) == ("k", 2)
+    assert hop["partition"] in {0, 1}
+    assert hop["subscriptions"][0]["state"] == "paused"
+    metadata = await service.log.metadata(["events"])
+    assert {each.latest for each in metadata.topics[0].partitions} == {"0"}, "nothing was sent"
+
+
+async def test_each_event_of_a_batch_is_explained_also_one_that_would_be_refused(
+    client: httpx.AsyncClient,
+) -> None:
+    headers = {"content-type": "application/cloudevents-batch+json"}
+    answer = await client.post(PATH, headers=headers, content=BATCH)
+    taken, refused = answer.json()
+    assert answer.status_code == 200
+    assert taken["accepted"]
+    assert not refused["accepted"]
+    assert refused["refused"]["status"] == 422
+    assert refused["refused"]["type"].endswith("no-route")
+
+
+async def test_a_broken_event_is_answered_with_every_fault_as_the_events_listener_would(
+    client: httpx.AsyncClient,
+) -> None:
+    broken = {name: text for name, text in EVENT.items() if name not in {"ce-id", "ce-type"}}
+    answer = await client.post(PATH, headers=broken, content=b"{}")
+    assert answer.status_code == 400
+    assert {fault["at"] for fault in answer.json()["faults"]} == {"header ce-id", "header ce-type"}
+
+
+async def test_a_broker_that_does_not_answer_leaves_the_partition_untold(
+    client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> LogMetadata:
+        raise BrokerUnavailable("away", broker="log")
+
+    monkeypatch.setattr(service.log, "metadata", away)
+    (journey,) = (await client.post(PATH, headers=EVENT, content=b"{}")).json()
+    assert journey["hops"][0]["partitions"] is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "content", "status"),
+    [({"content-encoding": "gzip"}, b"", 415), ({}, b" " * (16 << 20) + b"  ", 413)],
+)
+async def test_what_cannot_be_read_is_refused(
+    client: httpx.AsyncClient, headers: dict[str, str], content: bytes, status: int
+) -> None:
+    answer = await client.post(PATH, headers={**EVENT, **headers}, content=content)
+    assert answer.status_code == status

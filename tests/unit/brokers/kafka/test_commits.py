@@ -1,0 +1,67 @@
+"""When a member commits, by a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiokafka import TopicPartition
+
+from app.brokers.kafka import commits
+from app.brokers.kafka.commits import AGAIN_AFTER, Commits
+from app.brokers.kafka.ownership import Owned
+from app.brokers.kafka.settings import KafkaSettings
+from app.delivery.offsets import FinishedRuns
+from app.model.message import Partition
+
+SETTINGS = KafkaSettings(name="kafka", bootstrap_servers="127.0.0.1:1", commit_interval=0.0)
+HELD = {TopicPartition("orders", 0): (7, "")}
+
+
+class Cluster:
+    """Takes commits."""
+
+    def __init__(self) -> None:
+        self.taken: list[object] = []
+        self.came = asyncio.Event()
+
+    async def commit(self, offsets: object) -> None:
+        self.taken.append(offsets)
+        self.came.set()
+
+
+class Hours:
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def __call__(self) -> float:
+        return self.passed * 3600
+
+
+async def test_a_paused_member_writes_what_it_holds_again_once_a_day(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rule 10: Kafka forgets positions after seven days, and then the group would begin anew."""
+    monkeypatch.setattr(commits, "LOOK", 0.001)
+    owned, cluster, hours = Owned(1, {Partition("orders", 0): FinishedRuns(7)}), Cluster(), Hours()
+    made = Commits(cluster, "g", SETTINGS, lambda: owned, pytest.fail, hours)
+    made.start()
+    async with asyncio.timeout(5):
+        for day in range(1, 9):
+            await cluster.came.wait()
+            cluster.came.clear()
+            hours.passed += AGAIN_AFTER / 3600 - 0.1  # not a day yet
+            for _ in range(20):
+                await asyncio.sleep(0.001)
+            assert cluster.taken == [HELD] * day
+            hours.passed += 0.2
+    await made.stop(1.0)
+
+
+async def test_a_member_that_holds_nothing_writes_nothing() -> None:
+    """Also on the first look after the clock has moved."""
+    cluster, hours = Cluster(), Hours()
+    made = Commits(cluster, "g", SETTINGS, lambda: Owned(1, {}), pytest.fail, hours)
+    hours.passed = 100.0
+    await made.now()
+    assert cluster.taken == []

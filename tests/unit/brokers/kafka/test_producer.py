@@ -1,0 +1,111 @@
+"""A shipment that ends in the middle: nothing of it may be forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from app.bindings.record import Record
+from app.brokers.kafka import producer as module
+from app.brokers.kafka.batcher import Topic
+from app.brokers.kafka.producer import Producer
+from app.brokers.kafka.settings import KafkaSettings
+from app.brokers.portable import Submission
+
+SETTINGS = KafkaSettings(name="kafka", bootstrap_servers="127.0.0.1:1")
+
+
+class Ledger:
+    def release(self, submission: Submission) -> None:
+        if not submission.done():
+            submission.set_result(submission.results)
+
+
+class Batch:
+    def __init__(self) -> None:
+        self.values: list[bytes | None] = []
+
+    def append(self, *, value: bytes | None, **_: object) -> object:
+        self.values.append(value)
+        return object()
+
+    def size(self) -> int:
+        return len(self.values)
+
+    def close(self) -> None:
+        """Nothing more goes in."""
+
+
+class Connection:
+    """A client that fails in a way of its own, or takes what it is given."""
+
+    def __init__(self, failure: Exception | None) -> None:
+        self.tainted = False
+        self.sent: list[list[bytes | None]] = []
+        self._failure = failure
+
+    def leader(self, _place: object) -> int:
+        return 1
+
+    def create_batch(self) -> Batch:
+        return Batch()
+
+    async def send_batch(self, batch: Batch, _place: object) -> asyncio.Future[Any]:
+        if self._failure is not None:
+            raise self._failure
+        self.sent.append(batch.values)
+        self.tainted = True  # ends the test's loop
+        return asyncio.get_running_loop().create_future()
+
+
+def submitted(body: bytes) -> Submission:
+    made = Submission(loop=asyncio.get_running_loop())
+    made.owner, made.topic, made.size = Ledger(), "orders", 0
+    made.records, made.results, made.open = [Record(b"k", (), body)], [None], 1
+    return made
+
+
+async def test_what_a_failed_shipment_held_goes_out_with_the_next_connection() -> None:
+    """Else its partition would stand still for ever, and its records count as under way (rule 8)."""
+    producer = Producer(SETTINGS)
+    producer.topics.known["orders"] = Topic("orders", 1)
+    first, second = submitted(b"1"), submitted(b"2")
+    producer.publish(first)
+    async with asyncio.timeout(5):
+        await producer._ship_until_tainted(Connection(RuntimeError("a bug of the client")))
+        producer.publish(second)
+        healthy = Connection(None)
+        await producer._ship_until_tainted(healthy)
+    assert healthy.sent == [[b"1", b"2"]]
+
+
+async def test_an_error_that_nobody_expects_ends_no_producer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else every publish would wait for its time-out from then on, until a restart."""
+    opened = 0
+    again = asyncio.Event()
+
+    class Failing:
+        def __init__(self, *_: object) -> None:
+            self.tainted = False
+
+        async def open(self) -> None:
+            nonlocal opened
+            opened += 1
+            if opened > 1:
+                again.set()
+            raise KeyError("a bug of the client")
+
+        async def close(self) -> None:
+            """Was never open."""
+
+    monkeypatch.setattr(module, "Connection", Failing)
+    producer = Producer(SETTINGS)
+    async with asyncio.timeout(5):
+        await producer.start()
+        assert "a bug" in (await producer.health()).cause
+        await again.wait()
+        await producer.stop()

@@ -1,0 +1,103 @@
+"""What becomes of records when a client is replaced: order, and nothing sent that was answered."""
+
+from __future__ import annotations
+
+import asyncio
+
+from app.bindings.record import Record
+from app.brokers.driver import Submission
+from app.brokers.pulsar.lanes import DROPPED, UNKNOWN, Entry, Lane, Topic
+from app.errors import BrokerUnavailable, PublishUnknown
+from app.model.receipt import Receipt
+from app.routing.partitions import partition_of
+
+
+class Ledger:
+    """Tells a caller its results, as the portable log does."""
+
+    def release(self, submission: Submission) -> None:
+        if not submission.done():
+            submission.set_result(submission.results)  # type: ignore[arg-type]
+
+
+def submission() -> Submission:
+    made = Submission(loop=asyncio.get_running_loop())
+    made.owner = Ledger()
+    made.topic, made.records = "t", [Record(b"k", (), b"x")]
+    made.results, made.open, made.size, made.deadline = [None], 1, 1, 0.0
+    return made
+
+
+def lane() -> Lane:
+    return Topic("t", ["t-partition-0"]).lanes[0]
+
+
+def aboard(on: Lane, count: int) -> list[Entry]:
+    entries = [Entry(on, submission(), 0, Record(b"k", (), b"x")) for _ in range(count)]
+    for entry in entries:
+        entry.tried = True
+    on.aboard.extend(entries)
+    return entries
+
+
+def receipt(position: str) -> Receipt:
+    return Receipt("pulsar", "t", 0, position)
+
+
+async def test_what_is_unanswered_goes_to_the_next_client_in_its_order() -> None:
+    """Order per key through an outage (reliability G3), ahead of what came meanwhile."""
+    on = lane()
+    first, second = aboard(on, 2)
+    later = Entry(on, submission(), 0, Record(b"k", (), b"later"))
+    on.queue.append(later)
+    on.recall()
+    assert [entry.submission for entry in on.queue] == [
+        first.submission, second.submission, later.submission,
+    ]  # fmt: skip
+    assert first.gone
+    assert second.gone
+    assert not on.aboard
+
+
+async def test_what_was_answered_is_dropped() -> None:
+    """Rule 9: an event answered 503 is never sent again by us."""
+    on = lane()
+    answered, open_ = aboard(on, 2)
+    answered.submission.set_result([PublishUnknown("timed out")])
+    assert on.answered_aboard()
+    on.recall()
+    assert [entry.submission for entry in on.queue] == [open_.submission]
+    assert answered.submission.results == [DROPPED]
+
+
+async def test_one_that_failed_before_one_that_landed_is_not_sent_after_it() -> None:
+    """Sending it again would turn the order of its key round."""
+    on = lane()
+    failed, landed = aboard(on, 2)
+    failed.failed = True
+    on.landed(landed, receipt("1:1"))
+    assert failed.submission.result() == [UNKNOWN]
+    assert landed.submission.result() == [receipt("1:1")]
+    assert not on.aboard
+
+
+async def test_what_a_client_had_once_is_never_said_to_be_unsent() -> None:
+    """It may be stored: the answer is "unknown" (rule 9); what no client had is known not to be."""
+    on = lane()
+    aboard(on, 1)
+    on.recall()
+    fresh = Entry(on, submission(), 0, Record(b"k", (), b"x"))
+    on.queue.append(fresh)
+    tried = on.queue[0]
+    on.give_up(BrokerUnavailable("away"))
+    assert isinstance(tried.submission.result()[0], PublishUnknown)
+    assert str(fresh.submission.result()[0]) == "away"
+
+
+async def test_keys_go_where_kafkas_client_puts_them_and_others_in_turn() -> None:
+    """One partition a key, whoever writes it (design: partition)."""
+    topic = Topic("t", [f"t-partition-{n}" for n in range(5)])
+    assert topic.lane(b"foobar").number == partition_of(b"foobar", 5)
+    assert {topic.lane(None).number for _ in range(5)} == set(range(5))
+    topic.grow([f"t-partition-{n}" for n in range(7)])
+    assert [each.wire for each in topic.lanes][5:] == ["t-partition-5", "t-partition-6"]

@@ -1,0 +1,284 @@
+"""What a publish must never do to its neighbours, whatever the record, the library or a node does."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from pamqp.header import ContentHeader
+
+from app.bindings.record import Record
+from app.brokers.portable import Submission
+from app.brokers.rabbitmq import producer as module
+from app.brokers.rabbitmq.connection import connect
+from app.brokers.rabbitmq.producer import Producer
+from app.brokers.rabbitmq.settings import RabbitSettings, Tls
+from app.brokers.rabbitmq.targets import Lanes
+from app.brokers.rabbitmq.topology import Target, Topology
+from app.brokers.rabbitmq.underlay import DeliveredMessage, spec
+from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
+from app.model.receipt import Receipt
+from authority import Authority
+
+SETTINGS = RabbitSettings(name="rabbit", addresses="127.0.0.1:1")
+
+
+class Ledger:
+    def release(self, submission: Submission) -> None:
+        if not submission.done():
+            submission.set_result(submission.results)
+
+
+class Wire:
+    """A connection that keeps what is written."""
+
+    frame_max = 131_072
+    blocked = ""
+    is_closed = False
+
+    def __init__(self, number: int = 1) -> None:
+        self.number = number
+        self.written = b""
+
+    def write(self, frames: bytes) -> None:
+        self.written += frames
+
+
+class Channel:
+    number = 1
+    is_closed = False
+
+
+ORDERS = Target("orders", "orders", ("0",))
+NAMED = Target("exchange:orders:0", "orders", ("0",))
+
+
+def found(target: Target, on: Wire) -> Lanes:
+    return Lanes("rabbit", target, on.number)
+
+
+def submitted(record: Record, topic: str = "orders") -> Submission:
+    made = Submission(loop=asyncio.get_running_loop())
+    made.owner, made.topic, made.size = Ledger(), topic, 0
+    made.records, made.results, made.open = [record], [None], 1
+    return made
+
+
+async def test_a_record_that_cannot_be_written_leaves_no_gap_in_the_tags() -> None:
+    """The broker counts what arrives: a tag given to a record that did not leave would take the confirm
+    of the one behind it, and 202 would be told of an event that nobody has (rule 1)."""
+    producer = Producer(SETTINGS, Topology(SETTINGS))
+    wire = Wire()
+    producer._wire, producer._channel = wire, Channel()
+    producer.targets.known["orders"] = found(ORDERS, on=wire)
+    lone = Record(None, (), b"lone", message_id="\ud800")
+    sent = [
+        submitted(each) for each in (Record(None, (), b"first"), lone, Record(None, (), b"last"))
+    ]
+    for each in sent:
+        producer.publish(each)
+    await asyncio.sleep(0)
+    assert (b"first" in wire.written, b"last" in wire.written) == (True, True)
+    producer._confirmed(1, multiple=False, stored=True)
+    assert [each.done() for each in sent] == [True, True, False]
+    producer._confirmed(2, multiple=False, stored=True)
+    assert [type(each.result()[0]) for each in sent] == [Receipt, BrokerRefused, Receipt]
+
+
+class Finding(Topology):
+    """Knows every target, after a moment."""
+
+    def __init__(self, answer: Target | Exception) -> None:
+        super().__init__(SETTINGS)
+        self.answer = answer
+        self.asked_on: list[int] = []
+
+    async def find(self, wire: Wire, topic: str) -> Target:  # type: ignore[override]
+        self.asked_on.append(wire.number)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class Opening(Wire):
+    """Lets channels be opened."""
+
+    async def open_channel(self, make: object) -> Channel:
+        return OpenChannel()
+
+
+class OpenChannel(Channel):
+    def __init__(self) -> None:
+        self.closing = asyncio.get_running_loop().create_future()
+
+
+def back() -> DeliveredMessage:
+    frame = spec.Basic.Return(312, "NO_ROUTE", "orders", "0")
+    header = ContentHeader(body_size=4, properties=spec.Basic.Properties())
+    return DeliveredMessage(delivery=frame, header=header, body=b"body", channel=None)
+
+
+async def returned(producer: Producer, topic: str) -> BrokerError:
+    """What a sender is told of a record that came back and was confirmed."""
+    sent = submitted(Record(None, (), b"body"), topic)
+    producer.publish(sent)
+    async with asyncio.timeout(5):
+        while not producer._flight:
+            await asyncio.sleep(0)
+    producer._flight_returned(back())
+    producer._confirmed(producer._flight.tag, multiple=True, stored=True)
+    (result,) = await sent
+    return result
+
+
+async def test_after_an_outage_a_target_is_asked_for_again() -> None:
+    """A node that starts lets us in before its streams have leaders. What goes there comes back as if
+    nobody had a queue, and a sender would be told for certain what is over in a second."""
+    missing = BrokerUnavailable("home node of durable queue 'orders.0' is down or inaccessible")
+    topology = Finding(missing)
+    producer = Producer(SETTINGS, topology)
+    producer.targets.known["orders"] = found(ORDERS, on=Wire(1))
+    await producer._open(again := Opening(2))
+    sent = submitted(Record(None, (), b"body"))
+    producer.publish(sent)
+    async with asyncio.timeout(5):
+        assert await sent == [missing]
+    assert (topology.asked_on, again.written) == ([2], b"")
+    topology.answer = ORDERS
+    told = await returned(producer, "orders")
+    assert isinstance(told, BrokerRefused), "its queues were seen on this wire: nothing is bound"
+    assert told.kind == "unroutable"
+    await producer.stop()
+
+
+async def test_what_goes_out_again_on_another_wire_and_comes_back_is_unknown() -> None:
+    """It may be stored since the first wire, and its queue may not be up behind the second (rule 9)."""
+    producer = Producer(SETTINGS, Finding(ORDERS))
+    await producer._open(first := Opening(1))
+    sent = submitted(Record(None, (), b"body"))
+    producer._join(found(ORDERS, on=first), sent)
+    await asyncio.sleep(0)
+    producer._put_back()
+    await producer._open(second := Opening(2))
+    await asyncio.sleep(0)
+    assert b"body" in second.written
+    producer._flight_returned(back())
+    producer._confirmed(1, multiple=False, stored=True)
+    (result,) = await sent
+    assert type(result) is PublishUnknown
+
+
+async def test_a_stream_that_confirms_out_of_turn_is_left_for_another_connection() -> None:
+    """It never confirms the others (``flight.Lines``): they go out again, and neighbours flow on."""
+    settings = RabbitSettings(name="rabbit", addresses="127.0.0.1:1", kind="stream")
+    quick = structs.replace(settings, request_timeout=0.2)
+    producer = Producer(quick, Finding(ORDERS))
+    opened = Opening(1)
+    publishing = asyncio.create_task(producer._publish_through(opened))
+    async with asyncio.timeout(5):
+        while producer._channel is None:
+            await asyncio.sleep(0)
+        lanes = found(ORDERS, on=opened)
+        sent = [submitted(Record(None, (), b"%d" % n)) for n in range(2)]
+        for each in sent:
+            producer._join(lanes, each)
+        await asyncio.sleep(0)
+        producer._confirmed(2, multiple=False, stored=True)
+        with pytest.raises(TimeoutError, match="out of their order"):
+            await publishing
+    assert not sent[1].done()
+    producer._put_back()
+    assert [entry[0] for entry in producer._again] == sent
+
+
+@pytest.mark.parametrize(("away", "told"), [(True, PublishUnknown), (False, BrokerRefused)])
+async def test_an_exchange_of_others_is_doubted_for_a_while_after_an_outage(
+    monkeypatch: pytest.MonkeyPatch, away: bool, told: type[BrokerError]
+) -> None:
+    """Nobody can ask over AMQP what is bound to it; so time must tell."""
+    producer = Producer(SETTINGS, Finding(NAMED))
+    producer._cause = "it was away" if away else ""
+    await producer._open(Opening(1))
+    assert type(await returned(producer, NAMED.topic)) is told
+    monkeypatch.setattr(module, "RECOVERY", 0.0)
+    producer._cause = "away again"
+    await producer._open(Opening(2))
+    assert type(await returned(producer, NAMED.topic)) is BrokerRefused
+    await producer.stop()
+
+
+async def test_an_error_that_nobody_expects_ends_no_producer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else readiness would be true, and no event would leave any more."""
+    tried: Iterator[Exception] = iter((KeyError("a bug"), ConnectionError("away")))
+    second = asyncio.Event()
+
+    async def refuse(*_: object, **__: object) -> None:
+        error = next(tried, None)
+        if error is None:
+            second.set()
+            await asyncio.Event().wait()
+        raise error or AssertionError
+
+    monkeypatch.setattr(module, "connect", refuse)
+    producer = Producer(SETTINGS, Topology(SETTINGS))
+    async with asyncio.timeout(5):
+        await producer.start()
+        assert "a bug" in (await producer.health()).cause
+        await second.wait()
+        await producer.stop()
+
+
+async def test_a_node_that_never_answers_keeps_no_other_from_being_tried() -> None:
+    """Nodes share the time of one request: whoever joins a group waits no longer than that."""
+    asked: list[str] = []
+
+    async def silent(name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(name)
+        await reader.read()
+        writer.close()
+
+    servers = [
+        await asyncio.start_server(lambda *both, name=name: silent(name, *both), "127.0.0.1", 0)
+        for name in ("first", "second")
+    ]
+    ports = [server.sockets[0].getsockname()[1] for server in servers]
+    addresses = ",".join(f"127.0.0.1:{port}" for port in ports)
+    settings = RabbitSettings(name="rabbit", addresses=addresses, request_timeout=0.5)
+    with pytest.raises(TimeoutError):
+        await connect(settings)
+    for server in servers:
+        server.close()
+    assert asked == ["first", "second"]
+
+
+async def test_a_node_that_stands_still_within_tls_holds_nobody_up(tmp_path: Path) -> None:
+    """Not even a goodbye is answered: asyncio alone would wait half a minute for it."""
+    authority = Authority(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.server("localhost"))
+    left = asyncio.Event()
+
+    async def stand_still(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()
+        await left.wait()
+        writer.transport.abort()
+
+    server = await asyncio.start_server(stand_still, "127.0.0.1", 0, ssl=context)
+    settings = RabbitSettings(
+        name="rabbit",
+        addresses=f"localhost:{server.sockets[0].getsockname()[1]}",
+        tls=Tls(ca=authority.ca),
+        request_timeout=0.5,
+    )
+    async with asyncio.timeout(15):
+        with pytest.raises(TimeoutError):
+            await connect(settings)
+    left.set()
+    server.close()
+    await server.wait_closed()

@@ -1,0 +1,263 @@
+"""``skybridge dead-letters``, ``attempts`` and ``parked``, against the admin application over a real store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shlex
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from app.api.app import create_app
+from app.cli import app, attempts, dead_letters, exits, letters, parked, redriving
+from app.interfaces import LetterChoice
+from letters_service import Service, a_letter, a_row, an_attempt
+from service_process import until
+
+VERBS = ("list", "show", "count", "redrive", "discard")
+
+
+class Served:
+    """The service behind a real port, on a loop of its own thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.service = Service(folder)
+        self.url = ""
+        self._loop = asyncio.new_event_loop()
+        application = create_app(self.service, token=None, stopped=asyncio.Event())  # type: ignore[arg-type]
+        self._server = uvicorn.Server(
+            uvicorn.Config(application, port=0, log_level="error", lifespan="off", ws="none")
+        )
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._run(),))
+
+    async def _run(self) -> None:
+        await self.service.store.start()
+        await self._server.serve()
+        await self.service.store.stop()
+
+    def start(self) -> None:
+        self._thread.start()
+        until(lambda: self._server.started, 10, "server")
+        port = self._server.servers[0].sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(10)
+        self._loop.close()
+
+    def do(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
+
+    def fill(self, *found: Any) -> None:
+        for letter in found:
+            self.do(self.service.store.letters.add(letter))
+
+    def run(self, *words: str) -> Any:
+        return CliRunner().invoke(app, [*words, "--server", self.url])
+
+    def letters(self, *words: str) -> Any:
+        return self.run("dead-letters", *words)
+
+    @property
+    def left(self) -> int:
+        return sum(self.do(self.service.store.letters.count(LetterChoice())).values())
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    served = Served(tmp_path)
+    served.start()
+    try:
+        yield served
+    finally:
+        served.stop()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_teaches_with_examples_that_parse(verb: str) -> None:
+    """Nobody has to look for a manual first."""
+    command = get_command(dead_letters.app).commands[verb]  # type: ignore[attr-defined]
+    examples = [
+        line.strip() for line in command.help.split("Examples:")[1].splitlines() if line.strip()
+    ]
+    assert examples
+    for example in examples:
+        words = shlex.split(example, comments=True)[3:]
+        command.make_context(verb, words)
+
+
+@pytest.mark.parametrize("module", [attempts, parked])
+def test_examples_of_attempts_and_parked_parse(module: Any) -> None:
+    name = module.__name__.rpartition(".")[2]
+    for example in module.EXAMPLES:
+        words = shlex.split(example.split(" | ")[0], comments=True)[2:]
+        get_command(app).commands[name].make_context(name, words)  # type: ignore[attr-defined]
+
+
+def test_list_shows_a_line_a_letter_over_all_pages(served: Served) -> None:
+    """Also those beyond the first page; and says when there are more."""
+    served.fill(*map(a_letter, range(3)))
+    result = served.letters("list", "--limit", "2")
+    assert [line.split()[-1] for line in result.stdout.splitlines()] == ["EVENT_ID", "2", "1"]
+    assert "there are more" in result.stderr
+    result = served.letters("list", "--json", "--type", "com.example.*")
+    assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == [3, 2, 1]
+
+
+def test_show_tells_place_cause_event_and_attempts(served: Served) -> None:
+    """What a person needs to decide; nothing that a terminal would obey."""
+    served.fill(a_letter(1, detail="415 \x1b[31mred"))
+    served.do(served.service.store.attempts.add([an_attempt(1, outcome="dead-letter", status=415)]))
+    out = served.letters("show", "1").stdout
+    assert "log/orders/0@1" in out
+    assert "\x1b" not in out
+    assert "com.example.order" in out
+    assert "dead-letter" in out
+
+
+def test_a_letter_that_is_not_there_exits_1_with_its_cure(served: Served) -> None:
+    result = served.letters("show", "17")
+    assert result.exit_code == exits.FAILED
+    assert "dead-letters list" in " ".join(result.stderr.split())
+
+
+def test_count_is_a_table_or_one_object(served: Served) -> None:
+    served.fill(a_letter(1), a_letter(2, cause="timeout"))
+    assert served.letters("count").stdout.splitlines()[1].split() == ["billing", "status-415", "1"]
+    assert json.loads(served.letters("count", "--json", "--cause", "timeout").stdout)["total"] == 1
+
+
+def test_a_misspelt_time_is_refused_and_chooses_nothing(served: Served) -> None:
+    """It must not become "all"."""
+    served.fill(a_letter(1))
+    result = served.letters("discard", "--since", "yesterday", "--yes")
+    assert result.exit_code == exits.FAILED
+    assert served.left == 1
+
+
+@pytest.mark.parametrize("verb", ["redrive", "discard"])
+def test_nobody_to_ask_is_no_yes(served: Served, verb: str) -> None:
+    """In a pipeline nothing is thrown away by a question that nobody saw."""
+    served.fill(a_letter(1))
+    result = served.letters(verb)
+    assert result.exit_code == exits.SETUP
+    assert "--yes" in result.stderr
+    assert served.left == 1
+
+
+def test_json_without_yes_counts_only(served: Served) -> None:
+    """The dry run of machines."""
+    served.fill(a_letter(1))
+    for verb in ("redrive", "discard"):
+        said = json.loads(served.letters(verb, "--json").stdout)
+        assert (said["dry_run"], said["matched"]) == (True, 1)
+    assert served.left == 1
+
+
+def test_discard_says_what_goes_and_throws_it_away(served: Served) -> None:
+    served.fill(a_letter(1), a_letter(2, cause="timeout"))
+    result = served.letters("discard", "--cause", "timeout", "--yes")
+    assert result.stdout.splitlines()[-1] == "discarded 1"
+    assert served.left == 1
+
+
+def test_nothing_to_do_is_done(served: Served) -> None:
+    """No question, no error."""
+    assert served.letters("redrive").exit_code == exits.OK
+    assert served.letters("discard").exit_code == exits.OK
+
+
+def test_a_redrive_goes_in_portions_and_is_followed_to_its_end(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them, whatever a request takes at most; the bar ends when the last row is gone."""
+    monkeypatch.setattr(redriving, "PORTION", 2)
+    monkeypatch.setattr(redriving, "LOOK", 0.02)
+    served.fill(*map(a_letter, range(5)))
+    with _draining(served):
+        result = served.letters("redrive", "--yes", "--rate", "1000")
+    assert result.exit_code == exits.OK, result.output
+    assert "redriven 5" in result.stdout
+    assert "5/5" in result.stderr
+    assert served.left == 0
+
+
+def test_what_is_dead_again_is_told_and_not_redriven_for_ever(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target that was not mended: each letter is tried once, and the operator is told."""
+    monkeypatch.setattr(redriving, "PORTION", 2)
+    monkeypatch.setattr(redriving, "LOOK", 0.02)
+    served.fill(*map(a_letter, range(4)))
+    with _draining(served, dead={0, 3}):
+        said = json.loads(served.letters("redrive", "--yes", "--json").stdout)
+    assert said == {"redriven": 4, "left": 0, "dead_again": 2}
+    assert served.left == 2
+
+
+def test_a_halted_subscription_is_not_waited_for(served: Served) -> None:
+    """Its rows wait until somebody lets it deliver: that is said, instead of a bar that stands."""
+    served.service.paused = {"billing"}
+    served.fill(a_letter(1))
+    result = served.letters("redrive", "--yes")
+    assert "paused by its configuration" in result.stderr
+    assert "1 are on their way" in result.stdout
+
+
+def test_no_wait_leaves_at_once(served: Served) -> None:
+    served.fill(a_letter(1))
+    assert "skybridge parked" in served.letters("redrive", "--yes", "--no-wait").stdout
+
+
+def test_attempts_are_a_table_or_lines(served: Served) -> None:
+    served.do(served.service.store.attempts.add([an_attempt(1), an_attempt(2, event=7)]))
+    assert len(served.run("attempts").stdout.splitlines()) == 3
+    (line,) = served.run("attempts", "--event", "7", "--json").stdout.splitlines()
+    assert json.loads(line)["number"] == 2
+
+
+def test_parked_shows_keys(served: Served) -> None:
+    rows = [a_row(1, key=b"a"), a_row(2, key=b"a"), a_row(3, key=b"b")]
+    served.do(served.service.store.parked.park(rows))
+    out = served.run("parked").stdout.splitlines()
+    assert [line.split()[1:3] for line in out[1:]] == [["a", "2"], ["b", "1"]]
+    assert len(served.run("parked", "--json", "-s", "mail").stdout.splitlines()) == 0
+
+
+def test_moments_are_rfc_3339() -> None:
+    assert letters.moment(1_767_225_600_000) == "2026-01-01T00:00:00Z"
+
+
+@contextlib.contextmanager
+def _draining(served: Served, dead: set[int] = frozenset()) -> Iterator[None]:  # type: ignore[assignment]
+    """Plays the worker: rows go, a few of them are dead letters again."""
+    over = threading.Event()
+
+    def drain() -> None:
+        store = served.service.store
+        while not over.wait(0.01):
+            for row in served.do(store.parked.find()):
+                number = int(row.event.id)
+                if number in dead:
+                    now_ms = int(served.service.clock.now() * 1000)
+                    letter = a_letter(number, at_ms=now_ms)
+                    served.do(store.letters.add(letter, row.id))
+                else:
+                    served.do(store.parked.unpark([row]))
+
+    worker = threading.Thread(target=drain)
+    worker.start()
+    try:
+        yield
+    finally:
+        over.set()
+        worker.join(10)

@@ -1,0 +1,97 @@
+"""Kafka listeners of embedded logs: who may come, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.config.brokers import EmbeddedBroker
+from app.config.finding import Finding
+from app.config.load import Loaded
+
+Lint = Callable[..., list[str]]
+USERS = "users: {ann: s3cret}"
+
+
+def config(listener: str, rest: str = "", log: str = "") -> str:
+    return (
+        "version: 1\nstore: {kind: sqlite, path: /srv/s.db}\nbrokers:\n"
+        f"  log: {{kind: embedded, path: /srv/l, kafka_listener: {listener}{log}}}\n{rest}"
+    )
+
+
+def findings(lint_text: Lint, text: str) -> list[str]:
+    return [each for each in lint_text(text, minimal=False) if "kafka_listener" in each]
+
+
+@pytest.mark.parametrize(
+    "listener",
+    [
+        '"127.0.0.1:19092"',
+        '"[::1]:0"',
+        "localhost:19092",
+        '{listen: "127.0.0.1:19092", create_topics: false}',
+        '{listen: "127.0.0.1:19092", sasl: {users: {ann: s3cret}}}',
+    ],
+)
+def test_a_listener_on_loopback_is_nobody_elses_affair(lint_text: Lint, listener: str) -> None:
+    """What is the default elsewhere must not be warned of."""
+    assert findings(lint_text, config(listener)) == []
+
+
+@pytest.mark.parametrize(
+    ("listener", "finding"),
+    [
+        (
+            '"10.0.0.7:19092"',
+            "error brokers.log.kafka_listener: the Kafka listener off loopback needs",
+        ),
+        (
+            f'{{listen: "10.0.0.7:19092", sasl: {{{USERS}}}}}',
+            "warning brokers.log.kafka_listener.sasl: what clients send",
+        ),
+        (
+            f'{{listen: "0.0.0.0:1", tls: {{cert: /no, key: /no}}, sasl: {{{USERS}}}}}',
+            "error brokers.log.kafka_listener: clients cannot come to 0.0.0.0",
+        ),
+        (
+            '{listen: "127.0.0.1:1", tls: {cert: /no, key: /no}}',
+            "error brokers.log.kafka_listener.tls.cert: there is no such file here",
+        ),
+        ('"127.0.0.1:70000"', "error brokers.log.kafka_listener: there is no port 70000"),
+        ('"127.0.0.1:8081"', "error brokers.log.kafka_listener: is the port of the admin listener"),
+    ],
+)
+def test_what_would_go_wrong_is_told(lint_text: Lint, listener: str, finding: str) -> None:
+    """Before it listens: a log that anybody on the network may write to is no default."""
+    found = findings(lint_text, config(listener))
+    assert any(each.startswith(finding) for each in found), found
+
+
+def test_two_listeners_need_two_ports(lint_text: Lint) -> None:
+    """The second would not start."""
+    second = '  two: {kind: embedded, path: /srv/m, kafka_listener: "127.0.0.1:19092"}\n'
+    (found,) = findings(lint_text, config('"127.0.0.1:19092"', second))
+    assert "brokers.two.kafka_listener: is the port of the Kafka listener of log" in found
+
+
+def test_passwords_are_not_repeated(refusal: Callable[..., list[Finding]]) -> None:
+    """Also one that is no text."""
+    found = refusal(config('{listen: "127.0.0.1:1", sasl: {users: {ann: 918273}}}'))
+    assert found
+    assert "918273" not in " ".join(map(str, found))
+
+
+def test_a_topic_may_take_cloudevents_alone(
+    load_text: Callable[..., Loaded], tmp_path: Path
+) -> None:
+    """The setting is called as the issue calls it."""
+    text = config('"127.0.0.1:1"', log=", topics: {orders: {validate: cloudevents}, other: {}}")
+    broker = load_text(text).config.brokers["log"]
+    assert isinstance(broker, EmbeddedBroker)
+    assert {name: each.validation for name, each in broker.topics.items()} == {
+        "orders": "cloudevents",
+        "other": None,
+    }

@@ -1,0 +1,38 @@
+"""Operator events are CloudEvents like anybody's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from app.delivery.operator_event import TYPES, make
+from app.errors import InvalidEvent
+from app.interfaces import notify
+
+WORDS = {notify.DISABLED, notify.ENABLED, notify.PAUSED, notify.LAGGING, notify.DEAD_LETTERED}
+
+
+def an_event(kind="disabled", **given):
+    settings = {"id_": "1", "source": "/skybridge/shop", "time": "2026-01-01T00:00:00Z", **given}
+    return make(kind, "billing", {"cause": "status-410"}, **settings)
+
+
+def test_every_word_of_the_callable_has_a_type():
+    """A kind that nobody knows would be told to nobody."""
+    assert set(TYPES) == WORDS
+
+
+def test_it_names_the_subscription_as_subject_key_and_in_its_data():
+    """Subject and key: what is told of one subscription stays in order and can be filtered."""
+    event = an_event()
+    assert event.type == "dev.skybridge.subscription.disabled"
+    assert event.attributes["subject"] == event.attributes["partitionkey"] == "billing"
+    assert json.loads(event.data) == {"subscription": "billing", "cause": "status-410"}
+
+
+@pytest.mark.parametrize("wrong", [{"id_": ""}, {"source": ""}, {"time": "yesterday"}])
+def test_what_is_no_cloudevent_is_refused_as_anybody_elses(wrong):
+    """Our own events pass the same core (core 1.3)."""
+    with pytest.raises(InvalidEvent):
+        an_event(**wrong)

@@ -1,0 +1,203 @@
+"""CloudEvents SQL as a language: total, pure, bounded, and the same after it is written down again."""
+
+from __future__ import annotations
+
+import re
+from time import process_time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from app.filters.cesql.expression import Expression
+from app.filters.cesql.like import compile_like
+from app.filters.cesql.nodes import (
+    Attribute,
+    Binary,
+    Call,
+    Constant,
+    Data,
+    Exists,
+    In,
+    Like,
+    Logic,
+    Negate,
+    Node,
+    Not,
+)
+from app.filters.cesql.parser import MAX_DEPTH, MAX_LENGTH, parse
+from app.filters.cesql.printer import shown
+from app.filters.cesql.static_type import returns
+from app.filters.cesql.tokens import RESERVED, ParseError
+from app.filters.cesql.values import LEAST, MOST, to_integer
+from cesql_making import made
+from cesql_table import event_of
+
+NAMES = st.from_regex(r"[a-z0-9]{0,3}[a-z][a-z0-9]{0,3}", fullmatch=True).filter(
+    lambda name: name.upper() not in RESERVED
+)
+TEXTS = st.text(st.characters(exclude_characters="\\", codec="utf-8"), max_size=5)
+VALUES = st.booleans() | st.integers(LEAST, MOST) | TEXTS
+LEAVES: st.SearchStrategy[Node] = (
+    st.builds(Constant, VALUES)
+    | st.builds(Attribute, NAMES)
+    | st.builds(Exists, NAMES)
+    | st.builds(Data, st.just("/a/b~1c"), st.booleans())
+)
+
+
+def _logic(operands: list[Node], words: list[str]) -> Node:
+    return Logic(tuple(operands), tuple(words[: len(operands) - 1]))
+
+
+def _grown(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+    several = st.lists(inner, min_size=1, max_size=3).map(tuple)
+    signs = st.sampled_from(["+", "-", "*", "/", "%", "=", "!=", "<", "<=", ">", ">="])
+    words = st.lists(st.sampled_from(["AND", "OR", "XOR"]), min_size=2, max_size=2)
+    return (
+        st.builds(Not, inner)
+        | st.builds(Negate, inner)
+        | st.builds(Like, inner, TEXTS, st.booleans())
+        | st.builds(In, inner, several, st.booleans())
+        | st.builds(Binary, signs, inner, inner)
+        | st.builds(_logic, st.lists(inner, min_size=2, max_size=3), words)
+        | st.builds(Call, st.sampled_from(["ABS", "LEFT", "NO_SUCH"]), several | st.just(()))
+    )
+
+
+TREES = st.recursive(LEAVES, _grown, max_leaves=12)
+EVENTS = st.dictionaries(NAMES, VALUES, max_size=3)
+
+
+@given(TREES)
+def test_what_is_shown_of_a_tree_is_read_as_that_tree(tree: Node) -> None:
+    """Explanations and stored filters show expressions; brackets may not get lost."""
+    assert parse(shown(tree)) == tree
+
+
+@given(TREES, EVENTS)
+def test_every_expression_gives_a_value_of_its_type_and_never_raises(
+    tree: Node, attributes: dict[str, str | int | bool]
+) -> None:
+    """CESQL is total (1): one filter that raises would stop a whole subscription."""
+    expression = Expression(shown(tree))
+    event = event_of(attributes)
+    result = expression.evaluate(event)
+    assert result.value.__class__ in {bool, int, str}
+    assert returns(tree) in {None, result.value.__class__}
+    if isinstance(result.value, int):
+        assert LEAST <= result.value <= MOST
+    assert expression.matches(event) is (result.value is True and not result.errors)
+
+
+@given(TREES, EVENTS)
+def test_an_evaluation_leaves_no_trace(tree: Node, attributes: dict[str, str | int | bool]) -> None:
+    """CESQL is pure (1): the event stays, and the second answer is the first."""
+    event, same = event_of(attributes), event_of(attributes)
+    expression = Expression(shown(tree))
+    assert expression.evaluate(event) == expression.evaluate(event)
+    assert event == same
+
+
+@given(st.text(max_size=40) | st.text("()'\"\\ NOTINLIKEa1%,=-+", max_size=40))
+@example("'" * 40)
+@example("\x00")
+@example("٣")
+def test_any_text_is_an_expression_or_refused_with_a_place(text: str) -> None:
+    """Whatever somebody sends as a filter, the answer says where and why."""
+    refused = _refusal(text)
+    if refused is None:
+        Expression(text).evaluate(event_of({}))
+    else:
+        assert 0 <= refused.at <= len(text)
+        assert re.match(r"SQL, character \d+: .+", str(refused))
+
+
+def _refusal(text: str) -> ParseError | None:
+    try:
+        parse(text)
+    except ParseError as error:
+        return error
+    return None
+
+
+def test_expressions_by_chance_survive_being_shown() -> None:
+    """Those that people would write, in any precedence."""
+    for case in made(2_000, seed=7):
+        tree = parse(case.expression)
+        assert parse(shown(tree)) == tree
+
+
+@given(st.text("ab%_\\.\n", max_size=8), st.text("ab%_.\\\n", max_size=8))
+def test_like_means_what_its_definition_says(pattern: str, value: str) -> None:
+    """The matcher takes short cuts; this is the definition written the slow way."""
+
+    def holds(rest: str, text: str) -> bool:
+        if not rest:
+            return not text
+        if rest[:2] in {"\\%", "\\_"}:
+            return text[:1] == rest[1] and holds(rest[2:], text[1:])
+        if rest[0] == "%":
+            return any(holds(rest[1:], text[n:]) for n in range(len(text) + 1))
+        return bool(text) and rest[0] in {"_", text[0]} and holds(rest[1:], text[1:])
+
+    assert compile_like(pattern)(value) is holds(pattern, value)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["%a" * 40 + "b", "%_a" * 30 + "b", "%" * 500 + "b", "%a_" * 40]
+)
+def test_no_pattern_takes_long(pattern: str) -> None:
+    """A pattern that backs up without end would hold a worker for hours on one event."""
+    matches = compile_like(pattern)
+    before = process_time()
+    matches("a" * 10_000)
+    assert process_time() - before < 1
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [("(", ")"), ("NOT ", ""), ("- ", ""), ("ABS(", ")"), ("1 IN (", ")"), ("1 + (", ")")],
+)
+def test_nesting_has_a_bound_and_no_stack_ends_before_it(left: str, right: str) -> None:
+    """A document that is all brackets is refused; what is not refused can be evaluated."""
+
+    def nested(levels: int) -> str:
+        return left * levels + "1" + right * levels
+
+    levels = MAX_DEPTH // 2 - 1
+    Expression(nested(levels)).evaluate(event_of({}))
+    for many in (MAX_DEPTH + 1, 1000):
+        with pytest.raises(ParseError, match="nested deeper than"):
+            parse(nested(many))
+
+
+@pytest.mark.parametrize("sign", ["+", "-", "=", "LIKE 'x' ="])
+def test_chains_that_lean_count_as_nested(sign: str) -> None:
+    """They are evaluated one within the other."""
+    with pytest.raises(ParseError, match="nested deeper than"):
+        parse(f" {sign} ".join(["1"] * 500))
+
+
+@pytest.mark.parametrize("word", ["AND", "OR"])
+def test_any_number_of_conditions_stand_side_by_side(word: str) -> None:
+    """People make lists of a hundred conditions."""
+    text = f" {word} ".join(["id = 'A1'"] * 500)
+    assert Expression(text).matches(event_of({}))
+
+
+def test_length_has_a_bound() -> None:
+    assert Expression("TRUE".ljust(MAX_LENGTH)).matches(event_of({}))
+    with pytest.raises(ParseError, match="longer than 8192 characters"):
+        parse("TRUE".ljust(MAX_LENGTH + 1))
+
+
+@given(st.integers(-(10**12), 10**12))
+def test_text_is_cast_to_the_integer_it_shows(number: int) -> None:
+    """Within 32 bits (CESQL 3.7)."""
+    result = Expression(f"INT('{number}')").evaluate(event_of({}))
+    if LEAST <= number <= MOST:
+        assert result == (number, ())
+        assert to_integer(str(number)) == number
+    else:
+        assert (result.value, result.errors[0].kind) == (0, "cast")

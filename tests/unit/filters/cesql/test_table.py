@@ -1,0 +1,54 @@
+"""CloudEvents SQL on the project's own table: every clause, values and errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from app.filters.cesql.expression import Expression
+from app.filters.cesql.functions import FUNCTIONS
+from app.filters.cesql.parser import parse
+from app.filters.cesql.printer import shown
+from cesql_table import Case, event_of, ours, table
+
+TABLE = table()
+ALL = [case for cases in TABLE.values() for case in cases]
+PARSED = [case for case in ALL if case.errors != ("parse",)]
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_an_expression_gives_the_value_and_the_errors_of_its_clause(case: Case) -> None:
+    """A filter that means something else than its author read in the specification drops events."""
+    assert ours(case.expression, event_of(case.event, case.data)) == case.outcome
+
+
+@pytest.mark.parametrize("case", PARSED, ids=str)
+def test_a_filter_passes_only_true_without_an_error(case: Case) -> None:
+    """CESQL 1.2: what is no Boolean, and what has an error, MUST NOT pass."""
+    passes = Expression(case.expression).matches(event_of(case.event, case.data))
+    assert passes is (case.value is True and not case.errors)
+
+
+@pytest.mark.parametrize("case", PARSED, ids=str)
+def test_what_is_shown_of_an_expression_is_that_expression(case: Case) -> None:
+    """Explanations quote parts of an expression: the quotation must mean the same."""
+    tree = parse(case.expression)
+    assert parse(shown(tree)) == tree
+
+
+def test_the_table_is_whole() -> None:
+    """Every section that can be evaluated, every kind of error, every function; no case twice."""
+    clauses = {case.clause for case in ALL}
+    kinds = {kind for case in ALL for kind in case.errors}
+    assert len(ALL) >= 700
+    assert clauses >= {
+        *("2.1", "2.2", "2.3", "2.4", "3.2", "3.3", "3.4.1", "3.4.2", "3.4.3", "3.4.4", "3.4.5"),
+        *("3.5", "3.5.1", "3.5.2", "3.6", "3.7", "5"),
+    }
+    assert kinds == {
+        *("parse", "math", "cast", "missingAttribute", "missingFunction", "functionEvaluation"),
+    }
+    called = " ".join(case.expression.upper() for case in ALL)
+    assert [name for name in FUNCTIONS if f"{name}(" not in called] == []
+    assert [each for each, n in Counter(map(str, ALL)).items() if n > 1] == []

@@ -1,0 +1,206 @@
+"""An event's journey: the same decisions as on the hot path, each with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.bindings.record import ContentMode, Decoded
+from app.errors import SenderError
+from app.event.value import CloudEvent
+from app.filters.dialects import compile_filters
+from app.model.route import Route
+from app.model.subscription import Subscription
+from app.routing.journey import HOPS, Guide, Journey
+from app.routing.plan import Router
+
+ORDERS = {
+    "name": "orders",
+    "filters": [{"prefix": {"type": "com.example.order."}}],
+    "to": {"broker": "log", "topic": "orders"},
+    "key": {"mapper": "partitionkey"},
+}
+EVERYTHING = {"name": "everything", "to": {"broker": "log", "topic": "events"}}
+
+
+def a_subscription(name: str, topic: str = "orders", **settings: Any) -> Subscription:
+    return Subscription.model_validate(
+        {
+            "id": name,
+            "source": {"broker": "log", "topics": [topic]},
+            "sink": f"https://{name}.example/hook",
+            **settings,
+        }
+    )
+
+
+def a_guide(*subscriptions: Subscription, routes: Any = (ORDERS, EVERYTHING)) -> Guide:
+    return Guide([Route.model_validate(route) for route in routes], subscriptions)
+
+
+def an_event(type_: str = "com.example.order.created", **attributes: str) -> Decoded:
+    named = {"specversion": "1.0", "id": "1", "source": "/s", "type": type_, **attributes}
+    return Decoded(CloudEvent(named), ContentMode.BINARY)
+
+
+def chosen(journey: Journey) -> list[str]:
+    return [route.name for route in journey.routes if route.chosen]
+
+
+def test_the_first_route_that_matches_is_taken_and_those_behind_it_are_not_asked() -> None:
+    journey = a_guide().explain(an_event(), None)
+    assert [(each.name, each.chosen, each.asked) for each in journey.routes] == [
+        ("orders", True, True),
+        ("everything", False, False),
+    ]
+    assert journey.routes[0].filters[0].decided_by == "prefix type 'com.example.order.'"
+
+
+def test_a_route_that_is_passed_over_says_which_part_of_which_filter_decided() -> None:
+    journey = a_guide().explain(an_event("other"), None)
+    passed_over, taken = journey.routes
+    assert not passed_over.filters[0].passes
+    assert passed_over.filters[0].because == "type is 'other'"
+    assert taken.chosen
+
+
+def test_a_route_named_by_the_request_is_taken_without_asking_its_filters() -> None:
+    journey = a_guide().explain(an_event("other"), None, "orders")
+    assert chosen(journey) == ["orders"]
+    assert not any(route.asked for route in journey.routes)
+
+
+@pytest.mark.parametrize(
+    ("routes", "named", "status"), [((ORDERS,), None, 422), ((ORDERS,), "nowhere", 404)]
+)
+def test_an_event_that_no_route_takes_is_refused_as_the_sender_would_be(
+    routes: Any, named: str | None, status: int
+) -> None:
+    journey = a_guide(routes=routes).explain(an_event("other"), None, named)
+    assert journey.refused is not None
+    assert journey.refused.status == status
+    assert journey.hops == ()
+
+
+def test_a_missing_key_that_the_route_wants_is_refused_and_the_reason_stays() -> None:
+    route = {**ORDERS, "key": {"mapper": "partitionkey", "missing": "reject"}}
+    journey = a_guide(routes=(route,)).explain(an_event(), None)
+    assert journey.refused is not None
+    assert journey.refused.status == 400
+    assert journey.key is not None
+    assert journey.key.why == "the event has no attribute partitionkey"
+
+
+def test_the_key_of_the_record_is_that_of_the_explanation() -> None:
+    journey = a_guide().explain(an_event(partitionkey="o7"), b"not asked for")
+    (hop,) = journey.hops
+    assert hop.key == b"o7"
+    assert hop.record is not None
+    assert hop.record.key == b"o7"
+    assert ("ce_id", b"1") in hop.record.headers
+
+
+def test_each_subscription_of_the_topic_says_whether_it_wants_the_event_and_why() -> None:
+    guide = a_guide(
+        a_subscription("billing", filters=[{"exact": {"type": "com.example.order.created"}}]),
+        a_subscription("audit", filters=[{"sql": "EXISTS vip AND subject = 's'"}]),
+        a_subscription("elsewhere", "events"),
+    )
+    (hop,) = guide.explain(an_event(subject="s", partitionkey="o7"), None).hops
+    billing, audit = hop.subscriptions
+    assert (billing.id, billing.wants, billing.lane) == ("billing", True, "key 'o7'")
+    assert (audit.id, audit.wants) == ("audit", False)
+    assert audit.filters[0].decided_by == "EXISTS vip"
+
+
+@pytest.mark.parametrize(
+    ("settings", "lane"),
+    [
+        ({}, "none: the record has no key"),
+        ({"ordering": "none"}, "none: ordering is none"),
+        ({"order_by": "subject"}, "subject 's'"),
+        ({"order_by": "tenant"}, "none: the event has no tenant"),
+    ],
+)
+def test_the_lane_is_told_in_words(settings: dict[str, Any], lane: str) -> None:
+    """Rule 3 of delivery."""
+    guide = a_guide(a_subscription("billing", **settings))
+    (hop,) = guide.explain(an_event(subject="s"), None).hops
+    assert hop.subscriptions[0].lane == lane
+
+
+def test_a_mirror_is_followed_to_the_place_it_writes_and_to_who_reads_there() -> None:
+    """K11: with the key that the record has."""
+    guide = a_guide(
+        a_subscription("mirror", sink={"broker": "log", "topic": "copy.{subject}"}),
+        a_subscription("reader", "copy.s"),
+    )
+    (hop,) = guide.explain(an_event(subject="s", partitionkey="o7"), None).hops
+    onward = hop.subscriptions[0].onward
+    assert onward is not None
+    assert (onward.topic, onward.by, onward.key) == ("copy.s", "mirror mirror", b"o7")
+    assert [each.id for each in onward.subscriptions] == ["reader"]
+
+
+def test_a_mirror_that_cannot_write_the_event_says_so_and_the_rest_is_explained() -> None:
+    guide = a_guide(
+        a_subscription("mirror", sink={"broker": "log", "topic": "copy.{subject}"}),
+        a_subscription("billing"),
+    )
+    (hop,) = guide.explain(an_event(), None).hops
+    mirror, billing = hop.subscriptions
+    assert "subject" in mirror.fault
+    assert mirror.onward is None
+    assert billing.wants
+
+
+def test_a_circle_of_mirrors_ends() -> None:
+    guide = a_guide(
+        a_subscription("there", "events", sink={"broker": "log", "topic": "orders"}),
+        a_subscription("back", "orders", sink={"broker": "log", "topic": "events"}),
+        routes=(EVERYTHING,),
+    )
+    (hop,) = guide.explain(an_event(), None).hops
+    depth, seen = 0, []
+    while hop.subscriptions and hop.subscriptions[0].onward is not None:
+        seen.append(hop.subscriptions[0].id)
+        hop, depth = hop.subscriptions[0].onward, depth + 1
+    assert seen == ["there", "back"]
+    assert depth < HOPS
+
+
+def test_where_an_exchange_leads_is_said_to_be_untold() -> None:
+    route = {"name": "r", "to": {"broker": "rabbit", "exchange": "x", "routing_key": "{type}"}}
+    reader = a_subscription("reader", source={"broker": "rabbit", "topics": ["queue:q"]})
+    guide = Guide([Route.model_validate(route)], [reader], kinds={"rabbit": "rabbitmq"})
+    (hop,) = guide.explain(an_event("t"), None).hops
+    assert (hop.topic, hop.subscriptions, hop.untold) == ("exchange:x:t", (), ("reader",))
+
+
+names = st.sampled_from(["com.example.order.created", "com.example.order.", "other", "x"])
+
+
+@given(type_=names, key=st.none() | st.binary(max_size=4), wants=names, named=st.booleans())
+def test_it_never_says_other_than_the_hot_path_does(
+    type_: str, key: bytes | None, wants: str, named: bool
+) -> None:
+    """The reasons may not drift from what they are the reasons of."""
+    routes = [Route.model_validate(ORDERS), Route.model_validate({**EVERYTHING, "filters": [
+        {"exact": {"type": wants}}]})]  # fmt: skip
+    reader = a_subscription("reader", filters=[{"suffix": {"type": wants}}])
+    event, route = an_event(type_), "orders" if named else None
+    journey = Guide(routes, [reader]).explain(event, key, route)
+    if journey.refused is not None:
+        with pytest.raises(SenderError, match=str(journey.refused)):
+            Router(routes).plan(event, key, route)
+        return
+    publications = Router(routes).plan(event, key, route)
+    assert [(hop.topic, hop.record) for hop in journey.hops] == [
+        (each.topic, each.record) for each in publications
+    ]
+    verdicts = [each.wants for hop in journey.hops for each in hop.subscriptions]
+    expected = compile_filters(reader.filters)(event.event)
+    assert verdicts == [expected for hop in journey.hops if hop.topic == "orders"]

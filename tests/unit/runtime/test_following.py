@@ -1,0 +1,193 @@
+"""What one process changes, every other takes up; one without a worker serves the API all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.api import subscription_verbs
+from app.config.load import load
+from app.errors import BrokerUnavailable
+from app.runtime import following
+from app.runtime.build import Role, build
+from app.runtime.clock import SystemClock
+from app.runtime.service import Service
+
+DOCUMENT = {
+    "id": "made",
+    "source": {"broker": "main", "topics": ["events"]},
+    "sink": "http://127.0.0.1:9/",
+    "timeout": "100ms",
+}
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "LOOK", 0.02)
+    monkeypatch.setattr(subscription_verbs, "TAKEN_WITHIN", 0.2)
+
+
+@asynccontextmanager
+async def served(folder: Path, *roles: Role) -> AsyncIterator[tuple[Service, httpx.AsyncClient]]:
+    """A service of these roles; its broker is away, which is no reason not to serve."""
+    file = folder / "skybridge.yaml"
+    file.write_text(
+        f"""
+version: 1
+server: {{events: {{port: 0}}, admin: {{port: 0}}}}
+store: {{kind: sqlite, path: {folder}/store.db}}
+brokers: {{main: {{kind: kafka, bootstrap_servers: "127.0.0.1:1"}}}}
+routes: [{{name: everything, to: {{broker: main, topic: events}}}}]
+webhooks: {{allow_private: ["127.0.0.0/8"]}}
+timeouts: {{not_ready: 0, drain: 1s}}
+"""
+    )
+    loaded = load(file, {})
+    service = Service(build(loaded.config, SystemClock(), roles, loaded=loaded))
+    await service.start()
+    try:
+        async with httpx.AsyncClient(base_url=service.admin_url, timeout=20) as client:
+            yield service, client
+    finally:
+        await service.stop()
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_worker_takes_up_what_a_gateway_was_asked(tmp_path: Path) -> None:
+    """Subscriptions and halts are rows: whoever polls the revision has them within a second."""
+    async with (
+        served(tmp_path, "gateway") as (_, client),
+        served(tmp_path, "worker") as (worker, _),
+    ):
+        supervisor = worker.parts.supervisor
+        assert supervisor is not None
+        assert (await client.post("/v1/subscriptions", json=DOCUMENT)).status_code == 201
+        await until(lambda: [each.id for each in supervisor.status()] == ["made"])
+        status = (await client.get("/v1/subscriptions/made/status")).json()
+        assert status["health"]["state"] == "elsewhere"
+        await client.post("/v1/subscriptions/made:pause")
+        assert (await client.get("/v1/subscriptions?state=paused")).json()[0]["id"] == "made"
+        await until(lambda: "made" in worker.parts.roster.halts)
+        tested = (await client.post("/v1/subscriptions/made:test")).json()
+        assert tested["fault"] == "connect"
+        assert (await client.delete("/v1/subscriptions/made")).status_code == 200
+        await until(lambda: supervisor.status() == [])
+
+
+async def test_a_test_event_that_no_worker_takes_is_a_504(tmp_path: Path) -> None:
+    async with served(tmp_path, "gateway") as (_, client):
+        await client.post("/v1/subscriptions", json=DOCUMENT)
+        answer = await client.post("/v1/subscriptions/made:test")
+        assert answer.status_code == 504
+        assert answer.json()["type"].endswith(":no-worker")
+
+
+async def test_what_cannot_run_is_named_and_takes_nobody_out_of_service(tmp_path: Path) -> None:
+    """Stored, and its broker gone from the file: said by readiness and status, and not fatal."""
+    async with served(tmp_path, "worker") as (worker, client):
+        document = (
+            b'{"id":"lost","source":{"broker":"gone","topics":["t"]},"sink":"https://x.example/"}'
+        )
+        await worker.parts.store.subscriptions.put("lost", document, expected=0, now_ms=1)
+        await until(worker.parts.roster.broken)
+        role = (await client.get("/readyz")).json()["roles"]["worker"]
+        assert role["ready"]
+        assert any("lost is broken" in cause and "gone" in cause for cause in role["causes"])
+        listed = (await client.get("/v1/subscriptions?state=broken")).json()
+        assert [each["id"] for each in listed] == ["lost"]
+        assert (await client.post("/v1/subscriptions/lost:test")).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "", b"{", 400),
+        ("POST", "", b"[]", 400),
+        ("POST", "", b"[" * 60_000, 400),
+        ("POST", "", b"x" * 70_000, 413),
+        ("PUT", "/made", b"{}", 428),
+        ("PATCH", "/made", b"{}", 415),
+        ("PUT", "/none", b"{}", 404),
+    ],
+)
+async def test_bodies_that_are_none_are_refused(
+    tmp_path: Path, method: str, path: str, body: bytes, status: int
+) -> None:
+    async with served(tmp_path, "gateway") as (_, client):
+        await client.post("/v1/subscriptions", json=DOCUMENT)
+        answer = await client.request(
+            method,
+            f"/v1/subscriptions{path}",
+            content=body,
+            headers={"content-type": "application/json"},
+        )
+        assert answer.status_code == status, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_conditions_are_those_of_http(tmp_path: Path) -> None:
+    """412 for what is another, 304 for what is the same, 201 for a PUT where there was none."""
+    async with served(tmp_path, "gateway") as (_, client):
+        path = "/v1/subscriptions/made"
+        made = await client.put(path, json=DOCUMENT, headers={"if-none-match": "*"})
+        assert (made.status_code, made.headers["location"]) == (201, path)
+        etag = made.headers["etag"]
+        again = await client.put(path, json=DOCUMENT, headers={"if-none-match": "*"})
+        assert again.status_code == 412
+        for same in (
+            etag,
+            f"W/{etag}",
+            f'"other", W/{etag}',
+        ):  # by weak comparison (RFC 9110 13.1.2)
+            assert (await client.get(path, headers={"if-none-match": same})).status_code == 304
+        both = await asyncio.gather(
+            *(
+                client.put(path, json={**DOCUMENT, "concurrency": n}, headers={"if-match": etag})
+                for n in (2, 3)
+            )
+        )
+        assert sorted(each.status_code for each in both) == [200, 412]
+        assert (await client.delete(path, headers={"if-match": etag})).status_code == 412
+        assert (await client.delete(path)).status_code == 200
+        gone = await client.put(path, json=DOCUMENT, headers={"if-match": etag})
+        assert gone.status_code == 412
+
+
+async def test_a_change_that_met_trouble_is_taken_up_by_a_later_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that is full for a moment leaves no group behind, nor what comes after it undone."""
+    asked, declared = [], []
+
+    async def forget(*_: Any) -> None:
+        asked.append(1)
+        if len(asked) < 4:
+            raise BrokerUnavailable("the log is full", broker="main")
+
+    async def declare(*given: Any) -> None:
+        if given[-1] and len(asked) < 1:
+            asked.append(1)
+            raise BrokerUnavailable("the log is full", broker="main")
+        declared.append([each.id for each in given[-1]])
+
+    monkeypatch.setattr(following, "forget_group", forget)
+    monkeypatch.setattr(following, "declare_subscriptions", declare)
+    async with served(tmp_path, "worker") as (worker, _):
+        stored = worker.parts.store.subscriptions
+        await stored.put("made", json.dumps(DOCUMENT).encode(), expected=0, now_ms=1)
+        await until(lambda: declared == [["made"]])
+        await stored.delete("made", expected=None)
+        await until(lambda: declared == [["made"], []])
+        assert len(asked) == 4

@@ -1,0 +1,321 @@
+"""Subscriptions that the API makes: kept, judged, sealed, and known to every process of the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.api.problems import Refused
+from app.config.load import Loaded, load
+from app.errors import SenderError, SetupError, VersionConflict
+from app.model.secret import HIDDEN
+from app.model.subscription import Subscription
+from app.runtime.clock import SystemClock
+from app.runtime.registry import Registry
+from app.runtime.roster import Roster
+from app.store import SqlStore, open_store
+from app.store.vault import Vault, new_key
+
+KEY = new_key()
+DOCUMENT = {"source": {"broker": "log", "topics": ["events"]}, "sink": "https://b.example/"}
+WITH_SECRET = {**DOCUMENT, "id": "made", "auth": {"kind": "bearer", "token": "hunter2"}}
+
+
+class Process:
+    """One of those that share the store."""
+
+    def __init__(self, loaded: Loaded, store: SqlStore, *keys: str, most: int = 3) -> None:
+        self.store = store
+        self.forgotten: list[str] = []
+        self.roster = Roster(loaded, store, Vault(keys))
+        self.registry = Registry(self.roster, store, SystemClock(), most=most, forget=self._forget)
+
+    async def _forget(self, subscription: Subscription) -> None:
+        self.forgotten.append(subscription.id)
+
+
+def configured(folder: Path, more: str = "", brokers: str = "") -> Loaded:
+    file = folder / "skybridge.yaml"
+    file.write_text(
+        f"""version: 1
+store: {{kind: sqlite, path: {folder}/store.db}}
+brokers:
+  log: {{kind: embedded, path: {folder}/log}}
+{brokers}
+routes: [{{name: all, to: {{broker: log, topic: events}}}}]
+subscriptions:
+  - {{id: filed, source: {{broker: log, topics: [events]}}, sink: "https://f.example/"}}
+{more}"""
+    )
+    return load(file, {})
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
+    store = open_store(tmp_path / "store.db")
+    await store.start()
+    yield store
+    await store.stop()
+
+
+@pytest.fixture
+def process(tmp_path: Path, store: SqlStore) -> Process:
+    return Process(configured(tmp_path), store, KEY)
+
+
+async def faults_of(step: Any) -> dict[str, str]:
+    with pytest.raises(SenderError) as refused:
+        await step
+    assert refused.value.status == 422
+    return {fault.at: fault.code for fault in refused.value.faults}
+
+
+async def test_what_was_given_is_what_is_shown(process: Process) -> None:
+    """Nothing is added and nothing normalised, so that it pastes into the file as it is."""
+    document = {**DOCUMENT, "id": "made", "timeout": "3s", "retry": {"hold": 1}}
+    made = await process.registry.make(document)
+    assert made.document == document
+    assert (await process.registry.entry("made")) == made
+
+
+async def test_one_without_an_id_gets_one(process: Process) -> None:
+    one, other = [await process.registry.make(DOCUMENT) for _ in range(2)]
+    assert one.id != other.id
+
+
+@pytest.mark.parametrize("name", ["filed", "made"])
+async def test_an_id_is_taken_once(process: Process, name: str) -> None:
+    await process.registry.make({**DOCUMENT, "id": "made"})
+    with pytest.raises(Refused) as refused:
+        await process.registry.make({**DOCUMENT, "id": name})
+    assert refused.value.status == 409
+
+
+async def test_those_of_the_file_are_changed_in_the_file(process: Process) -> None:
+    """409, with the file and the line."""
+    entry = await process.registry.entry("filed")
+    assert entry is not None
+    for step in (process.registry.change(entry, DOCUMENT), process.registry.remove(entry)):
+        with pytest.raises(Refused) as refused:
+            await step
+        assert refused.value.status == 409
+        assert "skybridge.yaml, line 8" in str(refused.value)
+
+
+async def test_of_two_changes_of_one_version_one_is_refused(process: Process) -> None:
+    """A lost update is possible only where nobody looks: both read, both write, one is told."""
+    entry = await process.registry.make({**DOCUMENT, "id": "made"})
+    outcomes = await asyncio.gather(
+        *(process.registry.change(entry, {**DOCUMENT, "concurrency": n}) for n in (5, 6)),
+        return_exceptions=True,
+    )
+    assert sorted(type(each).__name__ for each in outcomes) == ["Entry", "VersionConflict"]
+
+
+async def test_one_made_again_has_another_etag(process: Process) -> None:
+    """Else a change meant for the one that was deleted would hit the new one."""
+    first = await process.registry.make({**DOCUMENT, "id": "made"})
+    await process.registry.remove(first)
+    await asyncio.sleep(0.002)
+    again = await process.registry.make({**DOCUMENT, "id": "made"})
+    assert again.etag != first.etag
+
+
+async def test_whoever_makes_one_forgets_the_group_that_was_left_behind(process: Process) -> None:
+    await process.registry.make({**DOCUMENT, "id": "made"})
+    assert process.forgotten == ["made"]
+
+
+async def test_the_number_that_the_api_makes_is_bounded(process: Process) -> None:
+    """Rule 8; also when they come at once."""
+    outcomes = await asyncio.gather(
+        *(process.registry.make(DOCUMENT) for _ in range(6)), return_exceptions=True
+    )
+    refused = [each for each in outcomes if isinstance(each, Refused)]
+    assert len(refused) == 3
+    assert {each.code for each in refused} == {"too-many-subscriptions"}
+
+
+async def test_another_process_knows_it_and_its_halts(tmp_path: Path, process: Process) -> None:
+    other_store = open_store(tmp_path / "store.db")
+    await other_store.start()
+    other = Process(configured(tmp_path), other_store, KEY)
+    await process.registry.make(WITH_SECRET)
+    await process.store.halts.halt("made", "paused", "lunch", 1)
+    assert await other.roster.refresh()
+    assert [each.id for each in other.roster.subscriptions] == ["filed", "made"]
+    assert other.roster.halts["made"].cause == "lunch"
+    assert not await other.roster.refresh()
+    await other_store.stop()
+
+
+async def test_the_same_id_in_file_and_store_refuses_the_start(
+    tmp_path: Path, process: Process
+) -> None:
+    """Nobody could say which is meant: both are named."""
+    await process.registry.make({**DOCUMENT, "id": "both"})
+    more = '  - {id: both, source: {broker: log, topics: [events]}, sink: "https://x.example/"}'
+    anew = Process(configured(tmp_path, more), process.store, KEY)
+    with pytest.raises(SetupError) as refused:
+        await anew.roster.load()
+    assert "skybridge.yaml, line 9" in str(refused.value)
+    assert "made by the API" in str(refused.value)
+
+
+async def test_one_that_cannot_run_any_more_is_reported_and_runs_not(
+    tmp_path: Path, store: SqlStore
+) -> None:
+    """Its broker left the file: no reason for the others not to start."""
+    brokers = '  main: {kind: kafka, bootstrap_servers: "127.0.0.1:1"}'
+    first = Process(configured(tmp_path, brokers=brokers), store, KEY)
+    await first.registry.make({**DOCUMENT, "id": "good"})
+    document = {**DOCUMENT, "id": "lost", "source": {"broker": "main", "topics": ["t"]}}
+    await first.registry.make(document)
+    later = Process(configured(tmp_path), store, KEY)
+    await later.roster.load()
+    assert [each.id for each in later.roster.subscriptions] == ["filed", "good"]
+    (broken,) = later.roster.broken()
+    assert (broken.id, broken.document) == ("lost", document)
+    assert "no broker 'main'" in broken.faults[0]
+
+
+# secrets
+
+
+async def test_no_secret_lies_in_the_database_or_is_shown(
+    tmp_path: Path, process: Process, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    made = await process.registry.make(WITH_SECRET)
+    assert made.document["auth"] == {"kind": "bearer", "token": HIDDEN}
+    assert made.subscription is not None
+    assert made.subscription.auth.token.get_secret_value() == "hunter2"  # type: ignore[union-attr]
+    await process.store.stop()
+    files = list(tmp_path.glob("store.db*"))
+    assert files
+    assert not any(b"hunter2" in file.read_bytes() for file in files)
+    assert "hunter2" not in caplog.text + repr(made)
+    await process.store.start()
+
+
+async def test_without_a_key_a_secret_is_refused_and_the_setting_named(
+    tmp_path: Path, store: SqlStore
+) -> None:
+    keyless = Process(configured(tmp_path), store)
+    with pytest.raises(SenderError) as refused:
+        await keyless.registry.make(WITH_SECRET)
+    assert "store.encryption.key" in str(refused.value)
+    assert (await keyless.registry.make({**DOCUMENT, "id": "plain"})).faults == ()
+
+
+async def test_a_placeholder_sent_back_keeps_the_secret(process: Process) -> None:
+    made = await process.registry.make(WITH_SECRET)
+    changed = await process.registry.change(made, {**made.document, "concurrency": 9})
+    assert changed.subscription is not None
+    assert changed.subscription.auth.token.get_secret_value() == "hunter2"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sink": "https://evil.example/"},
+        {"sink": "https://b.example:8443/"},
+        {"sink": "http://b.example/"},
+        {"sink": {"broker": "log", "topic": "t"}},
+    ],
+)
+async def test_a_kept_secret_goes_to_no_other_target(
+    process: Process, change: dict[str, Any]
+) -> None:
+    """Who may write but not read it must not have it sent to an address of his own."""
+    made = await process.registry.make(WITH_SECRET)
+    faults = await faults_of(process.registry.change(made, {**made.document, **change}))
+    assert faults["/auth/token"] == "other-target"
+
+
+async def test_a_kept_client_secret_goes_to_no_other_token_endpoint(process: Process) -> None:
+    auth = {
+        "kind": "oauth2",
+        "token_endpoint": "https://id.example/",
+        "client_id": "me",
+        "client_secret": "hunter2",
+    }
+    made = await process.registry.make({**WITH_SECRET, "auth": auth})
+    shown: Any = made.document["auth"]
+    moved = {**made.document, "auth": {**shown, "token_endpoint": "https://evil.example/"}}
+    faults = await faults_of(process.registry.change(made, moved))
+    assert faults == {"/auth/client_secret": "other-target"}
+
+
+@pytest.mark.parametrize("auth", [{"kind": "bearer"}, {"kind": "basic", "username": "me"}])
+async def test_a_placeholder_with_nothing_behind_it_is_refused(
+    process: Process, auth: dict[str, str]
+) -> None:
+    name = "token" if auth["kind"] == "bearer" else "password"
+    document = {**DOCUMENT, "id": "made", "auth": {**auth, name: HIDDEN}}
+    assert await faults_of(process.registry.make(document)) == {f"/auth/{name}": "placeholder"}
+    plain = await process.registry.make({**DOCUMENT, "id": "made"})
+    faults = await faults_of(process.registry.change(plain, document))
+    assert faults == {f"/auth/{name}": "placeholder"}
+
+
+async def test_a_signing_secret_stays_when_the_sink_moves(process: Process) -> None:
+    """It signs what is sent, and is not sent itself."""
+    signing = {"secret": "whsec_" + "QUJD" * 8}
+    made = await process.registry.make({**DOCUMENT, "id": "made", "signing": signing})
+    moved = {**made.document, "sink": "https://other.example/"}
+    assert (await process.registry.change(made, moved)).subscription is not None
+
+
+async def test_rotation_seals_anew_and_the_old_key_can_go(tmp_path: Path, store: SqlStore) -> None:
+    old, new = new_key(), new_key()
+    await Process(configured(tmp_path), store, old).registry.make(WITH_SECRET)
+    both = Process(configured(tmp_path), store, new, old)
+    assert await both.registry.rotate() == 1
+    assert await both.registry.rotate() == 0
+    after = Process(configured(tmp_path), store, new)
+    entry = await after.registry.entry("made")
+    assert entry is not None
+    assert entry.faults == ()
+
+
+async def test_under_another_key_it_is_broken_and_says_so(tmp_path: Path, process: Process) -> None:
+    """The key is lost: reported, not fatal, and it can be given anew."""
+    await process.registry.make(WITH_SECRET)
+    other = Process(configured(tmp_path), process.store, new_key())
+    await other.registry.rotate()
+    await other.roster.load()
+    (broken,) = other.roster.broken()
+    assert "store.encryption" in broken.faults[0]
+    mended = await other.registry.change(broken, WITH_SECRET)
+    assert mended.faults == ()
+
+
+async def test_a_change_of_a_version_that_is_gone_is_refused(process: Process) -> None:
+    made = await process.registry.make({**DOCUMENT, "id": "made"})
+    await process.registry.change(made, {**DOCUMENT, "concurrency": 2})
+    for step in (process.registry.change(made, DOCUMENT), process.registry.remove(made)):
+        with pytest.raises(VersionConflict):
+            await step
+
+
+@pytest.mark.parametrize("document", [b"", b"{", b"[]", b"\xff", b"{}", b'{"id": 3}'])
+async def test_what_somebody_else_wrote_into_the_store_is_reported(
+    process: Process, document: bytes
+) -> None:
+    """Not fatal, and it can be deleted."""
+    await process.store.subscriptions.put("odd", document, expected=0, now_ms=1)
+    await process.roster.load()
+    (broken,) = process.roster.broken()
+    assert broken.faults
+    await process.registry.remove(broken)
+    assert process.roster.broken() == []
+
+
+async def test_a_filter_on_an_attribute_called_fernet_is_no_secret(process: Process) -> None:
+    document = {**DOCUMENT, "id": "made", "filters": [{"exact": {"fernet": "x"}}]}
+    assert (await process.registry.make(document)).document == document

@@ -1,0 +1,89 @@
+"""From a subscription to its sink."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.config.load import load
+from app.config.model import Config
+from app.errors import SetupError
+from app.runtime.clock import SystemClock
+from app.runtime.logs import open_logs
+from app.runtime.sinks import open_sink
+from app.sinks.topic import TopicSink
+from app.sinks.webhook import WebhookSink
+
+YAML = """
+version: 1
+store: {{kind: sqlite, path: {folder}/store.db}}
+brokers:
+  log: {{kind: embedded, path: {folder}/log}}
+  main: {{kind: kafka, bootstrap_servers: "127.0.0.1:9"}}
+routes: [{{name: everything, to: {{broker: log, topic: events}}}}]
+timeouts: {{publish: 3s}}
+subscriptions:
+  - id: s
+    source: {{broker: log, topics: [events]}}
+    sink: {sink}
+    content_mode: structured
+"""
+
+
+def config(folder: Path, sink: str) -> Config:
+    file = folder / "skybridge.yaml"
+    file.write_text(YAML.format(folder=folder, sink=sink))
+    return load(file, {}).config
+
+
+def sink_of(config: Config) -> Any:
+    return open_sink(config.subscriptions[0], config, open_logs(config), SystemClock())
+
+
+def test_a_url_is_a_webhook_and_a_place_is_a_topic(tmp_path: Path) -> None:
+    assert isinstance(sink_of(config(tmp_path, "https://b.example/")), WebhookSink)
+    assert isinstance(sink_of(config(tmp_path, "{broker: main, topic: t}")), TopicSink)
+
+
+def test_a_mirror_has_the_settings_of_its_subscription_and_its_broker(tmp_path: Path) -> None:
+    sink = sink_of(config(tmp_path, "{broker: main, topic: 'copy.{type}'}"))
+    assert (sink._log.name, sink._writing.mode, sink._within) == ("main", "structured", 3.0)
+    assert sink._topic({"type": "x"}) == "copy.x"
+    assert sink._forward is None
+    assert sink._sources == frozenset()
+
+
+def test_a_mirror_on_its_own_broker_knows_its_sources(tmp_path: Path) -> None:
+    """Against going round: the same topic of another broker is no circle."""
+    assert sink_of(config(tmp_path, "{broker: log, topic: '{type}'}"))._sources == {"events"}
+
+
+def test_a_broker_that_nobody_configured_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"subscriptions\.s\.sink\.broker: there is no broker 'x'"):
+        sink_of(config(tmp_path, "{broker: x, topic: t}"))
+
+
+def test_a_reply_goes_by_its_route_with_the_headers_of_answers_kept(tmp_path: Path) -> None:
+    sink = sink_of(config(tmp_path, "https://b.example/\n    reply: everything"))
+    assert sink._replies is not None
+    assert sink._client._replies
+    plain = sink_of(config(tmp_path, "https://b.example/"))
+    assert plain._replies is None
+    assert not plain._client._replies
+
+
+def test_a_route_that_nobody_configured_says_so(tmp_path: Path) -> None:
+    """The API may make a subscription before the file has its route."""
+    with pytest.raises(SetupError, match="there is no route 'nowhere'") as caught:
+        sink_of(config(tmp_path, "https://b.example/\n    reply: nowhere"))
+    assert caught.value.setting == "subscriptions.s.reply"
+
+
+def test_several_in_one_request_are_written_in_the_format_of_the_subscription(
+    tmp_path: Path,
+) -> None:
+    assert sink_of(config(tmp_path, "https://b.example/\n    batch: {}"))._together == "json"
+    proto = config(tmp_path, "https://b.example/\n    batch: {}\n    format: protobuf")
+    assert sink_of(proto)._together == "protobuf"

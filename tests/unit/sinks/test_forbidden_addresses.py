@@ -1,0 +1,101 @@
+"""The whole set against listeners on loopback, where a machine gives no network of one's own.
+
+``tests/e2e/test_address_guard.py`` is the whole proof; this one runs everywhere.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp.abc import AbstractResolver
+
+from app.bindings.http import HttpMessage
+from app.delivery.address_guard import allowed
+from app.runtime.tokens import through
+from app.sinks.posting import Poster
+from forbidden_addresses import ADDRESSES, CONFUSIONS, FAMILIES
+from webhook_target import WebhookTarget
+
+EVENT = HttpMessage((("ce-id", "1"),), b"{}")
+LOOPBACK = ("127.0.0.1", "127.0.0.2", "127.255.255.254", "::1")
+
+
+class ToLoopback(AbstractResolver):
+    """Every name is this machine."""
+
+    async def resolve(self, host, port=0, family=socket.AF_INET):
+        return [
+            {
+                "hostname": host,
+                "host": address,
+                "port": port,
+                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
+                "proto": 0,
+                "flags": socket.AI_NUMERICHOST,
+            }
+            for address in LOOPBACK
+        ]
+
+    async def close(self):
+        return
+
+
+@pytest.fixture
+async def listeners() -> AsyncIterator[list[WebhookTarget]]:
+    """One port on each of the addresses."""
+    found: list[WebhookTarget] = []
+    for host in LOOPBACK:
+        target = WebhookTarget()
+        target.port = found[0].port if found else 0
+        await target.start(host=host)
+        found.append(target)
+    yield found
+    for target in found:
+        await target.stop()
+
+
+@pytest.fixture
+async def poster() -> AsyncIterator[Poster]:
+    poster = Poster(resolver=ToLoopback())
+    yield poster
+    await poster.stop()
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_the_verdict_on_each_address(address: str) -> None:
+    for plain in (False, True):
+        assert not allowed(address, "innocent.example", (), plain=plain)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_nobody_is_called(
+    listeners: list[WebhookTarget], poster: Poster, family: str
+) -> None:
+    port = listeners[0].port
+    for host in FAMILIES[family].hosts:
+        for scheme in ("https", "http"):
+            url = f"{scheme}://{host}:{port}/"
+            assert (await poster.post(url, EVENT, 2.0)).fault == "blocked-address", url
+            answer, _ = await poster.ask(url, EVENT, 2.0)
+            assert answer.fault == "blocked-address", url
+            with pytest.raises(OSError, match="blocked-address"):
+                await through(poster)(url, {}, ("id", "secret"), 2.0)
+    assert [target.connections for target in listeners] == [0] * len(listeners)
+
+
+@pytest.mark.parametrize("about", CONFUSIONS)
+async def test_nor_by_a_url_that_is_read_in_two_ways(
+    listeners: list[WebhookTarget], poster: Poster, about: str
+) -> None:
+    answer = await poster.post(CONFUSIONS[about], EVENT, 2.0)
+    assert answer.fault in {"blocked-address", "bad-request"}
+    assert [target.connections for target in listeners] == [0] * len(listeners)
+
+
+async def test_credentials_in_a_url_are_neither_sent_nor_told(poster: Poster) -> None:
+    """They would be in every log; aiohttp makes an Authorization of them."""
+    answer = await poster.post("https://user:canary@public.example/", EVENT, 2.0)
+    assert (answer.status, answer.fault) == (None, "bad-request")
+    assert "canary" not in answer.detail

@@ -1,0 +1,164 @@
+"""Dead letters: copied, then stored, then finished; for whatever the message was read from."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.bindings import kafka
+from app.bindings.record import Record
+from app.delivery.plan import DeadLetterIt
+from app.errors import BrokerUnavailable, StaleOwner, StoreFull, StoreUnavailable
+from app.interfaces import EventName, Parked
+from app.model.message import Message, Partition
+from app.worker.burial import Burial
+from app.worker.intake import Held, Verdict
+from fake_log import FakeLog
+from memory_store import MemoryStore
+from virtual_clock import VirtualClock
+from worker_doubles import a_subscription, an_event
+
+ORDERS = Partition("orders", 0)
+REFUSED = Verdict(DeadLetterIt("status-415"), "status-415", "no", 415)
+TOLD = [("dead-lettered", "billing", {"cause": "status-415"})]
+
+
+class Rig:
+    def __init__(self):
+        self.store = MemoryStore()
+        self.copies = FakeLog("copies")
+        self.clock = VirtualClock()
+        self.told = []
+
+    def burial(self, copies="dead"):
+        settings = {"dead_letter": {"broker": "copies", "topic": copies}} if copies else {}
+        return Burial(
+            a_subscription(**settings),
+            self.store,
+            self.clock,
+            lambda: 0.5,
+            self.copies if copies else None,
+            lambda *word: self.told.append(word),
+        )
+
+    async def parked(self):
+        """A message that is a row, as its owner holds it."""
+        row = Parked(subscription="billing", broker="log", message=a_message(), lane=b"lane")
+        await self.store.parked.park([row])
+        (row,) = await self.store.parked.find()
+        held = a_held(row.message)
+        held.row = row
+        return held
+
+    @property
+    def copied(self):
+        return len(self.copies.partitions[Partition("dead", 0)])
+
+
+def a_message(record=None, epoch=0):
+    return Message(record or an_event(1), ORDERS, "0", 0, 0, epoch)
+
+
+def a_held(message):
+    held = Held(message, kafka.decode(message.record), lane=b"lane")
+    held.attempts = 3
+    return held
+
+
+@pytest.fixture
+async def rig():
+    rig = Rig()
+    await rig.copies.create_topic("dead", 1)
+    return rig
+
+
+async def test_a_letter_tells_what_it_was_in_line_with_and_which_event_it_is(rig):
+    """A redrive needs the lane, a person the event."""
+    await rig.burial(copies=None).bury(a_held(a_message()), REFUSED)
+    (letter,) = rig.store.letters.rows
+    assert (letter.lane, letter.event) == (b"lane", EventName("1", "/t", "t"))
+    assert (letter.cause, letter.detail, letter.status, letter.attempts) == (
+        "status-415",
+        "no",
+        415,
+        3,
+    )
+
+
+async def test_operators_are_told_once_it_is_stored(rig):
+    """Not of what may still become something else."""
+    rig.store.failures.append(StoreUnavailable("busy"))
+    burial, held = rig.burial(), a_held(a_message())
+    with pytest.raises(StoreUnavailable):
+        await burial.bury(held, REFUSED)
+    assert rig.told == []
+    await burial.bury(held, REFUSED)
+    assert rig.told == TOLD
+
+
+async def test_the_copy_is_acknowledged_before_the_letter_is_stored(rig):
+    """Rule 2: storing finishes a message that is a row, so nothing may be missing by then."""
+    rig.copies.refusals.append(BrokerUnavailable("away"))
+    burial, held = rig.burial(), a_held(a_message())
+    with pytest.raises(BrokerUnavailable):
+        await burial.bury(held, REFUSED)
+    assert (rig.copied, rig.store.letters.rows) == (0, [])
+    await burial.bury(held, REFUSED)
+    assert (rig.copied, len(rig.store.letters.rows)) == (1, 1)
+
+
+async def test_a_store_that_is_full_is_asked_again_and_the_copy_is_made_once(rig):
+    """Rule 8: a full bound holds the message back, perhaps for hours; it is not copied for every try."""
+    rig.store.failures.extend([StoreFull("no room"), StoreFull("no room")])
+    burial, held = rig.burial(), a_held(a_message())
+    for _ in range(2):
+        with pytest.raises(StoreFull):
+            await burial.bury(held, REFUSED)
+    await burial.bury(held, REFUSED)
+    assert (rig.copied, len(rig.store.letters.rows)) == (1, 1)
+
+
+async def test_a_parked_row_becomes_a_letter_in_one_step_and_has_its_copy(rig):
+    """The row and the letter are never both there, and never both gone."""
+    await rig.burial().bury(await rig.parked(), REFUSED)
+    assert await rig.store.parked.find() == []
+    assert (rig.copied, len(rig.store.letters.rows)) == (1, 1)
+
+
+async def test_a_parked_row_stays_while_its_copy_cannot_be_made(rig):
+    """Else a kill at this moment would leave a letter without its copy, and nobody to make it."""
+    rig.copies.refusals.append(BrokerUnavailable("away"))
+    with pytest.raises(BrokerUnavailable):
+        await rig.burial().bury(await rig.parked(), REFUSED)
+    assert len(await rig.store.parked.find()) == 1
+    assert rig.store.letters.rows == []
+
+
+async def test_a_newer_owner_has_the_last_word(rig):
+    """Rule 5: what is stored under an old epoch is refused, and nobody is told of it."""
+    await rig.store.owners.own("billing", "log", [ORDERS], 7, 0)
+    with pytest.raises(StaleOwner):
+        await rig.burial().bury(a_held(a_message(epoch=6)), REFUSED)
+    assert (rig.store.letters.rows, rig.told) == ([], [])
+
+
+async def test_the_word_of_a_410_is_stored_before_it_is_told(rig):
+    """W5: it must outlive the process that heard it."""
+    rig.store.failures.append(StoreUnavailable("busy"))
+    disabling = asyncio.create_task(rig.burial().disable("status-410"))
+    await rig.clock.rest()
+    assert rig.told == []
+    await rig.clock.advance(1)
+    await disabling
+    assert (await rig.store.halts.all())["billing"].kind == "disabled"
+    assert rig.told == [("disabled", "billing", {"cause": "status-410"})]
+
+
+async def test_a_record_that_is_no_event_is_copied_as_it_is(rig):
+    """The copy is the record, marked; not an event made of it."""
+    message = a_message(Record(b"\xff", (("x", None),), None))
+    await rig.burial().bury(Held(message, None, "no event", lane=b"\xff"), REFUSED)
+    ((copy, _),) = rig.copies.partitions[Partition("dead", 0)]
+    assert (copy.key, copy.body, copy.headers[0]) == (b"\xff", None, ("x", None))
+    assert rig.store.letters.rows[0].event == EventName()
