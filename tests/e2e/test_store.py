@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from app.store import open_shared_store, open_store
 from postgres_server import PASSWORD, fresh_database
 from store_house import ALL, a_letter, offsets
 
+SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
 OLD = Path(__file__).parent.parent / "unit" / "store" / "before_alembic.sql"
 
 
@@ -31,7 +33,7 @@ def configured(folder, store):
 
 
 def run(folder, *words):
-    command = ["skybridge", "store", *words, "--config", "skybridge.yaml"]
+    command = [SKYBRIDGE, "store", *words, "--config", "skybridge.yaml"]
     return subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=60, check=False
     )
