@@ -13,6 +13,7 @@ gateway        shell  the events listener: the hot path and nothing else
 api            shell  the admin listener (FastAPI): subscriptions, what waits, topics, health, metrics
 worker         shell  consumes, plans, delivers and settles: one dispatcher a subscription
 kafka_listener shell  Kafka's protocol on the embedded log, for clients that were not written here
+pipeline       shell  the lake on Spark: archive, replay, report (the extra ``pipeline``)
 brokers        shell  ``portable`` bounds and times; one driver a broker: ``embedded``, ``kafka``
 sinks          shell  one attempt to deliver: ``webhook``
 store          shell  what must outlive a process beside the log: subscriptions, parked, dead letters

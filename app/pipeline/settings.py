@@ -1,0 +1,70 @@
+"""What the verbs of the pipeline are told, as plain values. ``runtime.pipeline`` makes them from the
+configuration; whoever submits a job to a cluster may make them himself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+CatalogKind = Literal["jdbc", "rest", "hive", "glue", "hadoop"]
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Catalog(msgspec.Struct, frozen=True):
+    """Where Iceberg keeps which files make a table.
+
+    ``kind``        what it is; ``jdbc`` on a SQLite file where nothing is said.
+    ``uri``         of the catalog: ``jdbc:sqlite:/data/lake/catalog.db``, ``https://...``; "" for ``hadoop``, ``glue``.
+    ``warehouse``   where the files of new tables go, as a URI: ``file:///data/lake``, ``s3://...``.
+    ``properties``  further ones, as Iceberg names them (``io-impl``, ``s3.endpoint``, ``credential``).
+    """
+
+    kind: CatalogKind
+    uri: str
+    warehouse: str
+    properties: Mapping[str, str] = NOTHING
+
+
+class Lake(msgspec.Struct, frozen=True):
+    """The tables. In Spark and for every other reader they are ``lake.<namespace>.<table>``.
+
+    ``buckets``  of ``events`` by (source, id), fixed when the table is made: a MERGE reads one in so many.
+    """
+
+    catalog: Catalog
+    namespace: str = "skybridge"
+    buckets: int = 16
+
+    def table(self, name: str) -> str:
+        return f"lake.{self.namespace}.{name}"
+
+
+class KafkaPlace(msgspec.Struct, frozen=True):
+    """A Kafka, or the Kafka listener of an embedded log.
+
+    ``broker``   its name in the configuration: it stands in the rows.
+    ``options``  security, as Kafka's Java clients name it, without the ``kafka.`` of Spark
+                 (``security.protocol``, ``sasl.jaas.config``, ``ssl.truststore.location``).
+    """
+
+    broker: str
+    bootstrap_servers: str
+    options: Mapping[str, str] = NOTHING
+
+
+class Engine(msgspec.Struct, frozen=True):
+    """How Spark runs.
+
+    ``master``  ``local[*]``, ``spark://host:7077``; "" leaves it to ``spark-submit``.
+    ``memory``  of the driver's JVM, which in local mode does all the work: ``2g``.
+    ``conf``    further settings, as Spark names them; they win over ours.
+    """
+
+    master: str = "local[*]"
+    memory: str = "2g"
+    conf: Mapping[str, str] = NOTHING
