@@ -25,6 +25,7 @@ import postgres_server
 import pulsar_install
 import pulsar_server
 import rabbitmq_server
+import spark_install
 from app.cli.feed import payloads
 from app.errors import SetupError
 
@@ -34,6 +35,7 @@ PARTS: Mapping[str, Callable[[], object]] = {
     "RabbitMQ": rabbitmq_server.install,
     "PostgreSQL": postgres_server.install,
     "The official SDKs": opinion_install.install,
+    "Spark: Java and its jars": spark_install.install,
     "GitHub's example payloads": lambda: payloads.payloads(payloads.cache_folder(os.environ)),
 }
 

@@ -1,0 +1,176 @@
+"""The jars that Spark needs beside pyspark, each pinned by its checksum.
+
+They are fetched once from a Maven repository into a folder of the user's, and given to Spark as files:
+no resolver runs when a session starts, and what runs is what was tested. The versions are the newest
+that resolve together (ADR 0021): the Kafka connector of 4.0.3 asks for a token provider that was not
+published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from app.errors import SetupError
+
+MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
+FOLDER = "SKYBRIDGE_JARS"
+REPOSITORY = "SKYBRIDGE_MAVEN_REPOSITORY"
+
+WAIT = httpx.Timeout(30.0, connect=10.0)  # seconds for a connection, and between two pieces
+_PIECE = 1 << 16  # bytes
+
+
+class Jar(msgspec.Struct, frozen=True):
+    """``size`` in bytes, for the progress bar; ``sha256`` in hexadecimal, of the whole file."""
+
+    group: str
+    artifact: str
+    version: str
+    size: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+    @property
+    def path(self) -> str:
+        """Below the address of a Maven repository."""
+        return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.name}"
+
+
+JARS = (
+    Jar(
+        *("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0", 467_590),
+        "33a3b8b04df4a2e43c9d5bf8ca5972936a1ac662f2714e014d00ef6f27468bf3",
+    ),
+    Jar(
+        *("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", 64_975),
+        "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
+    ),
+    Jar(
+        *("org.apache.kafka", "kafka-clients", "3.9.0", 9_204_801),
+        "15c1e137f2c2c94398e27abc4060a03b6bde10bf9fac15e8f70c02320b202f18",
+    ),
+    Jar(
+        *("org.apache.commons", "commons-pool2", "2.12.0", 150_048),
+        "6d3bd18df8410f3e31b031aca582cc109342358a62a2759ebd0c4cdf30d06f8b",
+    ),
+    Jar(
+        *("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", "1.11.0", 47_926_285),
+        "63c3b812549dc232c1920865ff42436df8604a9bbacd693930985c06bd97e6dc",
+    ),
+    Jar(
+        *("org.xerial", "sqlite-jdbc", "3.46.1.3", 14_127_503),
+        "4a4832720a65eaf7f4d6fd7ede52087b994dc5633c076f9e994dc0c8b4b0b4fa",
+    ),
+)
+
+Told = Callable[[Jar, int], None]
+"""That so many further bytes of a jar have come."""
+
+
+def folder(environ: Mapping[str, str]) -> Path:
+    """``SKYBRIDGE_JARS``, or ``jars`` in the user's own cache folder."""
+    if own := environ.get(FOLDER):
+        return Path(own).absolute()
+    cache = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache, "skybridge", "jars").absolute()
+
+
+def repository(environ: Mapping[str, str]) -> str:
+    """``SKYBRIDGE_MAVEN_REPOSITORY``, a mirror of one's own, or Maven Central.
+
+    Raises SetupError for what is no address.
+    """
+    address = environ.get(REPOSITORY) or MAVEN_CENTRAL
+    if not address.startswith(("http://", "https://")):
+        raise SetupError(
+            f"{address!r} is no http or https address.",
+            setting=REPOSITORY,
+            cure=f"Set it to the address of a Maven repository, such as {MAVEN_CENTRAL}.",
+        )
+    return address.rstrip("/")
+
+
+def paths(environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """The files for ``spark.jars``, fetched where the environment says, if they are missing."""
+    return bring(folder(environ), source=repository(environ))
+
+
+def missing(where: Path, wanted: Sequence[Jar] = JARS) -> list[Jar]:
+    """Those that are not in the folder, or are there with other bytes."""
+    return [jar for jar in wanted if _digest(where / jar.name) != jar.sha256]
+
+
+def bring(
+    where: Path,
+    *,
+    source: str = MAVEN_CENTRAL,
+    told: Told = lambda _jar, _bytes: None,
+    wanted: Sequence[Jar] = JARS,
+) -> list[Path]:
+    """The files of all jars; those that are missing are fetched first, each into place only when its
+    checksum is right. A jar that is there is never fetched again.
+
+    Raises SetupError that names every jar that could not be had, and why.
+    """
+    absent = missing(where, wanted)
+    if absent and (faults := list(_fetch_all(absent, where, source, told))):
+        places = " ".join(f"{source}/{jar.path}" for jar, _ in faults)
+        raise SetupError(
+            "; ".join(f"{jar.name}: {why}" for jar, why in faults) + ".",
+            cure=f"Set {REPOSITORY} to a Maven repository that answers, or bring {places} into "
+            f"{where} by hand ({FOLDER} names another folder).",
+        )
+    return [where / jar.name for jar in wanted]
+
+
+def _fetch_all(
+    wanted: Sequence[Jar], where: Path, source: str, told: Told
+) -> Iterator[tuple[Jar, str]]:
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        yield from ((jar, f"{where} cannot be made: {error.strerror}") for jar in wanted)
+        return
+    with httpx.Client(timeout=WAIT, follow_redirects=True) as client:
+        for jar in wanted:
+            try:
+                _fetch(client, jar, where, f"{source}/{jar.path}", told)
+            except httpx.HTTPStatusError as error:
+                yield jar, f"the repository answers {error.response.status_code}"
+            except (httpx.HTTPError, OSError) as error:
+                yield jar, f"{error!s}" or repr(error)
+
+
+def _fetch(client: httpx.Client, jar: Jar, where: Path, url: str, told: Told) -> None:
+    """Whole and right, or not at all: another process may be looking for it."""
+    handle, name = tempfile.mkstemp(prefix=f".{jar.name}.", dir=where)
+    try:
+        with os.fdopen(handle, "wb") as file, client.stream("GET", url) as answer:
+            answer.raise_for_status()
+            for piece in answer.iter_bytes(_PIECE):
+                file.write(piece)
+                told(jar, len(piece))
+        if (found := _digest(Path(name))) != jar.sha256:
+            raise OSError(f"its SHA-256 is {found}, and not {jar.sha256}")
+        Path(name).chmod(0o644)  # a temporary file is its owner's alone
+        Path(name).replace(where / jar.name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""

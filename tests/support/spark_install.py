@@ -1,0 +1,23 @@
+"""Bring what Spark needs beside pyspark: Java, and the jars that the product itself fetches. Idempotent.
+
+They go where the product looks for them, so that a test never fetches what a user already has.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from app.cli import jars
+from app.errors import SetupError
+from app.pipeline import java
+from kafka_install import Missing
+
+
+def install() -> list[Path]:
+    """The jars; fetched once."""
+    try:
+        java.find(os.environ)
+        return jars.bring()
+    except SetupError as why:
+        raise Missing(f"Spark cannot run: {why}") from why
