@@ -18,6 +18,7 @@ from app.log.runs import Run
 from app.model.message import Partition
 
 STEP = 1 << 20  # bytes that are read and written at once, so that readers take turns
+CRUMB = 8  # an answer, or a part of it, that lacks less than such a part of its bound is full
 
 
 class Wanted:
@@ -32,6 +33,10 @@ class Wanted:
         self.data: list[bytes] = []
         self.size = 0
         self.error: ErrorCode | None = None
+
+    @property
+    def full(self) -> bool:
+        return _is_full(self.size, self.size + self.room)
 
     def add(self, written: Written) -> None:
         self.data.append(written.data)
@@ -65,8 +70,7 @@ async def _gather(node: Node, session: Session, payload: Any, wanted: Sequence[W
         while True:
             stirred.clear()
             await _read(node, turns, most)
-            size = sum(each.size for each in wanted)
-            if size >= min(payload.min_bytes, most) or any(each.error for each in wanted):
+            if _is_enough(wanted, payload.min_bytes, most):
                 return
             if session.ending.is_set() or loop.time() >= until:
                 return
@@ -79,7 +83,7 @@ async def _read(node: Node, turns: Sequence[Wanted], most: int) -> None:
     """What there is, as far as there is room; of the first that has any, one batch whatever its size."""
     size = sum(each.size for each in turns)
     for each in turns:
-        while each.error is None and each.room > 0 and (size < most or not size):
+        while each.error is None and not each.full and not _is_full(size, most):
             room = min(each.room, most - size)
             before = each.size
             await _step(node, each, max(1, min(room, STEP)), first=not size)
@@ -88,13 +92,25 @@ async def _read(node: Node, turns: Sequence[Wanted], most: int) -> None:
             size += each.size - before
 
 
+def _is_enough(wanted: Sequence[Wanted], least: int, most: int) -> bool:
+    """Or all that there will be."""
+    size = sum(each.size for each in wanted)
+    return size >= least or _is_full(size, most) or any(each.error or each.full for each in wanted)
+
+
+def _is_full(size: int, bound: int) -> bool:
+    """More of it would have a row decoded for a few records."""
+    return bool(size) and bound - size < bound / CRUMB
+
+
 async def _step(node: Node, each: Wanted, room: int, *, first: bool) -> None:
     try:
         log = node.engine.partition(each.place)
         log.check(each.next)
         if log.next_offset == each.next:
             return
-        written = await node.engine.scan(each.place, each.next, partial(_write, each.next, room))
+        write = partial(_write, each.next, room)
+        written = await node.engine.scan(each.place, each.next, write, room)
     except PositionOutOfRange:
         each.error = each.error or ErrorCode.offset_out_of_range
         return

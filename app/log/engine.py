@@ -22,7 +22,7 @@ from app.log.positions import Committed, Declared, Positions
 from app.log.producers import Producers
 from app.log.reader import Page, Reader, time_search
 from app.log.retention import droppable
-from app.log.runs import Run, runs
+from app.log.runs import EVERYTHING, Run, runs
 from app.log.sequences import Batch
 from app.log.settings import EngineSettings
 from app.log.topic_changes import TopicChanges
@@ -150,13 +150,21 @@ class Engine:
             lambda db: reader.page(db, partition, offset, end, epoch, max_records, max_bytes)
         )
 
-    async def scan(self, place: Partition, offset: int, take: Callable[[Iterator[Run]], T]) -> T:
-        """What ``take`` makes of the runs from ``offset`` on, in the reading thread; it stops where it
-        has enough. Raises PositionOutOfRange."""
+    async def scan(
+        self,
+        place: Partition,
+        offset: int,
+        take: Callable[[Iterator[Run]], T],
+        most: int = EVERYTHING,
+    ) -> T:
+        """What ``take`` makes of the runs from ``offset`` on, of about ``most`` bytes, in the reading thread;
+        it stops where it has enough. Raises PositionOutOfRange."""
         partition, reader = self.partition(place), self._reading()
         partition.check(offset)
         until = partition.next_offset
-        return await reader.run(lambda db: take(runs(db, partition, offset, until, reader.report)))
+        return await reader.run(
+            lambda db: take(runs(db, partition, offset, until, reader.report, most))
+        )
 
     async def offset_at(self, place: Partition, time_ms: int) -> int:
         """The first offset stored at or after ``time_ms``."""

@@ -11,6 +11,26 @@ from app.log.catalogue import PartitionLog, Segment
 from app.log.codec import Fields, decode_row
 from app.log.reader import rows_of
 
+EVERYTHING = 1 << 62
+
+
+class Budget:
+    """Bytes of rows that one scan decodes, about: a row that would be more is left for another scan. One
+    is taken, whatever its size."""
+
+    __slots__ = ("_begun", "_left", "spent")
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._begun = False
+        self.spent = False  # there is more, and it is left
+
+    def takes(self, size: int) -> bool:
+        self.spent = self._begun and size > self._left
+        self._begun = True
+        self._left -= size
+        return not self.spent
+
 
 class Run(msgspec.Struct, frozen=True):
     """Consecutive records of one commit group, from offset ``base`` on."""
@@ -26,11 +46,13 @@ def runs(
     offset: int,
     until: int,
     report: Callable[[PartitionLog, int, int], None],
+    most: int = EVERYTHING,
 ) -> Iterator[Run]:
-    """From ``offset`` to ``until``, in the reading thread. ``report`` is told of what is damaged: offsets
-    have no gaps. Raises PositionOutOfRange for an ``offset`` that is gone."""
+    """From ``offset`` to ``until``, or to about ``most`` bytes, in the reading thread. ``report`` is told of
+    what is damaged: offsets have no gaps. Raises PositionOutOfRange for an ``offset`` that is gone."""
     partition.check(offset)
-    while offset < until:
+    budget = Budget(most)
+    while offset < until and not budget.spent:
         segment = partition.segment_of(offset)
         partition.check(offset)  # again: retention may have come between
         if segment is None:
@@ -38,7 +60,7 @@ def runs(
         following = partition.after(segment)
         end = min(until, following.base) if following else until
         try:
-            for run in _of_segment(db, segment, offset, end):
+            for run in _of_segment(db, segment, offset, end, budget):
                 if offset < run.base:
                     report(partition, offset, run.base)
                 offset = run.base + len(run.records)
@@ -47,20 +69,26 @@ def runs(
             if segment in partition.segments:
                 raise
             continue
-        if offset < end:
+        if offset < end and not budget.spent:
             report(partition, offset, end)
         offset = end
 
 
-def _of_segment(db: apsw.Connection, segment: Segment, offset: int, end: int) -> Iterator[Run]:
+def _of_segment(
+    db: apsw.Connection, segment: Segment, offset: int, end: int, budget: Budget
+) -> Iterator[Run]:
     cursor = db.execute(rows_of(segment), (offset, end))
     try:
         for row in cursor:
-            base, count, time_ms, _, _ = row
-            stored = decode_row(row)
-            if stored is None or base + count <= offset:
-                continue
+            base, count, time_ms, _, data = row
             first = max(offset, base)
+            if base + count <= offset:
+                continue
+            if not budget.takes(len(data) * (base + count - first) // count):
+                return
+            stored = decode_row(row)
+            if stored is None:
+                continue
             yield Run(first, time_ms, stored[first - base : end - base])
     finally:
         cursor.close(force=True)
