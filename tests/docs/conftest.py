@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,10 +54,21 @@ def stand_ins(tmp_path: Path) -> Running:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """``skybridge serve`` without a file, of a reader who has sent one event: blocks run in any order,
-    and looking makes no topic.
-    """
-    folder = tmp_path_factory.mktemp("blocks")
+    """One service for all tests of a module that look and change nothing."""
+    with _service_of_readme(tmp_path_factory.mktemp("looked-at")) as service:
+        yield service
+
+
+@pytest.fixture
+def running_anew(tmp_path: Path) -> Iterator[Running]:
+    """A service for one page: what other pages make, and in which order, is nothing to it."""
+    with _service_of_readme(tmp_path) as service:
+        yield service
+
+
+@contextmanager
+def _service_of_readme(folder: Path) -> Iterator[Running]:
+    """``skybridge serve`` without a file, of a reader who has sent one event: looking makes no topic."""
     free = map(str, free_ports(len(DOCUMENTED)))
     service_of_readme = Running(folder, dict(zip(DOCUMENTED, free, strict=True)))
     admin = service_of_readme.ports["8081"]

@@ -53,7 +53,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     python_path = os.pathsep.join([str(folder), str(CHECKOUT)])
     environ = {**os.environ, "PATH": path, "PYTHONPATH": python_path}
     return subprocess.run(
-        command, env=environ, cwd=folder, capture_output=True, text=True, check=False, timeout=50
+        command, env=environ, cwd=folder, capture_output=True, text=True, check=False, timeout=90
     )
 
 

@@ -16,7 +16,7 @@ PAGE = (CHECKOUT / "docs" / "operations.md").read_text()
 
 def get(running, path: str) -> str:
     url = f"http://127.0.0.1:{running.ports['8081']}{path}"
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return answer.read().decode()
 
 
