@@ -31,7 +31,7 @@ def _namespace() -> list[str]:
     for more in ([], ["--map-root-user"]):
         command = ["unshare", *more, "--net", "--mount"]
         if shutil.which("unshare") and shutil.which("ip"):
-            tried = subprocess.run([*command, "true"], capture_output=True, check=False, timeout=10)
+            tried = subprocess.run([*command, "true"], capture_output=True, check=False, timeout=60)
             if tried.returncode == 0:
                 return command
     pytest.skip("this machine gives no network namespaces (unshare, ip)")
@@ -46,7 +46,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(CHECKOUT), str(support.parent)])},
     )
     assert done.returncode == 0, done.stderr[-2000:]

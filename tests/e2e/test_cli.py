@@ -60,7 +60,7 @@ async def post(child: Child, type_: str) -> None:
 
 async def eventually(child: Child, path: str, wanted: Any) -> Any:
     """The JSON answer of ``path`` once ``wanted(answer)`` is true."""
-    async with asyncio.timeout(45):
+    async with asyncio.timeout(60):
         while not wanted(answer := (await get(child, path)).json()):
             await asyncio.sleep(0.05)
     return answer
@@ -119,12 +119,12 @@ async def test_sigterm_turns_readiness_off_and_still_accepts_for_a_while(tmp_pat
 
 async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     """Whoever asks twice means it."""
-    config = write(tmp_path, not_ready="30s")
+    config = write(tmp_path, not_ready="50s")
     async with running(tmp_path, "serve", "--config", config) as service:
         service.signal(signal.SIGTERM)
         await eventually(service, "/readyz", lambda answer: not answer["ready"])
         service.signal(signal.SIGTERM)
-        async with asyncio.timeout(15):  # and not the 30 s of ``not_ready``
+        async with asyncio.timeout(25):  # and not the 50 s of ``not_ready``
             assert await service.ended() == -signal.SIGTERM
 
 

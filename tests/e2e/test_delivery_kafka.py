@@ -30,7 +30,7 @@ from delivery_house import PATIENCE, House, Ledger, numbered, steady, until
 from kafka_server import KafkaServer
 from webhook_target import WebhookTarget
 
-pytestmark = [pytest.mark.kafka, pytest.mark.fault, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.kafka, pytest.mark.fault]
 
 
 class KafkaHouse(House):

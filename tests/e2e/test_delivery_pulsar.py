@@ -11,7 +11,7 @@ from delivery_house import House
 from delivery_scenarios import DeliveryScenarios
 from webhook_target import WebhookTarget
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.fault, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.pulsar, pytest.mark.fault]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from delivery_house import House, Ledger, numbered, until
 from delivery_scenarios import DeliveryScenarios
 from webhook_target import WebhookTarget
 
-pytestmark = [pytest.mark.rabbitmq, pytest.mark.fault, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.fault]
 
 OWN_QUEUES = "{topic}.{group}.{partition}"
 

@@ -32,7 +32,7 @@ PARTITIONS = 8
 ARRIVE_WITHIN = 60.0  # seconds
 SERVERS = Path(__file__).parents[2] / ".servers"
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.kafka
 
 CONFIG = """
 version: 1

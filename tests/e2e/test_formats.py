@@ -269,7 +269,7 @@ class House:
         return [kafka.decode(message.record) for message in await self.messages(start)]
 
     async def arrived(self, count: int = 1) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(self.target.received) < count:
                 await asyncio.sleep(0.005)
 

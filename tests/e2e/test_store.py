@@ -35,7 +35,7 @@ def configured(folder, store):
 def run(folder, *words):
     command = [SKYBRIDGE, "store", *words, "--config", "skybridge.yaml"]
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=folder, capture_output=True, text=True, timeout=180, check=False
     )
 
 

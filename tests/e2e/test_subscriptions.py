@@ -41,7 +41,7 @@ class House:
         self.events, self.admin = free_ports(2)
         self.key = new_key()
         self.process = ServiceProcess(folder / "skybridge.yaml", folder, self.admin)
-        self.client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.admin}", timeout=30)
+        self.client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.admin}", timeout=60)
 
     async def start(self, subscriptions: str = "") -> None:
         (self.folder / "skybridge.yaml").write_text(

@@ -22,9 +22,7 @@ from app.cli import exits
 from child_service import run
 from service_process import ServiceProcess, free_ports
 
-pytestmark = pytest.mark.timeout(120)
-
-PATIENCE = 30.0  # a bound: every wait ends with its condition
+PATIENCE = 60.0  # a bound: every wait ends with its condition
 KINDS = [
     "embedded",
     pytest.param("kafka", marks=pytest.mark.kafka),
@@ -78,7 +76,7 @@ class Place:
             return answer.json()
 
     def client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.admin, trust_env=False, timeout=20)
+        return httpx.AsyncClient(base_url=self.admin, trust_env=False, timeout=60)
 
 
 def broker(kind: str, request: pytest.FixtureRequest) -> tuple[dict[str, Any], PortableLog | None]:

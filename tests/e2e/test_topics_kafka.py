@@ -16,7 +16,7 @@ from app.brokers.portable import PortableLog
 from app.errors import BrokerError
 from kafka_server import KafkaServer
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.kafka
 
 PATIENCE = 60.0  # a bound: every wait ends with its condition
 

@@ -19,7 +19,7 @@ from app.model.receipt import Receipt
 from kafka_cluster import KafkaCluster
 from kafka_server import run_tool
 
-pytestmark = [pytest.mark.kafka, pytest.mark.fault, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.fault]
 
 NOT_THERE = "there is no such topic, and none is created"
 BEFORE, AFTER = 50, 50  # events on every replica, and more while the followers stand still
@@ -46,7 +46,7 @@ def opened(cluster: KafkaCluster, acks: Literal["all", 1]) -> PortableLog:
 
 async def leader_of(log: PortableLog, topic: str) -> int:
     """Waits until there is one."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             found = await log.metadata([topic])
             leader = found.topics[0].partitions[0].leader if found.topics else None

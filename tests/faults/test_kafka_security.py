@@ -29,7 +29,7 @@ from publishing_service import PublishingService
 from service_process import free_ports
 from webhook_target import WebhookTarget, status
 
-pytestmark = [pytest.mark.kafka, pytest.mark.fault, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.kafka, pytest.mark.fault]
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +255,7 @@ async def until_ready(client: httpx.AsyncClient, service: PublishingService, wit
 
 async def until_says(client: httpx.AsyncClient, service: PublishingService, words: str) -> None:
     """Not ready, with these words."""
-    async with asyncio.timeout(45):
+    async with asyncio.timeout(60):
         while True:
             try:
                 answer = await client.get(service.ready)
@@ -279,7 +279,7 @@ async def test_a_service_that_is_kept_out_says_why_until_it_is_let_in(
     service = PublishingService(tmp_path, broker, "orders")
     service.process.begin()
     with service.ended():
-        async with httpx.AsyncClient(timeout=10.0) as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             await until_says(client, service, "SaslAuthenticationFailed")
             await asyncio.to_thread(guarded.set_password, "service", PASSWORD)
             await until_says(client, service, "orders")

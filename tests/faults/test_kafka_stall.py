@@ -17,12 +17,12 @@ from app.brokers.kafka import open_log
 from kafka_server import KafkaServer
 from publishing_service import PUBLISH, PublishingService
 
-pytestmark = [pytest.mark.kafka, pytest.mark.fault, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.fault]
 
 SENDERS = 48
 BODY = b"x" * 20_000
-OVERHEAD = 1.5  # seconds that two busy cores may add to the publish time-out
-HEALED_WITHIN = 10.0
+OVERHEAD = 10.0  # seconds that busy cores may add to the publish time-out
+HEALED_WITHIN = 45.0  # seconds after the broker is up: reliability R1, on a busy machine
 MOST_GROWTH = 64 << 20  # bytes; what arrives during the shorter stall is several times that
 
 
@@ -49,7 +49,7 @@ class Senders:
             "ce-type": "t",
             "skybridge-key": str(number),
         }
-        async with httpx.AsyncClient(timeout=30.0) as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             while True:
                 began = time.monotonic()
                 answer = await client.post(self._url, content=BODY, headers=headers)

@@ -145,7 +145,6 @@ def assert_kept(load: Load, delivered: dict[str, Any], stored: dict[str, Any]) -
 
 
 @pytest.mark.fault
-@pytest.mark.timeout(120)
 def test_three_kills_in_2000_events_lose_nothing_and_keep_the_order_of_every_key(tmp_path):
     """Acknowledged means kept, through SIGKILL at any moment (reliability G1, G3, R3, R4)."""
     assert_kept(SHORT, *kill_and_verify(SHORT, tmp_path))
@@ -153,7 +152,6 @@ def test_three_kills_in_2000_events_lose_nothing_and_keep_the_order_of_every_key
 
 @pytest.mark.fault
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_twenty_kills_in_20000_events_lose_nothing_and_keep_the_order_of_every_key(tmp_path):
     """The full count of the same claim (reliability G1, G3, R3, R4)."""
     assert_kept(FULL, *kill_and_verify(FULL, tmp_path))

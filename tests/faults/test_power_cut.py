@@ -269,7 +269,6 @@ async def test_no_cut_while_segments_are_made_and_dropped_gives_an_offset_twice(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 async def test_many_power_cuts_lose_nothing_acknowledged(tmp_path: Path) -> None:
     """The same at 300 moments."""
     assert await many_cuts(tmp_path, cuts=300, seed=7) == [0] * 300

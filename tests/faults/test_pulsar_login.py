@@ -23,7 +23,7 @@ from contract_tools import bodies, fresh_group, publish, take, text
 from pulsar_server import PulsarServer, free_ports
 from token_issuer import TokenIssuer, issuing, signed
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.fault, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.pulsar, pytest.mark.fault]
 
 SECRET = b"a secret of at least two hundred and fifty-six bits, for HS256"
 PACKAGE = "org.apache.pulsar"

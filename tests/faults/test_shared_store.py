@@ -22,7 +22,6 @@ pytestmark = [
     pytest.mark.kafka,
     pytest.mark.postgres,
     pytest.mark.fault,
-    pytest.mark.timeout(150),
 ]
 
 KEYS = 40

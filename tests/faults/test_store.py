@@ -131,7 +131,7 @@ def by_offset(row):
 async def test_a_process_that_stands_still_in_a_write_gives_up_its_lock(postgres):
     """Rule 5: a worker stopped beyond its lease must not keep its successor from owning."""
     dsn = fresh_database(postgres)
-    async with housed(lambda: open_shared_store(dsn)) as house, asyncio.timeout(10):
+    async with housed(lambda: open_shared_store(dsn)) as house, asyncio.timeout(60):
         successor = await house.open()
         await successor.owners.own(*MINE, [ORDERS], 5, NOW)
         engine = await asyncio.to_thread(open_engine, dsn, 0.3)
@@ -177,13 +177,13 @@ async def test_nobody_becomes_the_owner_while_a_write_of_the_one_before_is_on_it
     def write(connection):
         fence(connection, *MINE, ORDERS, 5)
         looked.set()
-        assert go_on.wait(5)
+        assert go_on.wait(60)
 
-    async with housed(lambda: open_shared_store(dsn)) as house, asyncio.timeout(20):
+    async with housed(lambda: open_shared_store(dsn)) as house, asyncio.timeout(60):
         before, after = await house.open(), await house.open()
         await before.owners.own(*MINE, [ORDERS], 5, NOW)
         writing = asyncio.create_task(before._transactions.run(write))
-        await asyncio.to_thread(looked.wait, 5)
+        await asyncio.to_thread(looked.wait, 60)
         owning = asyncio.create_task(after.owners.own(*MINE, [ORDERS], 6, NOW + 1))
         while not owning.done() and not await asyncio.to_thread(somebody_waits, dsn):
             await asyncio.sleep(0.01)
@@ -210,7 +210,7 @@ async def test_a_deadlock_of_two_processes_costs_time_and_nothing_else(two):
     def write(connection, first, second):
         fence(connection, *MINE, first, 5)
         with contextlib.suppress(threading.BrokenBarrierError):
-            met.wait(2)
+            met.wait(20)
         met.abort()  # whoever begins anew waits for nobody
         fence(connection, *MINE, second, 5)
 
@@ -237,7 +237,7 @@ async def test_two_processes_never_take_the_same_command(two):
         while len(taken) < len(asked):
             taken.extend(each.id for each in await store.commands.take([SUBSCRIPTION], NOW))
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.gather(take(one), take(other))
     assert sorted(taken) == asked
 
@@ -257,7 +257,7 @@ async def test_two_processes_never_hand_out_the_same_message_nor_two_of_a_lane(t
                 got.append(row.message.offset)
                 await store.pulled.acknowledge(SUBSCRIPTION, [row.token], NOW)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await asyncio.gather(*map(pull, (*two, *two)))
     for lane in range(lanes):
         assert [n for n in got if n % lanes == lane] == [*range(lane, lanes * each, lanes)]

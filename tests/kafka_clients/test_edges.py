@@ -79,7 +79,7 @@ def test_who_waits_at_the_end_sees_a_record_at_once(servers, topic):
     """A Fetch that waits is answered by what comes, not by its time-out."""
     produce(servers, topic, [(None, b"first", [])])
     consumer = Consumer(
-        settings_of(servers, "nobody", {"fetch.wait.max.ms": 20_000, "enable.auto.commit": False})
+        settings_of(servers, "nobody", {"fetch.wait.max.ms": 50_000, "enable.auto.commit": False})
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     try:
@@ -90,7 +90,7 @@ def test_who_waits_at_the_end_sees_a_record_at_once(servers, topic):
         found = consumer.poll(PATIENCE)
         assert found is not None
         assert found.value() == b"second"
-        assert time.monotonic() - began < 10.0, "well below the 20 s it would wait"
+        assert time.monotonic() - began < 40.0, "below the 50 s it would wait"
     finally:
         consumer.close()
 

@@ -137,7 +137,7 @@ def test_a_killed_member_is_replaced_within_its_session(servers, wide_topic, tmp
             consumer.poll(0.05)
             return len(consumer.assignment()) == 4
 
-        until(all_of_them, 6.0 + 4.0, "all partitions within the session and some")
+        until(all_of_them, PATIENCE, "all partitions after the session")
 
 
 def test_groups_are_listed_described_and_deleted(servers, topic):

@@ -53,10 +53,10 @@ def produce_under_kills(
     words += ["--command-config", str(config)]
     with running_java("VerifiableProducer", service.servers, journal.path, *words) as producer:
         for moment in moments:
-            until(lambda at=moment: journal.acked >= at, 60.0, f"{moment} messages")
+            until(lambda at=moment: journal.acked >= at, 240.0, f"{moment} messages")
             service.kill()
             service.start()
-        assert producer.wait(120.0) == 0
+        assert producer.wait(300.0) == 0
     return journal
 
 

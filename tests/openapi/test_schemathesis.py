@@ -135,7 +135,6 @@ def test_every_answer_is_a_described_one(operation: Any, made: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.label)
 def test_every_answer_is_a_described_one_at_length(operation: Any, made: str) -> None:
     """The same, for as long as it takes."""

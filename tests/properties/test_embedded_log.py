@@ -94,7 +94,7 @@ class EmbeddedLog(RuleBasedStateMachine):
         self.runner.run(self._take())
 
     async def _take(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(self.taken) < self._expected_taken():
                 event = await self.consumer.poll(0.5)
                 if isinstance(event, tuple):

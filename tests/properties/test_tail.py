@@ -157,7 +157,7 @@ class Followers(RuleBasedStateMachine):
             group, [TOPIC], EARLIEST, wanted=None if raw else wanted
         )
         subscriber = Subscriber(group, consumer)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not isinstance(await consumer.poll(0.5), Assigned):
                 pass
         return subscriber
@@ -201,7 +201,7 @@ class Followers(RuleBasedStateMachine):
             self._check(one)
 
     async def _take_all(self, one: Subscriber) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not self._expected(one) <= {(m.partition, m.offset) for m in one.taken}:
                 await self._poll(one, 0.5)
 

@@ -38,7 +38,7 @@ EVENT = HttpMessage((("ce-id", "1"), ("ce-type", "t")), b"{}")
 PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 PROXY = "10.9.9.9"
 ANSWER = b"HTTP/1.1 204 X\r\n\r\n"
-_PATIENCE = 3.0
+_PATIENCE = 20.0
 
 Say = tuple[int | None, str]
 """Status and fault that a request was told."""
@@ -53,14 +53,14 @@ def settle_in(folder: Path) -> None:
         "ip route add local 0.0.0.0/0 dev lo",
         "ip -6 route add local ::/0 dev lo",
     ):
-        subprocess.run(command.split(), check=True, capture_output=True, timeout=10)
+        subprocess.run(command.split(), check=True, capture_output=True, timeout=60)
     names = folder / "resolv.conf"
     names.write_text(f"nameserver {NAME_SERVER}\noptions timeout:1 attempts:1\n")
     hosts = folder / "hosts"
     hosts.write_text("127.0.0.1 localhost\n::1 localhost\n")
     for source, place in ((names, "/etc/resolv.conf"), (hosts, "/etc/hosts")):
         subprocess.run(
-            ["mount", "--bind", str(source), place], check=True, capture_output=True, timeout=10
+            ["mount", "--bind", str(source), place], check=True, capture_output=True, timeout=60
         )
     for name in PROXIES:
         os.environ[name] = f"http://{PROXY}:3128"

@@ -15,7 +15,7 @@ import opinion_install
 from kafka_install import HOME, JARS
 from opinion_install import KAFKA_CLIENT
 
-PATIENCE = 20.0  # seconds for what takes a moment when all is well
+PATIENCE = 60.0  # seconds for what takes a moment when all is well
 
 _JAVA = (
     *("java", "-Xmx256m", "-XX:+UseSerialGC"),
@@ -30,7 +30,7 @@ Seen = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 def kcat(servers: str, *words: str, stdin: bytes = b"") -> bytes:
     command = ["kcat", "-b", servers, *words]
-    result = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+    result = subprocess.run(command, input=stdin, capture_output=True, timeout=180, check=False)
     assert result.returncode == 0, result.stderr.decode()
     return result.stdout
 
@@ -47,14 +47,14 @@ def java_result(
 ) -> subprocess.CompletedProcess[bytes]:
     """Some end with 0 and tell what went wrong on standard error only."""
     command = [*_JAVA, f"org.apache.kafka.tools.{tool}", "--bootstrap-server", servers, *words]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=100, check=False)
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=180, check=False)
 
 
 def franz_go(verb: str, servers: str, topic: str, *words: str, stdin: bytes = b"") -> list[Any]:
     """The lines of JSON that the client of ``tests/kafka_clients/go`` says."""
     start = opinion_install.command(KAFKA_CLIENT, opinion_install.installed(KAFKA_CLIENT))
     command = [*start, verb, servers, topic, *words]
-    result = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+    result = subprocess.run(command, input=stdin, capture_output=True, timeout=180, check=False)
     assert result.returncode == 0, result.stderr.decode()
     return [json.loads(line) for line in result.stdout.splitlines()]
 

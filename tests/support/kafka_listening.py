@@ -64,7 +64,7 @@ class RawClient:
     async def take(self) -> bytes:
         """Empty when the connection has been closed."""
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 size = int.from_bytes(await self.reader.readexactly(4), "big")
                 return await self.reader.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError):

@@ -32,7 +32,7 @@ from pathlib import Path
 
 from kafka_install import HOME, SERVERS, Missing, install, installed
 
-READY_WITHIN = 60.0  # seconds; a cold JVM beside busy neighbours takes its time
+READY_WITHIN = 240.0  # seconds; a cold JVM beside busy neighbours takes its time
 STATE = SERVERS / "kafka.json"
 _JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={HOME}/log4j2.xml")
 _PR_SET_PDEATHSIG = 1
@@ -199,7 +199,7 @@ def run_tool(
     ``tool``: the class below ``package``, such as ``consumer.ConsoleConsumer``.
     """
     command = _java(install(), [f"{package}.{tool}", *arguments])
-    result = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+    result = subprocess.run(command, input=stdin, capture_output=True, timeout=180, check=False)
     if result.returncode:
         raise RuntimeError(f"{tool} failed: {result.stderr.decode()[-2000:]}")
     return result.stdout.decode()

@@ -47,7 +47,7 @@ class Driver:
         trace: TracebackType | None,
     ) -> None:
         self._process.terminate()
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=60)
 
 
 def asked(sdk: Sdk, invented: frozenset[str]) -> list[Opinion]:

@@ -30,7 +30,7 @@ import psycopg
 from kafka_install import SERVERS, Missing
 from kafka_server import _die_with_parent, _free_ports
 
-READY_WITHIN = 30.0  # seconds
+READY_WITHIN = 120.0  # seconds
 STATE = SERVERS / "postgresql.json"
 PROGRAMS = Path("/usr/lib/postgresql")  # one folder a version below it
 USER, PASSWORD = "sky", "not-to-be-shown"

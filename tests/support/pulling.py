@@ -98,20 +98,20 @@ class Pulling:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Time passes, until the condition holds."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not condition():
                 await self.clock.advance(0.25)
                 await asyncio.sleep(0.002)
 
     async def waiting(self, count: int) -> None:
         """Time passes, until so many are rows."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await self.store.pulled.count()).get("billing", 0) != count:
                 await self.clock.advance(0.25)
                 await asyncio.sleep(0.002)
 
     async def until_none(self, ask: Callable[[], Awaitable[Sequence[object]]]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await ask():
                 await self.clock.advance(0.25)
                 await asyncio.sleep(0.002)

@@ -75,7 +75,7 @@ def run_tool(tool: str, arguments: Sequence[str]) -> str:
         os.devnull,
         *arguments,
     ]
-    result = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    result = subprocess.run(command, capture_output=True, timeout=180, check=False)
     if result.returncode:
         raise RuntimeError(f"{tool} failed: {result.stderr.decode()[-2000:]}")
     return result.stdout.decode()

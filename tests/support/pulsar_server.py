@@ -32,7 +32,7 @@ import httpx
 from kafka_install import Missing
 from pulsar_install import HOME, SERVERS, install, installed
 
-READY_WITHIN = 120.0  # seconds; a cold JVM beside busy neighbours takes its time
+READY_WITHIN = 300.0  # seconds; a cold JVM beside busy neighbours takes its time
 STATE = SERVERS / "pulsar.json"
 _JVM = (
     "-Xms128m", "-Xmx512m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC",

@@ -18,7 +18,7 @@ async def read_back(address: str, queue: str) -> list[aio_pika.abc.AbstractIncom
         messages: list[aio_pika.abc.AbstractIncomingMessage] = []
         if not left:
             return messages
-        async with asyncio.timeout(30), found.iterator() as iterator:
+        async with asyncio.timeout(60), found.iterator() as iterator:
             async for message in iterator:
                 await message.ack()
                 messages.append(message)

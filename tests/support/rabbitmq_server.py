@@ -28,7 +28,7 @@ from pathlib import Path
 from kafka_install import SERVERS, Missing
 from kafka_server import _die_with_parent, _free_ports
 
-READY_WITHIN = 60.0  # seconds; beside busy neighbours a boot takes its time
+READY_WITHIN = 240.0  # seconds; beside busy neighbours a boot takes its time
 STATE = SERVERS / "rabbitmq.json"
 SCRIPTS = Path("/usr/lib/rabbitmq/bin")
 PLUGINS = ("rabbitmq_consistent_hash_exchange", "rabbitmq_auth_mechanism_ssl")
@@ -156,7 +156,7 @@ class RabbitServer:
     def _tool(self, tool: str, *words: str) -> str:
         command = [str(SCRIPTS / tool), "-n", self._node, *words]
         result = subprocess.run(
-            command, env=self._environment(), capture_output=True, timeout=60, check=False
+            command, env=self._environment(), capture_output=True, timeout=180, check=False
         )
         if result.returncode:
             raise RuntimeError(f"{tool} failed: {(result.stderr + result.stdout).decode()[-2000:]}")

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-PATIENCE = 30.0  # seconds; every wait of these tests is bounded
+PATIENCE = 60.0  # seconds; every wait of these tests is bounded
 
 
 @dataclass

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-READY_WITHIN = 60.0  # seconds; beside busy neighbours an interpreter takes its time
-STOPS_WITHIN = 35.0  # the drain bound of the service, and some
+READY_WITHIN = 240.0  # seconds; beside busy neighbours an interpreter takes its time
+STOPS_WITHIN = 120.0  # the drain bound of the service, and what a busy machine adds
 
 
 def free_ports(count: int) -> list[int]:
@@ -92,7 +92,7 @@ class ServiceProcess:
 
     def answers(self, path: str) -> int | None:
         """The status of a GET on the admin listener; None when nobody answers."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._admin_port, timeout=2)
+        connection = http.client.HTTPConnection("127.0.0.1", self._admin_port, timeout=10)
         try:
             connection.request("GET", path)
             return connection.getresponse().status

@@ -81,7 +81,7 @@ def submitted(asking: Asking[int], ledger: Ledger, topic: str = "orders") -> Sub
 
 
 async def fate(submission: Submission) -> object:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         (result,) = await submission
     return result
 

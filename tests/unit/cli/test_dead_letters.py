@@ -45,17 +45,17 @@ class Served:
 
     def start(self) -> None:
         self._thread.start()
-        until(lambda: self._server.started, 10, "server")
+        until(lambda: self._server.started, 60, "server")
         port = self._server.servers[0].sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
 
     def stop(self) -> None:
         self._server.should_exit = True
-        self._thread.join(10)
+        self._thread.join(60)
         self._loop.close()
 
     def do(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
 
     def fill(self, *found: Any) -> None:
         for letter in found:
@@ -260,4 +260,4 @@ def _draining(served: Served, dead: set[int] = frozenset()) -> Iterator[None]:  
         yield
     finally:
         over.set()
-        worker.join(10)
+        worker.join(60)

@@ -30,4 +30,4 @@ def test_every_address_is_of_both_families_where_the_machine_has_both() -> None:
     every = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
     with open_port(every, 0, "{}") as opened:
         port = opened.getsockname()[1]
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        socket.create_connection(("127.0.0.1", port), timeout=30).close()

@@ -58,7 +58,7 @@ class Bench:
         return self.publisher.publish(request, self.answers.append)
 
     async def answer(self) -> Answer:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not self.answers:
                 await asyncio.sleep(0)
         (answer,) = self.answers

@@ -430,7 +430,7 @@ async def drop_oldest(engine: object, topic: str, count: int) -> None:
     await engine._writer.run(lambda db: catalogue.drop_segments(db, log, count))  # type: ignore[attr-defined]
 
 
-async def until(condition: object, within: float = 10.0) -> None:
+async def until(condition: object, within: float = 60.0) -> None:
     async with asyncio.timeout(within):
         while not condition():  # type: ignore[operator]
             await asyncio.sleep(0.005)

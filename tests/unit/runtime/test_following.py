@@ -53,14 +53,14 @@ timeouts: {{not_ready: 0, drain: 1s}}
     service = Service(build(loaded.config, SystemClock(), roles, loaded=loaded))
     await service.start()
     try:
-        async with httpx.AsyncClient(base_url=service.admin_url, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=service.admin_url, timeout=60) as client:
             yield service, client
     finally:
         await service.stop()
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 

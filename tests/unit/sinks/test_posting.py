@@ -71,7 +71,7 @@ async def sinks():
         await sink.stop()
 
 
-def a_request(url, *, headers=HEADERS, body=b"data", timeout=5.0):
+def a_request(url, *, headers=HEADERS, body=b"data", timeout=30.0):
     return url, HttpMessage(headers, body), timeout
 
 
@@ -186,7 +186,7 @@ async def test_a_status_counts_although_its_body_breaks_off(target, sinks):
 
     target.answer = half
     sink = sinks()
-    sending = asyncio.create_task(sink.post(*a_request(target.url, timeout=0.5)))
+    sending = asyncio.create_task(sink.post(*a_request(target.url, timeout=2.0)))
     answer = await sending
     assert (answer.status, answer.fault) == (200, "")
     assert "cut short" in answer.detail

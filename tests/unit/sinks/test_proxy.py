@@ -73,7 +73,7 @@ async def posters(tmp_path: Path, authority: trustme.CA) -> AsyncIterator[Make]:
         await poster.stop()
 
 
-async def post(poster: Poster, url: str = "https://hook.example/x", within: float = 5.0):
+async def post(poster: Poster, url: str = "https://hook.example/x", within: float = 30.0):
     return await poster.post(url, EVENT, within)
 
 

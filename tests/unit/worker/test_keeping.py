@@ -224,6 +224,6 @@ async def test_a_stop_ends_the_waits_of_a_writer(rig):
     keeper = await rig.begin()
     keeper.note(tried(1))
     await rig.advance(3)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await until(lambda: rig.rows.failures)
         await keeper.stop(60.0)

@@ -66,7 +66,7 @@ async def setup(tmp_path: Path) -> AsyncIterator[Setup]:
 
 async def messages_of(consumer: Consumer, count: int) -> list[Message]:
     got: list[Message] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(got) < count:
             event = await consumer.poll(1.0)
             got += event if isinstance(event, tuple) else ()
@@ -74,14 +74,14 @@ async def messages_of(consumer: Consumer, count: int) -> list[Message]:
 
 
 async def change_of(consumer: Consumer, kind: type[Assigned | Revoked | Lost]) -> object:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not isinstance(event := await consumer.poll(1.0), kind):
             pass
     return event
 
 
 async def until(condition: object) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # type: ignore[operator]
             await asyncio.sleep(0.005)
 
@@ -126,7 +126,7 @@ async def test_a_commit_that_fails_is_made_up_for_later(
     with monkeypatch.context() as patch:
         patch.setattr(setup.driver.engine, "commit", refuse)
         await consumer.settle(messages)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await failures.wait()
         with pytest.raises(BoundReached):
             await consumer.commit()
@@ -272,5 +272,5 @@ async def test_a_waiting_consumer_is_woken_by_the_writer(setup: Setup) -> None:
     await change_of(consumer, Assigned)
     polling = asyncio.create_task(consumer.poll(3600.0))
     await setup.publish(b"0")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert isinstance(await polling, tuple)

@@ -69,7 +69,7 @@ class House:
         filters = [Filter.model_validate(dialect)] if dialect else []
         wanted = Wanted(types_of(filters), compile_filters(filters), self._count)
         consumer = await self.log.subscribe(group, [TOPIC], EARLIEST, wanted=wanted)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not isinstance(await consumer.poll(1.0), Assigned):
                 pass
         return consumer
@@ -101,7 +101,7 @@ async def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 async def take(consumer: Consumer, count: int) -> list[Message]:
     got: list[Message] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(got) < count:
             event = await consumer.poll(1.0)
             got += event if isinstance(event, tuple) else ()
@@ -110,7 +110,7 @@ async def take(consumer: Consumer, count: int) -> list[Message]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -297,7 +297,7 @@ async def test_a_nudged_poll_returns(house: House) -> None:
     polling = asyncio.create_task(consumer.poll(3600))
     await asyncio.sleep(0)
     consumer.nudge()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await polling is None
 
 
@@ -310,7 +310,7 @@ async def test_a_topic_that_was_deleted_and_made_again_is_read_anew(house: House
     await house.driver.engine.delete_topic(TOPIC)
     await house.publish(an_event(1))
     after = await house.consumer("h")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (got := await after.poll(1.0)):
             pass
     assert isinstance(got, tuple)

@@ -46,7 +46,7 @@ async def test_a_paused_member_writes_what_it_holds_again_once_a_day(
     owned, cluster, hours = Owned(1, {Partition("orders", 0): FinishedRuns(7)}), Cluster(), Hours()
     made = Commits(cluster, "g", SETTINGS, lambda: owned, pytest.fail, hours)
     made.start()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         for day in range(1, 9):
             await cluster.came.wait()
             cluster.came.clear()

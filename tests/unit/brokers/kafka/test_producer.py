@@ -73,7 +73,7 @@ async def test_what_a_failed_shipment_held_goes_out_with_the_next_connection() -
     producer.topics.known["orders"] = Topic("orders", 1)
     first, second = submitted(b"1"), submitted(b"2")
     producer.publish(first)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await producer._ship_until_tainted(Connection(RuntimeError("a bug of the client")))
         producer.publish(second)
         healthy = Connection(None)
@@ -104,7 +104,7 @@ async def test_an_error_that_nobody_expects_ends_no_producer(
 
     monkeypatch.setattr(module, "Connection", Failing)
     producer = Producer(SETTINGS)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await producer.start()
         assert "a bug" in (await producer.health()).cause
         await again.wait()

@@ -55,7 +55,7 @@ async def rounds(member: Member, count: int) -> None:
 
 async def quiet(admin: Counting, member: Member) -> None:
     """Ten rounds in which nothing is asked."""
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(60):
         while True:
             before = len(admin.asked)
             await rounds(member, 10)

@@ -126,7 +126,7 @@ async def returned(producer: Producer, topic: str) -> BrokerError:
     """What a sender is told of a record that came back and was confirmed."""
     sent = submitted(Record(None, (), b"body"), topic)
     producer.publish(sent)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not producer._flight:
             await asyncio.sleep(0)
     producer._flight_returned(back())
@@ -145,7 +145,7 @@ async def test_after_an_outage_a_target_is_asked_for_again() -> None:
     await producer._open(again := Opening(2))
     sent = submitted(Record(None, (), b"body"))
     producer.publish(sent)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await sent == [missing]
     assert (topology.asked_on, again.written) == ([2], b"")
     topology.answer = ORDERS
@@ -179,7 +179,7 @@ async def test_a_stream_that_confirms_out_of_turn_is_left_for_another_connection
     producer = Producer(quick, Finding(ORDERS))
     opened = Opening(1)
     publishing = asyncio.create_task(producer._publish_through(opened))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while producer._channel is None:
             await asyncio.sleep(0)
         lanes = found(ORDERS, on=opened)
@@ -227,7 +227,7 @@ async def test_an_error_that_nobody_expects_ends_no_producer(
 
     monkeypatch.setattr(module, "connect", refuse)
     producer = Producer(SETTINGS, Topology(SETTINGS))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await producer.start()
         assert "a bug" in (await producer.health()).cause
         await second.wait()
@@ -276,7 +276,7 @@ async def test_a_node_that_stands_still_within_tls_holds_nobody_up(tmp_path: Pat
         tls=Tls(ca=authority.ca),
         request_timeout=0.5,
     )
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         with pytest.raises(TimeoutError):
             await connect(settings)
     left.set()

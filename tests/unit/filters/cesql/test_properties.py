@@ -152,7 +152,7 @@ def test_no_pattern_takes_long(pattern: str) -> None:
     matches = compile_like(pattern)
     before = process_time()
     matches("a" * 10_000)
-    assert process_time() - before < 1
+    assert process_time() - before < 10
 
 
 @pytest.mark.parametrize(
