@@ -1,0 +1,75 @@
+"""Records to events, in two ways that never disagree (ADR 0021).
+
+========== =====================================================================================
+native     expressions of Spark, for what is clear; everything else is in doubt
+exact      ``app.bindings`` itself, in one ``mapInArrow``, for what is in doubt
+patterns   what is clear, as regular expressions
+judged     what ``app.bindings`` says of one record, as columns
+========== =====================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.pipeline import tables
+from app.pipeline.decode import exact, native
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["decoded", "exactly", "natively"]
+
+
+def _names(columns: str) -> list[str]:
+    """The names in a list of columns as ``pipeline.tables`` writes them."""
+    depth, names, start = 0, [], True
+    for word in columns.replace("<", " < ").replace(">", " > ").replace(",", " , ").split():
+        depth += (word == "<") - (word == ">")
+        if start:
+            names.append(word)
+        start = word == "," and depth == 0
+    return names
+
+
+DECODED = _names(tables.DECODED)
+VERDICT = _names(tables.VERDICT)
+_TIME = "try_cast(upper(time_text) AS TIMESTAMP) AS time"
+"""One expression for both ways. RFC 3339 lets ``t`` and ``z`` be small, Spark does not."""
+
+
+def natively(raw: DataFrame) -> DataFrame:
+    """RAW to DECODED and ``doubt``: where that is true, no other decoded column means anything."""
+    return native.decoded(raw).selectExpr(*_in_order(DECODED), "doubt")
+
+
+def exactly(raw: DataFrame) -> DataFrame:
+    """RAW to DECODED and VERDICT (null for a valid event), and ``value`` and ``headers`` of records that
+    have a verdict: what ``quarantine`` keeps of them.
+    """
+    return exact.judged(raw).selectExpr(*_in_order(DECODED), *VERDICT, "value", "headers")
+
+
+def decoded(raw: DataFrame) -> DataFrame:
+    """Every record, natively where it is clear: the columns of ``exactly``. It runs ``raw`` twice: cache
+    it, or use both ways on ranges, where it is dear to read.
+    """
+    judged = native.decoded(raw, kept=("value", "headers"))
+    clear = judged.where("NOT doubt").selectExpr(
+        *_in_order(DECODED),
+        *(f"CAST(NULL AS {kind}) AS {name}" for name, kind in _VERDICT_TYPES),
+        "CAST(NULL AS BINARY) AS value",
+        "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers",
+    )
+    doubtful = judged.where("doubt").select(*_names(tables.RAW))
+    return clear.unionByName(exactly(doubtful))
+
+
+_VERDICT_TYPES = [
+    (name, column.split(" ", 1)[1])
+    for name, column in zip(VERDICT, tables.VERDICT.split(", ", len(VERDICT) - 1), strict=True)
+]
+
+
+def _in_order(columns: list[str]) -> list[str]:
+    return [_TIME if name == "time" else name for name in columns]

@@ -1,0 +1,118 @@
+"""One record as the columns of the lake: what ``app.bindings`` says of it. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from app.bindings.headers import NotACloudEvent
+from app.bindings.kafka import decode
+from app.bindings.record import Decoded, Record
+from app.errors import Fault, InvalidEvent, SenderError
+from app.event.value import AttributeType
+from app.event.versions import NEWEST, VERSIONS
+
+Pairs = list[tuple[str, str]]
+"""A map, as Arrow takes it."""
+
+CORE = frozenset(VERSIONS[NEWEST].rules)
+"""Attributes with columns of their own; every other one is an extension."""
+
+_STRING = AttributeType.STRING
+_BROKEN = "decoder-failed"
+
+
+class Judged(NamedTuple):
+    """The columns ``ATTRIBUTES`` without ``time``, ``DATA``, ``ARRIVAL`` and ``VERDICT`` of
+    ``pipeline.tables``, in their order.
+    """
+
+    specversion: str | None = None
+    id: str | None = None
+    source: str | None = None
+    type: str | None = None
+    subject: str | None = None
+    datacontenttype: str | None = None
+    dataschema: str | None = None
+    time_text: str | None = None
+    extensions: Pairs | None = None
+    types: Pairs | None = None
+    data: str | None = None
+    data_bytes: bytes | None = None
+    data_form: str | None = None
+    content_mode: str | None = None
+    origin_version: str | None = None
+    verdict: str | None = None
+    rule: str | None = None
+    detail: str | None = None
+    faults: list[dict[str, str]] | None = None
+
+
+def judge(record: Record) -> Judged:
+    """The columns of a record; ``verdict`` is None for one that is a valid event. Never raises: a record
+    that brings the decoder down must not bring down the query with it, and is kept for ``redrive``.
+    """
+    try:
+        decoded = decode(record)
+    except InvalidEvent as invalid:
+        return _refused("invalid", invalid.faults[0].code, invalid)
+    except NotACloudEvent as foreign:
+        return _refused("foreign", foreign.code, foreign)
+    except SenderError as unreadable:
+        return _refused("unreadable", unreadable.code, unreadable)
+    except Exception as bug:  # noqa: BLE001 - see above
+        return Judged(verdict="unreadable", rule=_BROKEN, detail=_writable(repr(bug)))
+    return _unread(decoded) if decoded.opaque else _row(decoded)
+
+
+def _row(decoded: Decoded) -> Judged:
+    event = decoded.event
+    attributes = event.attributes
+    data, data_bytes = _text_or_bytes(event.data)
+    kinds = [(name, kind.value) for name, kind in event.types.items() if kind is not _STRING]
+    return Judged(
+        attributes["specversion"],
+        event.id,
+        event.source,
+        event.type,
+        attributes.get("subject"),
+        event.datacontenttype,
+        attributes.get("dataschema"),
+        attributes.get("time"),
+        [(name, text) for name, text in attributes.items() if name not in CORE],
+        kinds or None,
+        data,
+        data_bytes,
+        event.data_form.value,
+        decoded.mode.value,
+        event.version,
+    )
+
+
+def _text_or_bytes(data: bytes | None) -> tuple[str | None, bytes | None]:
+    if data is None:
+        return None, None
+    try:
+        return data.decode(), None
+    except UnicodeDecodeError:
+        return None, data
+
+
+def _unread(opaque: Decoded) -> Judged:
+    """K5: the bridge passes it on byte for byte; the lake has no columns for it."""
+    detail = f"Nobody here reads the format {opaque.media_type}."
+    return Judged(verdict="unreadable", rule="unsupported-format", detail=_writable(detail))
+
+
+def _refused(verdict: str, rule: str, error: SenderError) -> Judged:
+    faults = [_fault(fault) for fault in error.faults] or None
+    return Judged(verdict=verdict, rule=rule, detail=_writable(str(error)), faults=faults)
+
+
+def _fault(fault: Fault) -> dict[str, str]:
+    named = {"code": fault.code, "detail": fault.detail, "at": fault.at, "rule": fault.rule}
+    return {name: _writable(text) for name, text in named.items()}
+
+
+def _writable(text: str) -> str:
+    """As UTF-8 can have it: what a sender wrote may stand in it as lone surrogates."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,75 @@
+"""What a record must look like to be clear, as regular expressions of Java. Pure.
+
+They are at least as strict as ``app.event.types`` and ``app.event.media_types``: what they accept is
+accepted there (``tests/unit/pipeline/decode``), and what they do not is in doubt, not wrong. None of them
+can match a double quote, a backslash or a line break, so that they may stand inside of a JSON string and of
+a text of lines. Repetition is possessive: no text is looked through twice, and none exhausts the stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from app.event.versions import Rule
+
+_BEYOND = (  # of ASCII: no C1 control, surrogate, noncharacter; not U+FFFD, which bad UTF-8 becomes
+    r"\u00a0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffc\x{10000}-\x{1fffd}\x{20000}-\x{2fffd}"
+)
+ANY: Final = rf"[ !#-\[\]-~{_BEYOND}]"
+"""A character of an attribute."""
+
+TEXT: Final = f"{ANY}*+"
+NAME: Final = "[a-z0-9]++"
+OLD_NAME: Final = "[a-z][a-z0-9]*+"
+INTEGER: Final = "(?:0|-?+[1-9][0-9]{0,8}+)"
+
+_PCHAR = r"A-Za-z0-9\-._~!$&'()*+,;=:@"
+_CODED = "%[0-9A-Fa-f]{2}"
+_HOST = r"//[A-Za-z0-9\-._~]*+(?::[0-9]*+)?+(?![^/?#\"\n])"
+_PATH = rf"(?:[{_PCHAR}/]|{_CODED})*+(?:\?(?:[{_PCHAR}/?]|{_CODED})*+)?+(?:#(?:[{_PCHAR}/?]|{_CODED})*+)?+"
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*+:"
+URI: Final = f"(?:{_SCHEME}(?:{_HOST}|(?!//)){_PATH})"
+URI_REFERENCE: Final = (
+    f'(?:(?:{_SCHEME}(?:{_HOST}|(?!//))|{_HOST}|(?!//)(?=[^"\\n])(?![^/?#:"\\n]*+:)){_PATH})'
+)
+_LEAP_YEAR = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+TIMESTAMP: Final = (
+    "(?:(?:[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    f"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)|{_LEAP_YEAR}-02-29)"
+    r"[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]++)?+"
+    "(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]))"
+)
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z\-]++"  # noqa: S105 - RFC 9110 5.6.2
+MEDIA_TYPE: Final = f"(?:{_TOKEN}/{_TOKEN}(?:; ?+{_TOKEN}={_TOKEN})*+)"
+"""Not one of the CloudEvents family, in a header: ``OF_FAMILY``."""
+
+OF_FAMILY: Final = "(?i: *+application/cloudevents)"
+JSON_DOCUMENT: Final = (
+    '(?i:application/cloudevents(?:\\+json)?+(?:; ?+charset=(?:utf-8|"utf-8"))?+)'
+)
+"""The content type of a document in JSON, in UTF-8."""
+
+_BY_CODE: Mapping[str, str] = {
+    "bad-value": f"{ANY}++",
+    "bad-uri-reference": URI_REFERENCE,
+    "bad-uri": URI,
+    "bad-media-type": MEDIA_TYPE,
+    "bad-timestamp": TIMESTAMP,
+    "unsupported-encoding": "(?i:base64)",
+}
+
+
+def value_pattern(rule: Rule) -> str:
+    """What a core attribute must be to be clear, by the fault that its rule tells of another."""
+    return _BY_CODE[rule.code]
+
+
+def whole(pattern: str) -> str:
+    """Of all of a text: Java's ``$`` lets a line break follow."""
+    return rf"\A(?:{pattern})\z"
+
+
+def quoted(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
