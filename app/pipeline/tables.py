@@ -7,7 +7,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from app.errors import SetupError
+from app.pipeline.settings import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FORMAT_VERSION: Final = "1"
 """Of the tables, kept as table property ``skybridge.format-version``; an unknown one is refused."""
@@ -55,3 +62,88 @@ or refuses). ``rule``: code of the first fault, or of the refusal. ``detail``: f
 
 QUARANTINE: Final = f"{RAW}, {VERDICT}, seen TIMESTAMP"
 """``seen``: when it was put there."""
+
+RAW_TABLE: Final = "events_raw"
+EVENTS_TABLE: Final = "events"
+QUARANTINE_TABLE: Final = "quarantine"
+COLUMNS: Final[Mapping[str, str]] = {
+    RAW_TABLE: RAW,
+    EVENTS_TABLE: EVENTS,
+    QUARANTINE_TABLE: QUARANTINE,
+}
+
+FORMAT_PROPERTY: Final = "skybridge.format-version"
+
+_PROPERTIES: Final[Mapping[str, str]] = {
+    FORMAT_PROPERTY: FORMAT_VERSION,
+    "format-version": "2",
+    "write.parquet.compression-codec": "zstd",
+    "write.parquet.compression-level": "1",  # 3 costs a tenth of the speed and saves little
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "commit.retry.num-retries": "30",  # the archive, maintain and redrive write beside each other
+    "commit.retry.max-wait-ms": "2000",
+    "history.expire.min-snapshots-to-keep": "10",
+}
+_DISTRIBUTION: Final[Mapping[str, str]] = {
+    RAW_TABLE: "none",  # as it came: no shuffle before the copy is safe
+    EVENTS_TABLE: "hash",  # by bucket
+    QUARANTINE_TABLE: "none",
+}
+
+
+def make(spark: SparkSession, lake: Lake) -> None:
+    """The namespace and the tables that are missing. What is there is checked and left as it is."""
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{lake.namespace}")
+    there = _there(spark, lake)
+    for name in COLUMNS:
+        if name not in there:
+            spark.sql(_statement(lake, name))
+    check(spark, lake)
+
+
+def check(spark: SparkSession, lake: Lake) -> None:
+    """Raises SetupError, with every fault, when a table is missing or of a format not known here."""
+    faults = list(_faults(spark, lake))
+    if faults:
+        raise SetupError(
+            "; ".join(fault for fault, _ in faults),
+            setting="pipeline.lake",
+            cure="; ".join(dict.fromkeys(cure for _, cure in faults)),
+        )
+
+
+def _faults(spark: SparkSession, lake: Lake) -> Iterator[tuple[str, str]]:
+    there = _there(spark, lake)
+    for name in COLUMNS:
+        if name not in there:
+            yield (
+                f"there is no table {lake.table(name)} in {lake.catalog.warehouse}",
+                "name the lake that was filled, or fill it: skybridge pipeline archive",
+            )
+            continue
+        found = properties(spark, lake, name).get(FORMAT_PROPERTY, "none")
+        if found != FORMAT_VERSION:
+            yield (
+                f"{lake.table(name)} has format {found}, known here is {FORMAT_VERSION}",
+                "use the Skybridge that wrote it, or another namespace (pipeline.lake.namespace)",
+            )
+
+
+def properties(spark: SparkSession, lake: Lake, name: str) -> dict[str, str]:
+    rows = spark.sql(f"SHOW TBLPROPERTIES {lake.table(name)}").collect()
+    return {row["key"]: row["value"] for row in rows}
+
+
+def _there(spark: SparkSession, lake: Lake) -> set[str]:
+    return {name for name in COLUMNS if spark.catalog.tableExists(lake.table(name))}
+
+
+def _statement(lake: Lake, name: str) -> str:
+    partitions = {EVENTS_TABLE: f"bucket({lake.buckets}, identity)"}.get(name, "days(record_time)")
+    own = {**_PROPERTIES, "write.distribution-mode": _DISTRIBUTION[name]}
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in own.items())
+    return (
+        f"CREATE TABLE IF NOT EXISTS {lake.table(name)} ({COLUMNS[name]}) USING iceberg"
+        f" PARTITIONED BY ({partitions}) TBLPROPERTIES ({listed})"
+    )

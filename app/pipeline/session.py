@@ -1,0 +1,145 @@
+"""The one Spark session, with every setting that the lake's rows depend on.
+
+What a JVM must know at its start stands on its command line, which others can read; everything else, the
+secrets of a catalog among it, is told over the gateway afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from app.errors import SetupError
+from app.pipeline.settings import Catalog, Engine, Lake
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+CATALOG: Final = "lake"
+"""The catalog's name: part of every table's name, and of the rows of a JDBC catalog."""
+
+CODE: Final[Mapping[str, str]] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",  # schemaurl is not schemaURL
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # else one repeated header ends a query for ever
+    "spark.sql.codegen.hugeMethodLimit": "8000",  # what HotSpot compiles: beyond, plain evaluation
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not INT96, which few can read
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""What the meaning and the speed of every query depend on."""
+
+ICEBERG: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+_CATALOGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "jdbc": {"type": "jdbc", "jdbc.schema-version": "V1"},
+    "rest": {"type": "rest"},
+    "hive": {"type": "hive"},
+    "glue": {"type": "glue"},
+    "hadoop": {"type": "hadoop"},
+}
+_SQLITE: Final = {"jdbc.busy_timeout": "60000"}  # ms that one writer waits for another
+_LOOPBACK: Final[Mapping[str, str]] = {  # both: one alone advertises the other's address
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "8",
+}
+_AT_LAUNCH: Final = ("spark.driver.", "spark.jars", "spark.submit.", "spark.master")
+
+
+def open_session(engine: Engine, lake: Lake | None, *, app_name: str) -> SparkSession:
+    """A session of this process's Spark, which is started where there is none.
+
+    Catalogs belong to a session: two lakes in one process do not meet. Whoever came first ends Spark with
+    ``session.stop()``. Raises SetupError without the extra, without Java, without the jars.
+    """
+    _requirements()
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy, and an extra
+
+    session = SparkSession(_context(engine, app_name)).newSession()
+    ours = {**CODE, **(catalog_settings(lake.catalog) if lake else {})}
+    for name, value in ours.items():
+        session.conf.set(name, value)
+    _override(session, engine.conf)
+    return session
+
+
+def catalog_settings(catalog: Catalog) -> dict[str, str]:
+    """As Spark names them. Iceberg's own cache is off: two sessions of one process see one table."""
+    own = {
+        **_CATALOGS[catalog.kind],
+        **(_SQLITE if catalog.uri.startswith("jdbc:sqlite:") else {}),
+        **({"uri": catalog.uri} if catalog.uri else {}),
+        "warehouse": catalog.warehouse,
+        "cache-enabled": "false",
+        **catalog.properties,
+    }
+    prefix = f"spark.sql.catalog.{CATALOG}"
+    settings = {f"{prefix}.{name}": value for name, value in own.items()}
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog", **settings}
+
+
+def _requirements() -> None:
+    """Said before Spark fails in its own words."""
+    if find_spec("pyspark") is None:
+        raise SetupError(
+            "the pipeline runs on Spark, which is not installed",
+            cure="pip install 'skybridge[pipeline]'",
+        )
+    from app.pipeline import java  # noqa: PLC0415
+
+    java.find(os.environ)
+
+
+def _context(engine: Engine, app_name: str) -> SparkContext:
+    """The process's, whatever asks: Spark has one."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    running: SparkContext | None = SparkContext._active_spark_context  # noqa: SLF001 - the only way
+    if running is not None:
+        return running
+    settings = _settings(engine, app_name)
+    if SparkContext._gateway is None:  # noqa: SLF001 - the JVM outlives a context
+        launch = SparkConf(loadDefaults=False)
+        launch.setAll([(k, v) for k, v in settings.items() if k.startswith(_AT_LAUNCH)])
+        SparkContext._ensure_initialized(gateway=launch_gateway(launch))  # type: ignore[no-untyped-call]  # noqa: SLF001
+    return SparkContext(conf=SparkConf().setAll(list(settings.items())))
+
+
+def _settings(engine: Engine, app_name: str) -> dict[str, str]:
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit: its JVM runs already
+    local = engine.master.startswith("local")
+    return {
+        "spark.app.name": app_name,
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.extensions": ICEBERG,
+        **({"spark.master": engine.master} if engine.master else {}),
+        **(_LOOPBACK if local else {}),
+        **({} if submitted else {"spark.driver.memory": engine.memory, **_jars(engine.conf)}),
+        **engine.conf,
+    }
+
+
+def _jars(conf: Mapping[str, str]) -> dict[str, str]:
+    if "spark.jars" in conf or "spark.jars.packages" in conf:
+        return {}
+    from app.pipeline import jars  # noqa: PLC0415 - brings what fetches them
+
+    return {"spark.jars": ",".join(map(str, jars.paths()))}
+
+
+def _override(session: SparkSession, conf: Mapping[str, str]) -> None:
+    """What the operator set wins over ours. What only a start can set was set there."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415
+
+    for name, value in conf.items():
+        if name.startswith("spark.sql."):
+            with contextlib.suppress(AnalysisException):
+                session.conf.set(name, value)

@@ -1,0 +1,100 @@
+"""Records of a Kafka, or of an embedded log through its Kafka listener, as a frame: the columns RAW.
+
+The source is Spark's own. It reads committed records only, and an offset that is gone is an error: what
+retention took before it was read is never passed over in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+from pyspark.sql import functions as f
+
+from app.pipeline.settings import KafkaPlace
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Offsets = Mapping[str, Mapping[int, int]]
+"""By topic and partition. At the start the first offset that is read, at the end the first that is not."""
+
+EARLIEST: Final = -2
+"""In Offsets: whatever is the first there is."""
+
+LATEST: Final = -1
+
+Bound = Offsets | Literal["earliest", "latest"]
+
+_ALWAYS: Final[Mapping[str, str]] = {
+    "includeHeaders": "true",
+    "failOnDataLoss": "true",
+    "kafka.isolation.level": "read_committed",
+}
+
+
+def records(
+    spark: SparkSession,
+    place: KafkaPlace,
+    topics: Sequence[str],
+    start: Bound = "earliest",
+    end: Bound = "latest",
+) -> DataFrame:
+    """What lies between two bounds now, as a batch."""
+    bounds = {"startingOffsets": as_text(start), "endingOffsets": as_text(end)}
+    reader = spark.read.format("kafka").options(**_options(place, topics), **bounds)
+    return _raw(reader.load(), place)
+
+
+def stream(
+    spark: SparkSession,
+    place: KafkaPlace,
+    topics: Sequence[str],
+    start: Bound = "earliest",
+    *,
+    max_offsets_per_trigger: int | None = None,
+) -> DataFrame:
+    """What lies beyond a bound, and what comes. A checkpoint that has a position wins over ``start``;
+    ``max_offsets_per_trigger``: most records of one batch, over all partitions.
+    """
+    options = {**_options(place, topics), "startingOffsets": as_text(start)}
+    if max_offsets_per_trigger is not None:
+        options["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
+    return _raw(spark.readStream.format("kafka").options(**options).load(), place)
+
+
+def as_text(bound: Bound) -> str:
+    """As Spark's source takes and gives it."""
+    if isinstance(bound, str):
+        return bound
+    numbered = {topic: {str(n): at for n, at in each.items()} for topic, each in bound.items()}
+    return msgspec.json.encode(numbered, order="deterministic").decode()
+
+
+def as_offsets(text: str) -> Offsets:
+    """The other way."""
+    return msgspec.json.decode(text, type=dict[str, dict[int, int]])
+
+
+def _options(place: KafkaPlace, topics: Sequence[str]) -> dict[str, str]:
+    security = {f"kafka.{name}": value for name, value in place.options.items()}
+    return {
+        **_ALWAYS,
+        **security,
+        "kafka.bootstrap.servers": place.bootstrap_servers,
+        "subscribe": ",".join(topics),
+    }
+
+
+def _raw(received: DataFrame, place: KafkaPlace) -> DataFrame:
+    return received.select(
+        f.lit(place.broker).alias("broker"),
+        "topic",
+        "partition",
+        "offset",
+        f.col("timestamp").alias("record_time"),
+        "key",
+        "value",
+        "headers",
+    )
