@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import pytest
 
@@ -17,6 +17,10 @@ from pulsar_server import PulsarServer
 from pulsar_server import running as pulsar_running
 from rabbitmq_server import RabbitServer
 from rabbitmq_server import running as rabbitmq_running
+from spark_session import LEFT_OPEN, running_spark, spark_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Assertions that stand in support modules are to tell what differs, whoever imports them first.
 pytest.register_assert_rewrite(
@@ -24,6 +28,12 @@ pytest.register_assert_rewrite(
     *("contract_groups", "contract_places", "contract_records", "contract_running"),
     *("contract_tools", "store_contract", "store_contract_asking", "store_contract_waiting"),
 )
+
+
+def _lacking(what: Missing) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(str(what))
+    pytest.skip(str(what))
 
 
 Server = TypeVar("Server", KafkaServer, RabbitServer, PulsarServer, PostgresServer)
@@ -37,9 +47,7 @@ def throwaway(server: Server) -> Iterator[Server]:
     try:
         server.start()
     except Missing as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+        _lacking(missing)
     try:
         yield server
     finally:
@@ -146,3 +154,23 @@ def own_postgres(_throwaway_postgres: PostgresServer) -> PostgresServer:
     """A real PostgreSQL to be killed, paused and restarted: up when a test begins, and for it alone."""
     _throwaway_postgres.revive()
     return _throwaway_postgres
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A small Spark that the whole run shares, with the jars of the pipeline: give catalogs, tables and
+    queries names of your own.
+    """
+    try:
+        settings = spark_settings(tmp_path_factory.mktemp("spark"))
+    except Missing as missing:
+        _lacking(missing)
+    with running_spark(settings) as session:
+        yield session
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Warnings are errors; those that pyspark itself makes are not ours to mend."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))

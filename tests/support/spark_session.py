@@ -1,0 +1,72 @@
+"""Spark for a whole test run: one small JVM, on loopback, gone in the end."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import spark_install
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEFT_OPEN = "ignore:unclosed <socket:ResourceWarning"
+"""pyspark leaves it to the garbage collector to close the sockets over which rows come."""
+
+
+def spark_settings(folder: Path) -> Mapping[str, str]:
+    """``folder``: for what Spark puts on disk, which would else lie about where the test runs. Raises
+    Missing where Java or the jars cannot be had.
+    """
+    return {
+        "spark.master": "local[2]",
+        "spark.app.name": "tests",
+        "spark.jars": ",".join(map(str, spark_install.install())),
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+        "spark.driver.host": "127.0.0.1",  # with the next: one alone advertises another address
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(folder / "scratch"),
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+@contextmanager
+def running_spark(settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run what PATH has
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf().setAll(list(settings.items()))
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    try:
+        yield session
+    finally:
+        _end(session)
+
+
+def _end(session: SparkSession) -> None:
+    """The JVM too, which would else live as long as this process."""
+    from pyspark import SparkContext
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
+        session.stop()
+        gateway = SparkContext._gateway
+        SparkContext._gateway = SparkContext._jvm = None
+        if gateway is not None:
+            gateway.shutdown()
+            gateway.proc.stdin.close()  # it ends when nobody holds the other end
+            gateway.proc.wait(60)
+        gc.collect()
