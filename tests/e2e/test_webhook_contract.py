@@ -36,7 +36,9 @@ async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
     """Starts a service with one subscription to a target; further settings as JSON is YAML."""
     services = []
 
-    async def begin(sink: str, webhooks: dict[str, Any] | None = None, **settings: Any) -> Service:
+    async def begin(
+        sink: str, webhooks: dict[str, Any] | None = None, within: str = "30s", **settings: Any
+    ) -> Service:
         whole = {
             "version": 1,
             "server": {"events": {"port": 0}, "admin": {"port": 0}},
@@ -55,7 +57,7 @@ async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
             ],
             "webhooks": {"allow_private": ["127.0.0.0/8", "hook.test"], "origin": ORIGIN}
             | (webhooks or {}),
-            "timeouts": {"not_ready": "0s", "drain": "2s", "webhook_handshake": "500ms"},
+            "timeouts": {"not_ready": "0s", "drain": "2s", "webhook_handshake": within},
         }
         file = tmp_path / "skybridge.json"
         file.write_text(json.dumps(whole))
@@ -162,7 +164,7 @@ async def test_a_handshake_that_hangs_is_given_up_in_time(serve, receivers):
 
     receiver.target.consent = never
     receiver.target.answer = lambda _: status(204)
-    service = await serve(receiver.target.url)
+    service = await serve(receiver.target.url, within="500ms")
     await send(service)
     await until(lambda: len(receiver.target.received) == 1)
 
@@ -194,8 +196,17 @@ async def test_consent_may_come_later_by_the_callback(serve, receivers, monkeypa
 async def test_the_rate_that_was_allowed_is_kept(serve, receivers):
     """WebHook-Allowed-Rate; the rest waits, those too that waited for the answer of the handshake."""
     receiver = await receivers(rate=5)
+    answer, all_wait = receiver.target.consent, asyncio.Event()
+
+    async def when_all_wait(request: Received) -> bytes | None:
+        await all_wait.wait()
+        return answer(request)
+
+    receiver.target.consent = when_all_wait
     service = await serve(receiver.target.url, request_rate=600, ordering="none")
     await send(service, 8)
+    await until(lambda: status_of(service).in_flight == 8)
+    all_wait.set()
     await until(lambda: len(receiver.target.received) == 1)
     assert receiver.target.asked[0].header("webhook-request-rate") == "600"
     await until(lambda: status_of(service).cause == "the rate that the webhook allows")

@@ -12,7 +12,7 @@ from app.bindings.record import Record
 from app.interfaces import Outgoing, SinkAnswer
 from app.model.subscription import Subscription
 
-PATIENCE = 10.0
+PATIENCE = 60.0  # a bound: every wait ends with its condition
 OK = SinkAnswer(204)
 
 
