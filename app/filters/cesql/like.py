@@ -10,13 +10,13 @@ from collections.abc import Callable
 Matcher = Callable[[str], bool]
 
 _PART = re.compile(r"\\[%_]|[%_]|[^\\%_]+|\\", re.DOTALL)
-_Pieces = list[list[str | None]]
+Pieces = list[list[str | None]]
 
 
 def compile_like(pattern: str) -> Matcher:
     r"""``%`` is any text, ``_`` one character, ``\%`` and ``\_`` are themselves; so is all else."""
-    pieces = _pieces(pattern)
-    texts = [_literal(piece) for piece in pieces]
+    parts = pieces(pattern)
+    texts = [_literal(piece) for piece in parts]
     match texts:
         case [str(whole)]:
             return whole.__eq__
@@ -26,20 +26,20 @@ def compile_like(pattern: str) -> Matcher:
             return lambda value: value.endswith(tail)
         case ["", str(middle), ""]:
             return lambda value: middle in value
-    return _expression(pieces)
+    return _expression(parts)
 
 
-def _pieces(pattern: str) -> _Pieces:
+def pieces(pattern: str) -> Pieces:
     """What stands between the ``%``: lists of texts, with None for any one character."""
-    pieces: _Pieces = [[]]
+    found: Pieces = [[]]
     for part in _PART.findall(pattern):
         if part == "%":
-            pieces.append([])
+            found.append([])
         elif part == "_":
-            pieces[-1].append(None)
+            found[-1].append(None)
         else:
-            pieces[-1].append(part[1:] if part in {"\\%", "\\_"} else part)
-    return pieces
+            found[-1].append(part[1:] if part in {"\\%", "\\_"} else part)
+    return found
 
 
 def _literal(piece: list[str | None]) -> str | None:
@@ -47,8 +47,8 @@ def _literal(piece: list[str | None]) -> str | None:
     return None if None in piece else "".join(each for each in piece if each)
 
 
-def _expression(pieces: _Pieces) -> Matcher:
-    first, *middle = ("".join("." if p is None else re.escape(p) for p in each) for each in pieces)
+def _expression(parts: Pieces) -> Matcher:
+    first, *middle = ("".join("." if p is None else re.escape(p) for p in each) for each in parts)
     if not middle:
         return _found(re.compile(first, re.DOTALL))
     *between, last = middle
