@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from app import __version__
 from app.api.answers import ParkedOfSubscription
-from app.api.running import RoleState
+from app.api.running import Counts, ProcessState, RoleState
 from app.model.metadata import GroupLag, Health
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
@@ -57,6 +57,7 @@ class Snapshot(NamedTuple):
     lag: Sequence[GroupLag]
     dead_letters: Mapping[tuple[str, str], int]
     parked: Mapping[str, ParkedOfSubscription]
+    processes: Sequence[ProcessState] = ()
 
 
 class _Snapshots(Collector):
@@ -64,8 +65,9 @@ class _Snapshots(Collector):
         self._snapshot = snapshot
 
     def collect(self) -> Iterable[Metric]:
-        yield from _counters(self._snapshot.counters)
+        yield from _counters(self._snapshot)
         yield from _gauges(self._snapshot)
+        yield from _processes(self._snapshot.processes)
 
 
 def render(snapshot: Snapshot) -> bytes:
@@ -75,18 +77,45 @@ def render(snapshot: Snapshot) -> bytes:
     return generate_latest(registry)
 
 
-def _counters(counters: Counters) -> Iterator[Metric]:
-    """Those we know are always there; one that a part adds later shows with numbered labels."""
-    values = counters.values()
-    for name in [*COUNTERS, *(name for name in values if name not in COUNTERS)]:
-        series = values.get(name, {})
-        width = max((len(labels) for labels in series), default=0)
-        unknown = (tuple(f"label{number}" for number in range(width)), name)
+def _counters(now: Snapshot) -> Iterator[Metric]:
+    """Those we know are always there; one that a part adds later shows with numbered labels. Where there
+    are several processes each counts for itself, under a label of its own: a sum over processes would
+    fall when one is replaced, and be taken for a restart of all (a counter only grows)."""
+    own: tuple[str, ...] = ()
+    counted: Mapping[tuple[str, ...], Counts] = {(): now.counters.values()}
+    if now.processes:
+        own, counted = ("process",), {(str(p.number),): p.counters for p in now.processes}
+    added = {name: None for values in counted.values() for name in values if name not in COUNTERS}
+    for name in [*COUNTERS, *added]:
+        every = [labels for values in counted.values() for labels in values.get(name, {})]
+        unknown = (tuple(f"label{n}" for n in range(max(map(len, every), default=0))), name)
         labels, text = COUNTERS.get(name, unknown)
-        family = CounterMetricFamily(f"skybridge_{name}", text, labels=labels)
-        for texts, count in sorted(series.items()):
-            family.add_metric(texts, count)
+        family = CounterMetricFamily(f"skybridge_{name}", text, labels=(*labels, *own))
+        for process, values in counted.items():
+            for texts, count in sorted(values.get(name, {}).items()):
+                family.add_metric((*texts, *process), count)
         yield family
+
+
+def _processes(processes: Sequence[ProcessState]) -> Iterator[Metric]:
+    """``process_...`` without our prefix tells of the process that answers alone."""
+    labels = ("process",)
+    yield _gauge(
+        "process_up", "1 when it takes events.", labels,
+        {(str(p.number),): p.state == "up" for p in processes},
+    )  # fmt: skip
+    yield _gauge(
+        "process_resident_memory_bytes", "Its memory.", labels,
+        {(str(p.number),): p.resident_bytes for p in processes},
+    )  # fmt: skip
+    yield _counter(
+        "process_restarts", "How often it died and was replaced.", labels,
+        {(str(p.number),): max(0, p.restarts) for p in processes},
+    )  # fmt: skip
+    yield _counter(
+        "process_cpu_seconds", "Its processor time.", labels,
+        {(str(p.number),): p.cpu_seconds for p in processes},
+    )  # fmt: skip
 
 
 def _gauges(now: Snapshot) -> Iterator[Metric]:
@@ -157,6 +186,13 @@ def _lag(now: Snapshot) -> Mapping[tuple[str, ...], int]:
             place = (of_group[each.group], each.topic)
             total[place] = total.get(place, 0) + each.lag
     return total
+
+
+def _counter(name: str, text: str, labels: Sequence[str], values: Mapping[L, float]) -> Metric:
+    family = CounterMetricFamily(f"skybridge_{name}", text, labels=labels)
+    for texts, value in sorted(values.items()):
+        family.add_metric(texts, value)
+    return family
 
 
 def _gauge(

@@ -26,6 +26,28 @@ class RoleState(msgspec.Struct, frozen=True):
     causes: tuple[str, ...] = ()
 
 
+Counts = Mapping[str, Mapping[tuple[str, ...], int]]
+"""Counters by name, then by labels."""
+
+
+class ProcessState(msgspec.Struct, frozen=True):
+    """One process of ``server.workers``. ``state``: ``up``, ``starting``, ``away`` (it died, and is replaced)
+    or ``silent`` (it lives and does not say how it fares). ``causes``: what hinders it. ``last_end``: how
+    the one before it ended. ``uptime``: seconds; None while there is none. ``cpu_seconds``: of this one
+    alone, as ``counters``."""
+
+    number: int
+    pid: int
+    state: str
+    causes: tuple[str, ...]
+    restarts: int
+    last_end: str
+    uptime: float | None
+    cpu_seconds: float
+    resident_bytes: int
+    counters: Counts
+
+
 class Running(Protocol):
     """A service between its start and its stop."""
 
@@ -50,6 +72,9 @@ class Running(Protocol):
 
     async def readiness(self) -> Mapping[str, RoleState]:
         """By role. A role that is not run is not listed."""
+
+    def processes(self) -> Sequence[ProcessState]:
+        """All that take events, this one first; empty where it is alone."""
 
     def subscriptions(self) -> Sequence[SubscriptionStatus]: ...
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from app import __version__
 from app.api import answers
 from app.api.metrics import Snapshot
 from app.api.registry import Entry
-from app.api.running import Running
+from app.api.running import Counts, ProcessState, Running
 from app.api.subscription_answers import Standing
 from app.errors import StoreUnavailable
 from app.interfaces import LetterChoice
@@ -40,8 +41,34 @@ async def status(running: Running) -> answers.Status:
         subscriptions=[_subscription(each, lag, dead, parked) for each in running.subscriptions()],
         counters={
             name: {",".join(labels): count for labels, count in series.items()}
-            for name, series in running.counters.values().items()
+            for name, series in _totals(running).items()
         },
+        processes=[_process(each) for each in running.processes()],
+    )
+
+
+def _totals(running: Running) -> Counts:
+    processes = running.processes()
+    if not processes:
+        return running.counters.values()
+    totals: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
+    for process in processes:
+        for name, series in process.counters.items():
+            totals[name].update(series)
+    return totals
+
+
+def _process(each: ProcessState) -> answers.ProcessView:
+    return answers.ProcessView(
+        number=each.number,
+        pid=each.pid,
+        state=each.state,
+        causes=list(each.causes),
+        restarts=each.restarts,
+        last_end=each.last_end,
+        uptime_seconds=None if each.uptime is None else round(each.uptime, 3),
+        cpu_seconds=round(each.cpu_seconds, 2),
+        resident_bytes=each.resident_bytes,
     )
 
 
@@ -54,6 +81,7 @@ async def snapshot(running: Running) -> Snapshot:
         lag=await running.lag(),
         dead_letters=await _dead_letters(running),
         parked=await _parked(running),
+        processes=running.processes(),
     )
 
 

@@ -68,8 +68,13 @@ class Admin(Strict):
 
 
 class Server(Strict):
-    """The two listeners."""
+    """The two listeners, and how many processes take events."""
 
+    workers: Annotated[Count, Field(ge=1, le=64)] = Field(
+        1,
+        description="processes that take events on the port of the events listener; one of them does all "
+        "else too",
+    )
     events: Events = Field(Events(), description="the listener that takes events")
     admin: Admin = Field(Admin(), description="the listener for operators")
 

@@ -68,7 +68,7 @@ class EventsApp:
         ]  # a server that keeps the spelling of names gives us what 0.1 needs
         named = dict(headers)
         if not is_ours:
-            return self._resource.elsewhere(scope["method"], path, named)
+            return await self._resource.elsewhere(scope["method"], path, named)
         if scope["method"].encode() not in POSTS:
             return self._resource.other(scope["method"], named)
         refusal = self._refuse_head(headers, named)

@@ -12,14 +12,16 @@ BACKLOG = 2048
 _ABOUT_THE_PORT = frozenset({errno.EADDRINUSE, errno.EACCES})
 
 
-def open_port(host: str, port: int, settings: str) -> socket.socket:
+def open_port(host: str, port: int, settings: str, *, shared: bool = False) -> socket.socket:
     """Listens already; ``port`` 0 takes a free one. ``settings`` has ``{}`` where ``host`` or
-    ``port`` stands in the name of the setting: ``server.events.{}``. Raises SetupError."""
+    ``port`` stands in the name of the setting: ``server.events.{}``. ``shared``: other processes of this
+    user may listen on it too, and the system spreads connections over them (SO_REUSEPORT). Raises
+    SetupError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     both = host == "::" and socket.has_dualstack_ipv6()  # all addresses, as 0.0.0.0 suggests
     try:
         return socket.create_server(
-            (host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both
+            (host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both, reuse_port=shared
         )
     except OSError as failure:
         raise _refusal(host, port, settings, failure) from failure

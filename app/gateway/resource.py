@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -29,11 +29,13 @@ from app.telemetry import Counters
 _log = logging.getLogger(__name__)
 
 Done = Callable[[Answer], None]
-CallBack = Callable[[str, str | None], bool]
-"""From the key of an address and the rate that is allowed to whether there is such an address."""
+CallBack = Callable[[str, str | None], Awaitable[bool | None]]
+"""From the key of an address and the rate that is allowed to whether there is such an address; None when
+who knows it cannot be asked now."""
 CALLBACKS = "/handshake/"
 CONSENTED = Answer(200, ((b"content-type", b"text/plain"),), b"Thank you: events may follow.\n")
 _RETRY_AFTER_OPERATOR = 30.0  # seconds, for what will not pass by itself
+NOBODY_KNOWS = ("starting", "The process that asked for this consent is starting again", 2.0)
 POSTS = frozenset({b"POST", b"PUT"})
 
 
@@ -101,16 +103,18 @@ class EventsResource:
             return self.refused(method_not_allowed(method), "method-not-allowed")
         return Answer(200, ((b"allow", METHODS), *self._senders.consent(named)))
 
-    def elsewhere(self, method: str, path: str, named: Mapping[bytes, bytes]) -> Answer:
+    async def elsewhere(self, method: str, path: str, named: Mapping[bytes, bytes]) -> Answer:
         """Any other path: where webhooks consent to what we asked them, or nothing."""
         if (
-            self._call_back is not None
-            and path.startswith(CALLBACKS)
-            and method in {"GET", "POST"}
-            and self._call_back(path.removeprefix(CALLBACKS), _rate(named))
+            self._call_back is None
+            or not path.startswith(CALLBACKS)
+            or method not in {"GET", "POST"}
         ):
-            return CONSENTED
-        return self.refused(not_found(), "not-found")
+            return self.refused(not_found(), "not-found")
+        known = await self._call_back(path.removeprefix(CALLBACKS), _rate(named))
+        if known is None:
+            return self.refused(unavailable(*NOBODY_KNOWS), NOBODY_KNOWS[0])
+        return CONSENTED if known else self.refused(not_found(), "not-found")
 
     def refused(self, answer: Answer, code: str = "") -> Answer:
         """Count a refusal on its way out."""

@@ -33,7 +33,8 @@ _ABORT_BOUND = 1.0  # seconds for aborted connections to be gone
 
 
 class EventsServer:
-    """One listener. ``port`` 0 takes a free one; ``port`` tells which, once started."""
+    """One listener. ``port`` 0 takes a free one; ``port`` tells which, once started. ``shared``: other
+    processes listen on it too."""
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class EventsServer:
         *,
         host: str = "127.0.0.1",
         port: int = 8080,
+        shared: bool = False,
         limits: Limits | None = None,
         tls: Tls | None = None,
         date_header: bool = False,
@@ -50,6 +52,7 @@ class EventsServer:
     ) -> None:
         self.host = host
         self.port = port
+        self._shared = shared
         self._limits = limits or Limits()
         self._resource = EventsResource(publisher, self._limits, counters, senders, call_back)
         self._tls = tls
@@ -62,7 +65,7 @@ class EventsServer:
         """Returns when the port is open. Raises SetupError naming the setting."""
         certificates = Certificates(self._tls) if self._tls else None
         server = self._build(certificates)
-        self._sockets = [open_port(self.host, self.port, "server.events.{}")]
+        self._sockets = [open_port(self.host, self.port, "server.events.{}", shared=self._shared)]
         self.port = self._sockets[0].getsockname()[1]
         self._uvicorn = server
         await server.startup(sockets=self._sockets)

@@ -13,6 +13,7 @@ from app.config.load import Loaded
 from app.config.model import Config, ServerTls
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
+from app.gateway.resource import CallBack
 from app.gateway.senders import Senders
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
@@ -56,6 +57,7 @@ class Parts(NamedTuple):
     keeper: AttemptKeeper | None
     operator_events: OperatorEvents | None
     watcher: Watcher | None
+    callbacks: Callbacks | None = None
 
 
 def build(
@@ -86,7 +88,9 @@ def build(
         counters=counters,
         logs=logs,
         store=store,
-        events=_events(config, logs, counters, callbacks) if "gateway" in roles else None,
+        events=open_events(config, logs, counters, _taker(callbacks))
+        if "gateway" in roles
+        else None,
         supervisor=supervisor,
         roster=roster,
         registry=Registry(
@@ -100,6 +104,7 @@ def build(
         keeper=keeper,
         operator_events=told,
         watcher=Watcher(supervisor.status, clock, told.notify) if supervisor and told else None,
+        callbacks=callbacks,
     )
 
 
@@ -112,14 +117,30 @@ def vault_of(config: Config) -> Vault:
 
 
 def callbacks_of(config: Config, roles: Collection[Role]) -> Callbacks | None:
-    """Where a webhook may consent later. Only a process that also listens can be called back."""
+    """Where a webhook may consent later."""
     base = config.webhooks.callback
-    return Callbacks(base) if base and set(roles) >= set(ROLES) else None
+    return Callbacks(base) if base and consents_later(config, roles) else None
 
 
-def _events(
-    config: Config, logs: Mapping[str, Log], counters: Counters, callbacks: Callbacks | None
+def consents_later(config: Config, roles: Collection[Role]) -> bool:
+    """Only a service that also listens can be called back."""
+    return config.webhooks.callback is not None and set(roles) >= set(ROLES)
+
+
+def _taker(callbacks: Callbacks | None) -> CallBack | None:
+    if callbacks is None:
+        return None
+
+    async def take(key: str, rate: str | None) -> bool:
+        return callbacks.call(key, rate)
+
+    return take
+
+
+def open_events(
+    config: Config, logs: Mapping[str, Log], counters: Counters, call_back: CallBack | None
 ) -> EventsServer:
+    """Not yet started."""
     limits = limits_of(config)
     events = config.server.events
     router = Router(
@@ -139,10 +160,11 @@ def _events(
         counters,
         host=events.host,
         port=events.port,
+        shared=config.server.workers > 1,
         limits=limits,
         tls=tls_of(events.tls),
         senders=Senders(origins=events.allowed_origins, rate=events.allowed_rate),
-        call_back=None if callbacks is None else callbacks.call,
+        call_back=call_back,
     )
 
 

@@ -23,17 +23,24 @@ from app.config.model import Config
 from app.interfaces import OffsetStore
 from app.model.route import log_name
 from app.model.subscription import Subscription
+from app.runtime.processes.door import NO_DOORS, Door, Doors, log_behind
 from app.runtime.tokens import token_source
 from app.worker.joining import group_name
 
 KAFKA_ANSWER = 10.0  # seconds: of one answer, at least; see ``KafkaSettings.request_timeout``
 
 
-def open_logs(config: Config, offsets: OffsetStore | None = None) -> dict[str, PortableLog]:
+def open_logs(
+    config: Config, offsets: OffsetStore | None = None, doors: Doors = NO_DOORS
+) -> dict[str, PortableLog]:
     """By name; nothing is opened before ``start``. Relaxed routes have logs of their own beside those of
     the brokers, under the names that ``model.route.log_name`` makes. ``offsets``: where groups of streams
-    are; without it streams can be published to and read, not subscribed to."""
-    logs = {name: _open(name, broker, config, offsets) for name, broker in config.brokers.items()}
+    are; without it streams can be published to and read, not subscribed to. ``doors``: by which embedded
+    logs of another process are reached."""
+    logs = {
+        name: _open(name, broker, config, offsets, doors.get(name))
+        for name, broker in config.brokers.items()
+    }
     return logs | _relaxed_logs(config)
 
 
@@ -68,7 +75,9 @@ async def forget_group(
         await log.driver.forget(group_name(config.installation, subscription.id))
 
 
-def _open(name: str, broker: Broker, config: Config, offsets: OffsetStore | None) -> PortableLog:
+def _open(
+    name: str, broker: Broker, config: Config, offsets: OffsetStore | None, door: Door | None
+) -> PortableLog:
     bounds = _bounds(broker, config)
     match broker:
         case KafkaBroker():
@@ -77,6 +86,8 @@ def _open(name: str, broker: Broker, config: Config, offsets: OffsetStore | None
             return _rabbitmq(name, broker, bounds, offsets)
         case PulsarBroker():
             return _pulsar(name, broker, bounds)
+        case EmbeddedBroker() if door is not None:
+            return log_behind(name, broker, door, bounds)
         case EmbeddedBroker():
             return _embedded(name, broker, bounds)
 

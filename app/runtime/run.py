@@ -12,6 +12,7 @@ from app.config.load import Loaded
 from app.runtime.build import ROLES, Role, build
 from app.runtime.clock import SystemClock
 from app.runtime.heap import settle_heap
+from app.runtime.processes.many import run_many
 from app.runtime.service import Service
 from app.runtime.signals import Signals
 from app.telemetry import set_up_logging
@@ -19,13 +20,17 @@ from app.telemetry import set_up_logging
 
 def run(
     loaded: Loaded, *, roles: Collection[Role] = ROLES, announce: Callable[[Service], None]
-) -> None:
-    """Returns after an orderly end. ``announce`` is called once, when the service accepts."""
+) -> int:
+    """The exit code, after an orderly end. ``announce`` is called once, when the service accepts. With
+    ``server.workers`` above 1 it returns in every process."""
     config = loaded.config
     set_up_logging(config.log.level, as_json=config.log.format == "json")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at info it tells of every request
+    if config.server.workers > 1:
+        return run_many(loaded, roles, announce)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(loaded, roles, announce))
+    return 0
 
 
 async def _serve(

@@ -23,6 +23,8 @@ from app.runtime.build import Parts, tls_of
 from app.runtime.following import Following
 from app.runtime.kafka_listeners import OpenListener, open_kafka_listener
 from app.runtime.logs import declare_subscriptions
+from app.runtime.processes.crew import Crew
+from app.runtime.processes.door import NO_DOORS, Doors, open_door
 from app.runtime.state import State
 
 LAST_WORDS = 5.0  # seconds for operator events and attempts that wait, when all others have left
@@ -34,9 +36,17 @@ _log = logging.getLogger(__name__)
 class Service:
     """``start`` returns when it accepts; ``events_url`` and ``admin_url`` then say where."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        crew: Crew | None = None,
+        doors: Doors = NO_DOORS,
+    ) -> None:
+        """``crew``: the processes that this one is the first of. ``doors``: by which these reach our logs."""
         self.parts = parts
-        self.state = State(parts)
+        self.state = State(parts, crew)
+        self._doors = doors
         self._following = Following(parts.roster, parts.supervisor, parts.logs, parts.clock)
         self.events_url = ""
         self.kafka_listeners: dict[str, OpenListener] = {}  # by the log they serve
@@ -54,7 +64,7 @@ class Service:
             await self._start()
         except BaseException:
             if self.parts.supervisor is not None:
-                await _bounded("subscriptions", self.parts.supervisor.stop, 0.0, 0.0)
+                await bounded("subscriptions", self.parts.supervisor.stop, 0.0, 0.0)
             await self._closing.aclose()
             raise
         self.state.begun = True
@@ -67,13 +77,13 @@ class Service:
         await parts.roster.load()
         for name, log in parts.logs.items():
             await log.start()
-            self._closing.push_async_callback(_bounded, f"broker {name}", log.stop, drain)
+            self._closing.push_async_callback(bounded, f"broker {name}", log.stop, drain)
             await declare_subscriptions(parts.config, name, log, parts.roster.subscriptions)
             await self._listen(name, log, drain)
         for name, each in (("operator events", parts.operator_events), ("attempts", parts.keeper)):
             if each is not None:
                 await each.start()
-                self._closing.push_async_callback(_bounded, name, each.stop, LAST_WORDS, LAST_WORDS)
+                self._closing.push_async_callback(bounded, name, each.stop, LAST_WORDS, LAST_WORDS)
         await self._admin.start()
         self._closing.push_async_callback(self._admin.stop)
         if parts.supervisor is not None:
@@ -94,8 +104,11 @@ class Service:
         if listener is not None:
             self.kafka_listeners[name] = listener
             self._closing.push_async_callback(
-                _bounded, f"Kafka listener of {name}", listener.stop, drain, drain
+                bounded, f"Kafka listener of {name}", listener.stop, drain, drain
             )
+        if name in self._doors:
+            door = await open_door(log, self._doors[name], parts.clock)
+            self._closing.push_async_callback(bounded, f"door of {name}", door.stop, drain, drain)
 
     async def stop(self) -> None:
         """Ends within the bounds of ``timeouts.not_ready`` and ``timeouts.drain``."""
@@ -110,10 +123,10 @@ class Service:
         _log.info("draining, for at most %g s", timeouts.drain)
         leaving = []
         if parts.events is not None:
-            leaving.append(_bounded("events", parts.events.stop, timeouts.drain, timeouts.drain))
+            leaving.append(bounded("events", parts.events.stop, timeouts.drain, timeouts.drain))
         if parts.supervisor is not None:
             end = parts.supervisor.stop
-            leaving.append(_bounded("subscriptions", end, timeouts.drain, timeouts.drain))
+            leaving.append(bounded("subscriptions", end, timeouts.drain, timeouts.drain))
         await self._following.stop()
         await asyncio.gather(*leaving)
         self._streams_end.set()
@@ -139,7 +152,7 @@ class Service:
         return f"{scheme}://{host}:{self.parts.events.port}"
 
 
-async def _bounded(
+async def bounded(
     what: str, step: Callable[..., Awaitable[None]], seconds: float, *args: float
 ) -> None:
     """One part's way out must not keep the others from theirs."""

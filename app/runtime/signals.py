@@ -1,6 +1,7 @@
 """The only owner of SIGINT and SIGTERM: the first asks to leave in order, the second ends at once.
 
-Ending at once is safe: what was acknowledged is on the disk already (rule 1).
+Ending at once is safe: what was acknowledged is on the disk already (rule 1). A process that has a parent is
+``patient``: the parent and whoever stops its group may both send SIGTERM, and ending at once is the parent's.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ T = TypeVar("T")
 class Signals:
     """A context: ``with Signals() as signals: await signals.asked.wait()``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, patient: bool = False) -> None:
         self.asked = asyncio.Event()
+        self._numbers = (signal.SIGTERM,) if patient else (signal.SIGINT, signal.SIGTERM)
+        self._patient = patient
         self._loop = asyncio.get_running_loop()
 
     def leave(self) -> None:
@@ -25,17 +28,17 @@ class Signals:
         self.asked.set()
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self._numbers:
             self._loop.add_signal_handler(number, self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self._numbers:
             self._loop.remove_signal_handler(number)
 
     def _on_signal(self) -> None:
         self.asked.set()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in () if self._patient else self._numbers:
             self._loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)  # a second one needs no loop that still turns
 

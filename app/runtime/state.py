@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from app.api.registry import Entry, Registry
-from app.api.running import RoleState
+from app.api.running import ProcessState, RoleState
 from app.config.key_mappers import load_key_mappers
 from app.config.kinds import kinds_of, manners_of
 from app.config.model import Config
@@ -22,6 +22,7 @@ from app.routing.keys import PlainMapper
 from app.routing.places import fixed_place, is_fixed
 from app.routing.plan import Manner
 from app.runtime.build import Parts
+from app.runtime.processes.crew import Crew
 from app.runtime.targets import Targets
 from app.worker.joining import group_name
 from app.worker.status import halt_words
@@ -33,8 +34,9 @@ RECENT = 100  # attempts looked at for the last error
 class State:
     """``begun`` is set when every part has started, ``draining`` when it is to leave (rule 11)."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, crew: Crew | None = None) -> None:
         self._parts = parts
+        self._crew = crew
         self.installation = parts.config.installation
         self.roles: Sequence[str] = parts.roles
         self.routes: Sequence[Route] = parts.config.routes
@@ -78,7 +80,8 @@ class State:
         }
         found = {}
         if "gateway" in self.roles:
-            found["gateway"] = self._ready(*_routes_fare(self.routes, healths, faults))
+            ready, causes = routes_fare(self.routes, healths, faults)
+            found["gateway"] = self._ready(ready, causes + self._others())
         if "worker" in self.roles:
             ready, causes = _subscriptions_fare(self.subscriptions())
             mirrored, missing = _sinks_fare(self._parts.roster.subscriptions, faults)
@@ -163,10 +166,17 @@ class State:
         health = await self.store.health()
         return [] if health.healthy else [f"store: {health.cause}"]
 
+    def processes(self) -> Sequence[ProcessState]:
+        return () if self._crew is None else self._crew.processes()
+
+    def _others(self) -> list[str]:
+        """The events listener is there while one process is; what hinders another is named."""
+        return [] if self._crew is None else list(self._crew.causes())
+
     def _ready(self, ready: bool, causes: list[str]) -> RoleState:
         if self.draining:
             return RoleState(ready=False, causes=("the service is leaving",))
-        if not self.begun:
+        if not self.begun or (self._crew is not None and not self._crew.begun):
             return RoleState(ready=False, causes=("the service is starting",))
         return RoleState(ready=ready, causes=tuple(causes))
 
@@ -175,7 +185,7 @@ Faults = Mapping[str, Mapping[str, str]]
 """By broker and place: why nothing can be published there."""
 
 
-def _routes_fare(
+def routes_fare(
     routes: Sequence[Route], healths: Mapping[str, Health], faults: Faults
 ) -> tuple[bool, list[str]]:
     """Ready when at least one route can accept; each that cannot says why."""

@@ -1,0 +1,63 @@
+"""What the parent and its children tell each other, one line of JSON a message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+Series = Mapping[str, list[tuple[tuple[str, ...], int]]]
+"""Counters by name: the labels of each series, and its count."""
+
+
+class Up(msgspec.Struct, frozen=True, tag="up"):
+    """A child to its parent: everything has started."""
+
+
+class Report(msgspec.Struct, frozen=True, tag="report"):
+    """How a gateway process fares, once a second; the parent adds who it is and passes it to process 1."""
+
+    ready: bool
+    causes: tuple[str, ...]
+    counters: Series
+    number: int = 0
+    pid: int = 0
+
+
+class Process(msgspec.Struct, frozen=True):
+    """One of them as the parent knows it. ``pid`` 0: there is none now. ``cause``: how the last one ended.
+    ``started``: seconds since the epoch."""
+
+    number: int
+    pid: int
+    up: bool
+    restarts: int
+    started: float
+    cause: str
+
+
+class Roll(msgspec.Struct, frozen=True, tag="roll"):
+    """The parent to process 1, whenever something changed: all processes, itself among them."""
+
+    parent: int
+    processes: tuple[Process, ...]
+
+
+class Asked(msgspec.Struct, frozen=True, tag="asked"):
+    """A webhook consented at a gateway process (webhook specification): process 1 knows what it asked."""
+
+    id: int
+    key: str
+    rate: str | None
+    number: int = 0
+
+
+class Told(msgspec.Struct, frozen=True, tag="told"):
+    """Process 1's answer to ``Asked``. ``known``: there is such an address."""
+
+    id: int
+    known: bool
+    number: int
+
+
+Message = Up | Report | Roll | Asked | Told
