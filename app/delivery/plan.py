@@ -18,7 +18,8 @@ retry          otherwise                                       RetryAt, one step
 RetryAt holds the lane: the events behind it wait in memory, and the partition pauses at the window
 bound. Park moves the wait, and the lane with it, to the store, and the partition goes on without them
 (rule 4). A subscription whose whole schedule holds never parks; nor does any while its endpoint is at
-fault (rule 6), or its parked rows are at their bound (rule 5).
+fault (rule 6), or its parked rows are at their bound (rule 5): a lane that is beyond ``hold`` then parks
+afterwards.
 A dead letter by 429 honours its Retry-After too: the endpoint asked, not the event (W6).
 """
 

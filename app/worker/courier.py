@@ -217,10 +217,11 @@ class Courier:
             self._nothing_sent(self._clock.monotonic() + LEASE_RECHECK, probe=True)
 
     def park_holding(self) -> None:
-        """Rule 4: a lane that holds while half of the window is used parks, also one that waits."""
+        """Rule 4: a lane that holds while half of the window is used parks, also one that waits; and one
+        whose wait is beyond ``hold``, for it had no other place while the endpoint was at fault."""
         if self._rules.parks and self.flows:
             for lane in self.lanes.holding():
-                if self._crowded(lane.head.message.partition):
+                if self._rules.overstays(lane.head) or self._crowded(lane.head.message.partition):
                     self._conclusions.park_waiting(lane)
 
     def cancel(self) -> None:

@@ -62,6 +62,10 @@ class Rules:
         last = held.row or held.last
         return Verdict(DeadLetterIt(cause), cause, "" if last is None else last.detail)
 
+    def overstays(self, held: Held) -> bool:
+        """Whether it waits in its lane though the waits that hold a lane are used up."""
+        return held.steps > self._policy.hold
+
     def judge(self, answer: SinkAnswer) -> Outcome:
         return judge(answer.status, answer.fault, self._retried)
 

@@ -287,6 +287,24 @@ async def test_nothing_parks_while_the_endpoint_is_at_fault(rig):
     assert rig.status.state == "paused"
 
 
+async def test_what_could_not_park_while_the_endpoint_was_at_fault_parks_when_it_is_well(rig):
+    """Rule 4: else a wait of hours would hold the lane, and the commits of its partition, to its end."""
+    rig.sink.answer(0, BUSY)
+    rig.sink.answer(2, SinkAnswer(503, retry_after="10"))
+    rig.sink.hold(0)
+    await rig.publish(an_event(0, "a"), an_event(1, "a"), an_event(2, "b"))
+    await rig.begin(retry=AT_ONCE)
+    await rig.state("paused")
+    rig.sink.release(0)
+    await until(lambda: "0" in rig.sink.answered)
+    await rig.clock.rest()
+    assert rows(rig) == []
+    await rig.clock.advance(10)
+    await until(lambda: parked(rig) == [0, 1])
+    await finished(rig, 3)
+    assert rig.sink.answered == ["2", "0", "2"]
+
+
 async def test_a_parked_head_may_be_the_probe(rig):
     """Rule 6: the probe takes what was not tried for longest, a parked head included."""
     rig.sink.answer(0, BUSY)
