@@ -20,6 +20,7 @@ from app.cli import (
     init,
     openapi,
     parked,
+    pipeline,
     printing,
     pull,
     receive,
@@ -79,6 +80,7 @@ app.add_typer(topics.app)
 app.add_typer(subscriptions.app)
 app.add_typer(dead_letters.app)
 app.add_typer(store.app)
+app.add_typer(pipeline.app)
 
 
 def _version(wanted: bool) -> None:

@@ -13,6 +13,7 @@ from app.config.lint_kafka_listeners import check_kafka_listeners
 from app.config.lint_mirrors import check_mirrors
 from app.config.lint_operator_events import check_operator_events
 from app.config.lint_processes import check_processes
+from app.config.lint_pipeline import check_pipeline
 from app.config.lint_replies import check_replies
 from app.config.lint_routes import check_routes
 from app.config.lint_servers import check_servers
@@ -38,6 +39,7 @@ CHECKS = (
     check_mirrors,
     check_replies,
     check_operator_events,
+    check_pipeline,
     check_writing,
 )
 

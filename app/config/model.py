@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from app.config.brokers import Broker
 from app.config.listener_parts import Port
 from app.config.listener_parts import ServerTls as ServerTls  # noqa: PLC0414 - part of the model
+from app.config.pipeline import Pipeline
 from app.config.store import SqliteStore, Store
 from app.model.duration import Count, Duration, Size
 from app.model.forwarding import ForwardedNames
@@ -218,6 +219,9 @@ class Config(Strict):
         "dead letters, as CloudEvents",
     )
     webhooks: Webhooks = Field(Webhooks(), description="what all webhooks share")
+    pipeline: Pipeline = Field(
+        Pipeline(), description="the data pipeline on Spark: events in a lake, and back again"
+    )
     limits: Limits = Field(Limits(), description="bounds")
     timeouts: Timeouts = Field(Timeouts(), description="time-outs")
     log: Logging = Field(Logging(), description="what is written to standard error")

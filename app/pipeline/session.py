@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,7 @@ from app.pipeline.settings import Catalog, Engine, Lake
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession as SparkSession  # noqa: PLC0414 - the command line names it
 
 CATALOG: Final = "lake"
 """The catalog's name: part of every table's name, and of the rows of a JDBC catalog."""
@@ -103,6 +104,8 @@ def _context(engine: Engine, app_name: str) -> SparkContext:
     running: SparkContext | None = SparkContext._active_spark_context  # noqa: SLF001 - the only way
     if running is not None:
         return running
+    if engine.master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run what PATH has
     settings = _settings(engine, app_name)
     if SparkContext._gateway is None:  # noqa: SLF001 - the JVM outlives a context
         launch = SparkConf(loadDefaults=False)

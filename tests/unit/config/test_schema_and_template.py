@@ -18,7 +18,7 @@ Load = Callable[..., Loaded]
 
 def objects(node: Any) -> Iterator[dict[str, Any]]:
     if isinstance(node, dict):
-        if "properties" in node:
+        if "properties" in node and node.get("type") == "object":  # no setting of that name
             yield node
         for inner in node.values():
             yield from objects(inner)

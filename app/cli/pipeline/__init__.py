@@ -1,0 +1,7 @@
+"""``skybridge pipeline``: events in a lake of Iceberg tables, and back again. One module a verb."""
+
+from __future__ import annotations
+
+from app.cli.pipeline.group import app
+
+__all__ = ["app"]

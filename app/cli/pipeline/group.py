@@ -1,0 +1,59 @@
+"""The group, and what its verbs share. A verb's module registers itself: ``@verb("archive", ...)``."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import verbs
+
+if TYPE_CHECKING:
+    from app.config.model import Config
+    from app.pipeline.session import SparkSession
+    from app.pipeline.settings import Lake
+
+app = verbs.group(
+    "pipeline",
+    "Events in a lake of Apache Iceberg tables, and back again, on Spark.\n\n"
+    "Needs the extra `pipeline` (pip install 'skybridge[pipeline]') and Java 17 or 21. The section pipeline "
+    "of the configuration says where the lake is; without it, in ./skybridge-data/lake.",
+)
+verb = functools.partial(verbs.verb, app)
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration file."),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object, and no progress bar.")]
+
+
+@app.callback()
+def pipeline() -> None:
+    """A group with few verbs is a group all the same."""
+
+
+def read(file: Path | None) -> Config:
+    """The configuration. Raises SetupError with every line that is wrong."""
+    import os
+
+    from app.config.load import load
+
+    return load(file, os.environ).config
+
+
+def open_lake(config: Config, name: str, *, quiet: bool = False) -> tuple[SparkSession, Lake]:
+    """A session for a verb, with the lake of the configuration; the jars are fetched where they are missing.
+
+    ``name``: of the verb. Raises SetupError without the extra, Java or jars.
+    """
+    from app.cli import jars
+    from app.pipeline.session import open_session
+    from app.runtime.pipeline import engine_of, lake_of
+
+    engine, lake = engine_of(config), lake_of(config)
+    if not {"spark.jars", "spark.jars.packages"} & engine.conf.keys():
+        jars.bring(quiet=quiet)
+    return open_session(engine, lake, app_name=f"skybridge {name}"), lake

@@ -1,0 +1,68 @@
+"""The section pipeline: what the archive is told to read can be read, and its lake stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from app.config.finding import BadConfiguration
+
+Lint = Callable[..., list[str]]
+
+LISTENING = (
+    "version: 1\nstore: {kind: sqlite, path: /srv/s.db}\nbrokers:\n"
+    '  log: {kind: embedded, path: /srv/l, kafka_listener: "127.0.0.1:19092"}\n'
+    "  mute: {kind: embedded, path: /srv/m}\n"
+    '  rabbit: {kind: rabbitmq, addresses: "127.0.0.1:5672"}\n'
+)
+
+
+def findings(lint_text: Lint, section: str) -> list[str]:
+    found = lint_text(f"{LISTENING}pipeline: {section}\n", minimal=False)
+    return [each for each in found if "pipeline" in each]
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "{}",
+        "{archive: {broker: log, topics: [orders], start: {time: 2026-01-01T00:00:00Z}}}",
+        "{lake: {warehouse: /srv/lake}}",
+        "{lake: {warehouse: 's3://bucket/lake', catalog: {kind: rest, uri: 'https://catalog'}}}",
+    ],
+)
+def test_what_can_be_done_is_not_warned_of(lint_text: Lint, section: str) -> None:
+    assert findings(lint_text, section) == []
+
+
+@pytest.mark.parametrize(
+    ("section", "finding"),
+    [
+        ("{archive: {broker: lag}}", "there is no broker 'lag'"),
+        ("{archive: {broker: mute}}", "reads the embedded log 'mute' by its Kafka listener"),
+        ("{archive: {broker: rabbit}}", "is of kind rabbitmq, which the archive does not read"),
+        ("{lake: {warehouse: /tmp/lake}}", "is in a place that may be emptied"),
+        ("{lake: {warehouse: /etc/hostname}}", "is a file"),
+    ],
+)
+def test_what_cannot_work_is_named_with_its_setting(
+    lint_text: Lint, section: str, finding: str
+) -> None:
+    [found] = findings(lint_text, section)
+    assert finding in found
+
+
+@pytest.mark.parametrize(
+    ("section", "refusal"),
+    [
+        ("{archive: {start: {position: {0: '1'}}}}", "start takes earliest, latest or"),
+        ("{lake: {catalog: {kind: rest}}}", "a catalog of kind rest needs uri"),
+        ("{spark: {memory: lots}}", "pipeline.spark.memory"),
+        ("{archive: {topics: ['a/b']}}", "pipeline.archive.topics"),
+    ],
+)
+def test_what_is_no_setting_is_refused(lint_text: Lint, section: str, refusal: str) -> None:
+    with pytest.raises(BadConfiguration) as refused:
+        findings(lint_text, section)
+    assert refusal in str(refused.value)
