@@ -1,25 +1,75 @@
 # syntax=docker/dockerfile:1
-# The locked packages are a layer of their own: a change of code does not fetch them anew.
+#
+#   docker build -t skybridge .                             the service: gateway and worker
+#   docker build -t skybridge-pipeline --target pipeline .  with Spark, a JRE and the jars
+#
+# The locked packages are a layer of their own: a change of code does not fetch them anew. What runs is
+# Python itself as process 1: it handles SIGTERM and reaps what it starts, so no init stands before it.
 
-FROM python:3.11-slim AS build
+ARG PYTHON=3.11-slim-bookworm
+
+FROM python:${PYTHON} AS uv
 RUN pip install --no-cache-dir uv==0.13.8
-ENV UV_PROJECT_ENVIRONMENT=/opt/skybridge UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 UV_PYTHON_DOWNLOADS=never
+ENV UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=/opt/skybridge
 WORKDIR /build
 COPY pyproject.toml uv.lock ./
-RUN --mount=type=cache,target=/root/.cache/uv uv sync --frozen --no-dev --no-install-project
+
+FROM uv AS build
+RUN --mount=type=cache,target=/root/.cache/uv \
+    uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-install-project
 COPY README.md LICENSE ./
 COPY app ./app
-RUN --mount=type=cache,target=/root/.cache/uv uv sync --frozen --no-dev --no-editable
+RUN --mount=type=cache,target=/root/.cache/uv \
+    uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-editable
 
-FROM python:3.11-slim
+FROM uv AS build-pipeline
+RUN --mount=type=cache,target=/root/.cache/uv \
+    uv sync --frozen --no-dev --all-extras --no-install-project
+COPY README.md LICENSE ./
+COPY app ./app
+RUN --mount=type=cache,target=/root/.cache/uv \
+    uv sync --frozen --no-dev --all-extras --no-editable
+ENV SKYBRIDGE_JARS=/opt/skybridge-jars
+RUN /opt/skybridge/bin/python -c "from app.cli.jars import bring; bring(quiet=True)"
+
+# What both images share. The root file system may be read-only: what is written goes to /var/lib/skybridge
+# (log and store) and, by Spark, to /tmp.
+FROM python:${PYTHON} AS base
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="skybridge" \
+      org.opencontainers.image.description="The CloudEvents bridge: HTTP in, a durable log, webhooks out" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 RUN useradd --uid 10001 --create-home --home-dir /var/lib/skybridge skybridge
-COPY --from=build /opt/skybridge /opt/skybridge
-ENV PATH=/opt/skybridge/bin:$PATH PYTHONUNBUFFERED=1
-USER 10001
+# Inside a container loopback reaches nobody: the events listener binds all addresses here, whatever the
+# configuration says. The admin listener stays where the configuration has it: off loopback it needs a token.
+ENV PATH=/opt/skybridge/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    SKYBRIDGE_SERVER__EVENTS__HOST=0.0.0.0
+USER 10001:10001
 WORKDIR /var/lib/skybridge
 VOLUME /var/lib/skybridge
-# Events, and the admin listener (loopback unless the configuration gives it a token).
 EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["skybridge"]
 CMD ["serve", "--config", "/etc/skybridge/skybridge.yaml"]
+
+FROM base AS pipeline
+USER 0
+# The release of the base image pins the JRE; its point releases are security fixes.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build-pipeline /opt/skybridge-jars /opt/skybridge-jars
+COPY --from=build-pipeline /opt/skybridge /opt/skybridge
+ENV SKYBRIDGE_JARS=/opt/skybridge-jars
+USER 10001:10001
+ENTRYPOINT ["bash", "/opt/skybridge/lib/python3.11/site-packages/app/pipeline/entrypoint.sh"]
+CMD ["pipeline", "--help"]
+
+FROM base AS service
+COPY --from=build /opt/skybridge /opt/skybridge

@@ -1,0 +1,26 @@
+{{/* The series of this release, as Prometheus labels what it finds through the ServiceMonitor. */}}
+{{- define "skybridge.series" -}}
+{namespace="{{ .Release.Namespace }}",service="{{ include "skybridge.fullname" . }}-admin"}
+{{- end -}}
+
+{{/* files/alerts.yaml with $(series), $(matchers), $(namespace) and $(value of prometheusRule) filled in, and the runbook of each. */}}
+{{- define "skybridge.alerts" -}}
+{{- $series := include "skybridge.series" . -}}
+{{- $text := .Files.Get "files/alerts.yaml" | replace "$(series)" $series | replace "$(matchers)" (trimAll "{}" $series) | replace "$(namespace)" .Release.Namespace -}}
+{{- range $name, $value := .Values.prometheusRule -}}
+{{- if not (kindIs "slice" $value) -}}
+{{- $text = replace (printf "$(%s)" $name) (toString $value) $text -}}
+{{- end -}}
+{{- end -}}
+{{- range fromYamlArray $text }}
+- alert: {{ .alert }}
+  expr: {{ .expr | trim | quote }}
+  {{- with .for }}
+  for: {{ . }}
+  {{- end }}
+  labels: {severity: {{ .severity }}}
+  annotations:
+    summary: {{ .summary | quote }}
+    runbook_url: {{ printf "%s/%s.md" ($.Values.prometheusRule.runbooks | trimSuffix "/") .runbook | quote }}
+{{- end }}
+{{- end -}}

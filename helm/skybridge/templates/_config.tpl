@@ -1,0 +1,77 @@
+{{/* The configuration: its text, and what the chart needs to know of it. */}}
+
+{{- define "skybridge.configText" -}}
+{{- if .Values.configFile -}}
+{{ .Values.configFile }}
+{{- else if .Values.config -}}
+{{ toYaml .Values.config }}
+{{- else -}}
+{{ .Files.Get "files/skybridge.yaml" }}
+{{- end -}}
+{{- end -}}
+
+{{/* "5s", "1m30s", 5 or 0.5 to seconds, rounded up. */}}
+{{- define "skybridge.seconds" -}}
+{{- $total := 0.0 -}}
+{{- if kindIs "string" . -}}
+{{- $units := dict "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0 "d" 86400.0 -}}
+{{- $text := replace " " "" . -}}
+{{- if not (regexMatch "^([0-9]+([.][0-9]+)?(ms|s|m|h|d))+$" $text) -}}
+{{- fail (printf "\n\nSkybridge's chart computes the grace time of the pods from timeouts.not_ready and timeouts.drain, and cannot read %q.\nCure: write a duration, for example 25s." .) -}}
+{{- end -}}
+{{- range regexFindAll "[0-9]+([.][0-9]+)?(ms|s|m|h|d)" $text -1 -}}
+{{- $total = addf $total (mulf (regexFind "^[0-9.]+" . | float64) (get $units (regexFind "[a-z]+$" .))) -}}
+{{- end -}}
+{{- else -}}
+{{- $total = float64 . -}}
+{{- end -}}
+{{- ceil $total | int -}}
+{{- end -}}
+
+{{/*
+What the chart needs to know, as YAML:
+  store        sqlite | postgresql
+  embedded     names of embedded logs; kafka: names of Kafka brokers without an instance_id
+  partitions   most of one topic, as the configuration has it
+  eventsPort, adminPort, adminScheme, eventsScheme, kafkaPort (0: no listener that others can reach)
+  grace        seconds a pod needs to leave, at most
+*/}}
+{{- define "skybridge.facts" -}}
+{{- $config := include "skybridge.configText" . | fromYaml -}}
+{{- if or (hasKey $config "Error") (not $config) -}}
+{{- fail (printf "\n\nconfigFile is no YAML mapping: %v\nCure: skybridge check FILE says more." (get $config "Error")) -}}
+{{- end -}}
+{{- $server := $config.server | default dict -}}
+{{- $events := $server.events | default dict -}}
+{{- $admin := $server.admin | default dict -}}
+{{- $timeouts := $config.timeouts | default dict -}}
+{{- $notReady := "5s" -}}{{- if hasKey $timeouts "not_ready" -}}{{- $notReady = $timeouts.not_ready -}}{{- end -}}
+{{- $drain := include "skybridge.seconds" ($timeouts.drain | default "25s") | int -}}
+{{- $embedded := list -}}{{- $kafka := list -}}{{- $partitions := 1 -}}{{- $kafkaPort := 0 -}}
+{{- range $name, $broker := ($config.brokers | default dict) -}}
+{{- if eq (toString $broker.kind) "embedded" -}}
+{{- $embedded = append $embedded $name -}}
+{{- $listener := $broker.kafka_listener | default "" -}}
+{{- if kindIs "map" $listener -}}{{- $listener = $listener.listen | default "" -}}{{- end -}}
+{{- if and $listener (not (regexMatch "^(127[.]|localhost:|\\[::1\\])" $listener)) -}}
+{{- $kafkaPort = regexFind "[0-9]+$" $listener | int -}}
+{{- end -}}
+{{- else -}}
+{{- $partitions = max $partitions (dig "topics" "partitions" 8 $broker | int) -}}
+{{- end -}}
+{{- if and (eq (toString $broker.kind) "kafka") (not $broker.instance_id) -}}
+{{- $kafka = append $kafka $name -}}
+{{- end -}}
+{{- end -}}
+store: {{ dig "store" "kind" "sqlite" $config }}
+embedded: {{ toJson $embedded }}
+kafka: {{ toJson $kafka }}
+partitions: {{ .Values.worker.partitions | int | default $partitions }}
+eventsPort: {{ $events.port | default 8080 | int }}
+adminPort: {{ $admin.port | default 8081 | int }}
+eventsScheme: {{ ternary "https" "http" (or (not (empty $events.tls)) (not (empty .Values.tls.events.existingSecret))) }}
+adminScheme: {{ ternary "https" "http" (or (not (empty $admin.tls)) (not (empty .Values.tls.admin.existingSecret))) }}
+kafkaPort: {{ $kafkaPort }}
+{{/* As the service bounds itself: not ready, then three steps of drain and 5 s of release each; and 5 s for the node. */ -}}
+grace: {{ add (.Values.preStopSeconds | int) (include "skybridge.seconds" $notReady | int) (mul 3 (add $drain 5)) 5 }}
+{{- end -}}

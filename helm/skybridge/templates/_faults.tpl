@@ -1,0 +1,103 @@
+{{/*
+What cannot be right, one a line, with its cure. values.schema.json refuses unknown names, wrong types and bounds;
+here stands what takes two values, or the configuration, to see.
+*/}}
+
+{{- define "skybridge.faults" -}}
+{{- $facts := include "skybridge.facts" . | fromYaml -}}
+{{- $faults := list -}}
+{{- if and .Values.configFile .Values.config -}}
+{{- $faults = append $faults "configFile and config are both given. Cure: keep one." -}}
+{{- end -}}
+{{- if eq $facts.eventsPort $facts.adminPort -}}
+{{- $faults = append $faults (printf "server.events.port and server.admin.port are both %v. Cure: choose another for one of them." $facts.adminPort) -}}
+{{- end -}}
+{{- if or (eq .Values.topology "single") -}}
+{{- $faults = concat $faults (include "skybridge.faultsOfSingle" . | fromJsonArray) -}}
+{{- else -}}
+{{- $faults = concat $faults (include "skybridge.faultsOfSplit" (dict "root" . "facts" $facts) | fromJsonArray) -}}
+{{- end -}}
+{{- $faults = concat $faults (include "skybridge.faultsOfDoors" (dict "root" . "facts" $facts) | fromJsonArray) -}}
+{{- range $name := .Values.prometheusRule.without -}}
+{{- if not (regexMatch (printf "(?m)^- alert: %s$" $name) ($.Files.Get "files/alerts.yaml")) -}}
+{{- $faults = append $faults (printf "prometheusRule.without names %s, which is no alert. Cure: take a name from files/alerts.yaml." $name) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $faults -}}
+{{- end -}}
+
+{{- define "skybridge.faultsOfSingle" -}}
+{{- $faults := list -}}
+{{- $config := include "skybridge.configText" . | fromYaml -}}
+{{- if .Values.gateway.autoscaling.enabled -}}
+{{- $faults = append $faults "gateway.autoscaling.enabled: an embedded log and a SQLite store have one owner, and topology single is one pod. Cure: leave autoscaling off, or topology=split on a broker and PostgreSQL." -}}
+{{- end -}}
+{{- if .Values.worker.keda.enabled -}}
+{{- $faults = append $faults "worker.keda.enabled: an embedded log and a SQLite store have one owner, and topology single is one pod. Cure: leave KEDA off, or topology=split on a broker and PostgreSQL." -}}
+{{- end -}}
+{{- $paths := dict -}}
+{{- if eq (dig "store" "kind" "sqlite" $config) "sqlite" -}}
+{{- $_ := set $paths "store.path" (dig "store" "path" "./skybridge-data/store.db" $config) -}}
+{{- end -}}
+{{- range $name, $broker := ($config.brokers | default dict) -}}
+{{- if eq (toString $broker.kind) "embedded" -}}{{- $_ := set $paths (printf "brokers.%s.path" $name) (toString $broker.path) -}}{{- end -}}
+{{- end -}}
+{{- range $setting, $path := $paths -}}
+{{- $clean := clean (ternary $path (printf "/var/lib/skybridge/%s" $path) (isAbs $path)) -}}
+{{- if not (hasPrefix "/var/lib/skybridge/" $clean) -}}
+{{- $faults = append $faults (printf "%s: %s is not on the volume, and what it keeps would be lost with the pod. Cure: a path below /var/lib/skybridge." $setting $path) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $faults -}}
+{{- end -}}
+
+{{- define "skybridge.faultsOfSplit" -}}
+{{- $faults := list -}}
+{{- $values := .root.Values -}}{{- $worker := $values.worker -}}
+{{- range .facts.embedded -}}
+{{- $faults = append $faults (printf "brokers.%s is an embedded log, which has one owner, and topology split is many pods. Cure: topology=single, or a Kafka, RabbitMQ or Pulsar." .) -}}
+{{- end -}}
+{{- if eq .facts.store "sqlite" -}}
+{{- $faults = append $faults "store.kind: SQLite is for one process, and topology split is many pods. Cure: store: {kind: postgresql, dsn: ...}, or topology=single." -}}
+{{- end -}}
+{{- $most := $worker.replicas -}}{{- $setting := "worker.replicas" -}}
+{{- if $worker.keda.enabled -}}
+{{- $most = $worker.keda.maxReplicas -}}{{- $setting = "worker.keda.maxReplicas" -}}
+{{- if not $worker.keda.prometheus -}}
+{{- $faults = append $faults "worker.keda.prometheus is empty: lag is asked of Prometheus. Cure: its address, http://prometheus.monitoring:9090." -}}
+{{- end -}}
+{{- if gt (int $worker.keda.minReplicas) (int $worker.keda.maxReplicas) -}}
+{{- $faults = append $faults "worker.keda.minReplicas is above maxReplicas. Cure: lower it." -}}
+{{- end -}}
+{{- end -}}
+{{- if gt (int $most) (int .facts.partitions) -}}
+{{- $faults = append $faults (printf "%s is %v, and the configuration has topics of at most %v partitions: each has one owner, so the others would stand idle. Cure: fewer workers; or worker.partitions, where your topics have more." $setting $most .facts.partitions) -}}
+{{- end -}}
+{{- if $values.gateway.autoscaling.enabled -}}
+{{- if gt (int $values.gateway.autoscaling.minReplicas) (int $values.gateway.autoscaling.maxReplicas) -}}
+{{- $faults = append $faults "gateway.autoscaling.minReplicas is above maxReplicas. Cure: lower it." -}}
+{{- end -}}
+{{- if not (dig "requests" "cpu" "" $values.gateway.resources) -}}
+{{- $faults = append $faults "gateway.autoscaling.enabled: its target is a percentage of gateway.resources.requests.cpu, which is not set. Cure: set it." -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $faults -}}
+{{- end -}}
+
+{{- define "skybridge.faultsOfDoors" -}}
+{{- $faults := list -}}
+{{- $values := .root.Values -}}
+{{- if and $values.ingress.enabled (not $values.ingress.hosts) -}}
+{{- $faults = append $faults "ingress.hosts is empty. Cure: name the host that senders post to." -}}
+{{- end -}}
+{{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
+{{- $faults = append $faults "httpRoute.parentRefs is empty: no gateway would carry the route. Cure: name one, {name: public, namespace: gateways}." -}}
+{{- end -}}
+{{- if and $values.service.kafkaListener.enabled (not .facts.kafkaPort) -}}
+{{- $faults = append $faults "service.kafkaListener.enabled: no broker has a kafka_listener that other pods can reach. Cure: brokers.NAME.kafka_listener: {listen: \"0.0.0.0:9092\", advertised: ...}." -}}
+{{- end -}}
+{{- if and $values.serviceMonitor.enabled (eq .facts.adminScheme "https") (not $values.serviceMonitor.tlsConfig) -}}
+{{- $faults = append $faults "serviceMonitor.tlsConfig is empty, and the admin listener serves https. Cure: name its authority and serverName." -}}
+{{- end -}}
+{{- toJson $faults -}}
+{{- end -}}

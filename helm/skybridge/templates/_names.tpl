@@ -1,0 +1,56 @@
+{{/* Names and labels. */}}
+
+{{- define "skybridge.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* RELEASE-skybridge, or RELEASE alone where it says so already. 40 letters: suffixes and the ordinal of a pod follow. */}}
+{{- define "skybridge.fullname" -}}
+{{- $name := include "skybridge.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "skybridge.selector" -}}
+app.kubernetes.io/name: {{ include "skybridge.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "skybridge.labels" -}}
+{{ include "skybridge.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* Of a role: dict "root" $ "role" "gateway" | "worker" | "single" */}}
+{{- define "skybridge.roleSelector" -}}
+{{ include "skybridge.selector" .root }}
+app.kubernetes.io/component: {{ .role }}
+{{- end -}}
+
+{{/* The role that takes events. */}}
+{{- define "skybridge.takes" -}}
+{{- ternary "single" "gateway" (eq .Values.topology "single") -}}
+{{- end -}}
+
+{{- define "skybridge.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "skybridge.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "skybridge.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,203 @@
+{{/* The pod of a role. dict "root" $ "role" "single" | "gateway" | "worker" "facts" facts "resources" resources */}}
+
+{{- define "skybridge.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "skybridge.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* What every process with the configuration needs: references are resolved from it. */}}
+{{- define "skybridge.environment" -}}
+{{- range .Values.secretEnv }}
+- name: {{ .name }}
+  valueFrom: {secretKeyRef: {name: {{ .existingSecret }}, key: {{ .key }}}}
+{{- end }}
+{{- with .Values.env }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "skybridge.mounts" -}}
+- {name: config, mountPath: /etc/skybridge, readOnly: true}
+- {name: tmp, mountPath: /tmp}
+{{- range .Values.secretFiles }}
+- {name: secret-{{ .name }}, mountPath: /etc/skybridge-secrets/{{ .name }}, readOnly: true}
+{{- end }}
+{{- range $listener, $tls := .Values.tls }}
+{{- if $tls.existingSecret }}
+- {name: tls-{{ $listener }}, mountPath: /etc/skybridge-tls/{{ $listener }}, readOnly: true}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* dict "root" $ "configMap" name */}}
+{{- define "skybridge.volumes" -}}
+- name: config
+  configMap: {name: {{ .configMap }}}
+- name: tmp
+  emptyDir: {}
+{{- range .root.Values.secretFiles }}
+- name: secret-{{ .name }}
+  secret: {secretName: {{ .existingSecret }}, defaultMode: 0440}
+{{- end }}
+{{- range $listener, $tls := .root.Values.tls }}
+{{- if $tls.existingSecret }}
+- name: tls-{{ $listener }}
+  secret: {secretName: {{ $tls.existingSecret }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "skybridge.podMetadata" -}}
+labels:
+  {{- include "skybridge.roleSelector" . | nindent 2 }}
+  {{- with .root.Values.pods.labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- $annotations := .root.Values.pods.annotations | default dict }}
+{{- if .root.Values.restartOnConfigChange }}
+{{- $annotations = merge (dict "checksum/config" (include "skybridge.configText" .root | sha256sum)) $annotations }}
+{{- end }}
+{{- with $annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "skybridge.placement" -}}
+{{- with .root.Values.pods.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.pods.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.pods.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.pods.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- if ne .role "single" }}
+{{- with .root.Values.pods.topologySpread }}
+topologySpreadConstraints:
+  {{- range . }}
+  - topologyKey: {{ . }}
+    maxSkew: 1
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "skybridge.roleSelector" $ | nindent 8 }}
+  {{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "skybridge.podSpec" -}}
+{{- $values := .root.Values -}}
+serviceAccountName: {{ include "skybridge.serviceAccount" .root }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with $values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- include "skybridge.podSecurity" .root | nindent 2 }}
+# preStopSeconds, timeouts.not_ready, three steps of timeouts.drain and 5 s each, 5 s for the node
+terminationGracePeriodSeconds: {{ .facts.grace }}
+{{- with include "skybridge.placement" . | trim }}
+{{ . }}
+{{- end }}
+containers:
+  - name: skybridge
+    image: {{ include "skybridge.image" .root | quote }}
+    imagePullPolicy: {{ $values.image.pullPolicy }}
+    args:
+      {{- $args := list "serve" "--config" "/etc/skybridge/skybridge.yaml" }}
+      {{- if ne .role "single" }}{{ $args = concat $args (list "--role" .role) }}{{ end }}
+      {{- toYaml $args | nindent 6 }}
+    env:
+      {{- include "skybridge.podEnvironment" . | trim | nindent 6 }}
+    ports:
+      {{- if ne .role "worker" }}
+      - {name: events, containerPort: {{ .facts.eventsPort }}}
+      {{- end }}
+      - {name: admin, containerPort: {{ .facts.adminPort }}}
+      {{- if and (eq .role "single") .facts.kafkaPort }}
+      - {name: kafka, containerPort: {{ .facts.kafkaPort }}}
+      {{- end }}
+    {{- include "skybridge.probes" . | nindent 4 }}
+    {{- if and (ne .role "worker") $values.preStopSeconds }}
+    lifecycle:
+      preStop: {exec: {command: [sleep, "{{ $values.preStopSeconds }}"]}}
+    {{- end }}
+    securityContext:
+      {{- include "skybridge.containerSecurity" .root | nindent 6 }}
+    resources:
+      {{- toYaml .resources | nindent 6 }}
+    volumeMounts:
+      {{- include "skybridge.mounts" .root | nindent 6 }}
+      {{- if eq .role "single" }}
+      - {name: data, mountPath: /var/lib/skybridge}
+      {{- end }}
+volumes:
+  {{- include "skybridge.volumes" (dict "root" .root "configMap" (include "skybridge.fullname" .root)) | nindent 2 }}
+{{- end -}}
+
+{{/* SKYBRIDGE_SERVER__... override the configuration; SKYBRIDGE_ADMIN_TOKEN and SKYBRIDGE_SERVER are for `skybridge` verbs in the pod. */}}
+{{- define "skybridge.podEnvironment" -}}
+{{- $token := printf "{secretKeyRef: {name: %s, key: %s}}" .root.Values.adminToken.existingSecret .root.Values.adminToken.key -}}
+- {name: SKYBRIDGE_SERVER__EVENTS__HOST, value: {{ .root.Values.listenAddress | quote }}}
+- {name: SKYBRIDGE_SERVER__ADMIN__HOST, value: {{ .root.Values.listenAddress | quote }}}
+- name: SKYBRIDGE_SERVER__ADMIN__TOKEN
+  valueFrom: {{ $token }}
+- name: SKYBRIDGE_ADMIN_TOKEN
+  valueFrom: {{ $token }}
+- {name: SKYBRIDGE_SERVER, value: "{{ .facts.adminScheme }}://127.0.0.1:{{ .facts.adminPort }}"}
+{{- range $listener, $tls := .root.Values.tls }}
+{{- if $tls.existingSecret }}
+- {name: SKYBRIDGE_SERVER__{{ upper $listener }}__TLS__CERT, value: /etc/skybridge-tls/{{ $listener }}/tls.crt}
+- {name: SKYBRIDGE_SERVER__{{ upper $listener }}__TLS__KEY, value: /etc/skybridge-tls/{{ $listener }}/tls.key}
+{{- end }}
+{{- end }}
+{{- if and (eq .role "worker") (eq .root.Values.worker.kind "StatefulSet") }}
+{{- range .facts.kafka }}
+# Static membership: the pod's name stays, so its partitions do.
+- name: SKYBRIDGE_BROKERS__{{ . | upper | replace "-" "_" | replace "." "_" }}__INSTANCE_ID
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+{{- end }}
+{{- end }}
+{{- include "skybridge.environment" .root }}
+{{- end -}}
+
+{{- define "skybridge.probes" -}}
+{{- $probes := .root.Values.probes -}}
+{{- $scheme := upper .facts.adminScheme -}}
+startupProbe:
+  httpGet: {path: /healthz, port: admin, scheme: {{ $scheme }}}
+  periodSeconds: 2
+  failureThreshold: {{ div (add $probes.startupSeconds 1) 2 }}
+# The process lives and its loop turns: never asks a broker.
+livenessProbe:
+  httpGet: {path: /healthz, port: admin, scheme: {{ $scheme }}}
+  periodSeconds: {{ $probes.periodSeconds }}
+  timeoutSeconds: 5
+  failureThreshold: {{ $probes.failureThreshold }}
+readinessProbe:
+  httpGet: {path: /readyz, port: admin, scheme: {{ $scheme }}}
+  periodSeconds: {{ $probes.periodSeconds }}
+  timeoutSeconds: 5
+  failureThreshold: {{ $probes.failureThreshold }}
+{{- end -}}

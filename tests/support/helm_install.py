@@ -1,0 +1,61 @@
+"""Helm, and the schemas of the custom resources that the chart makes. Idempotent.
+
+Helm is built by Go; the schemas lie in the modules of those who define them. Where a module cannot be had
+the resource is held by its golden rendering alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from go_install import module, one_at_a_time, program
+from kafka_install import SERVERS
+
+HELM = ("helm", "helm.sh/helm/v3/cmd/helm", "v3.22.0")
+CRDS = SERVERS / "crds"
+
+_DEFINED: Mapping[str, tuple[str, str, str]] = {
+    "HTTPRoute": (
+        "sigs.k8s.io/gateway-api", "v1.6.0",
+        "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",
+    ),
+    "PrometheusRule": (
+        "github.com/prometheus-operator/prometheus-operator", "v0.85.0",
+        "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+    ),
+    "ScaledObject": (
+        "github.com/kedacore/keda/v2", "v2.21.0", "config/crd/bases/keda.sh_scaledobjects.yaml",
+    ),
+    "ServiceMonitor": (
+        "github.com/prometheus-operator/prometheus-operator", "v0.85.0",
+        "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+    ),
+}  # fmt: skip
+
+
+def install() -> Path:
+    """The program ``helm``, with the schemas brought beside it. Raises Missing."""
+    helm = program(*HELM)
+    for kind in _DEFINED:
+        definition(kind)
+    return helm
+
+
+def definition(kind: str) -> Path:
+    """The file of the CustomResourceDefinition of a kind. Raises Missing."""
+    path, version, file = _DEFINED[kind]
+    kept = CRDS / f"{kind}-{version}.yaml"
+    with one_at_a_time("crds"):
+        if not kept.is_file():
+            CRDS.mkdir(exist_ok=True)
+            fresh = kept.with_suffix(".fetching")
+            shutil.copyfile(module(path, version) / file, fresh)
+            fresh.chmod(0o644)
+            fresh.rename(kept)
+    return kept
+
+
+if __name__ == "__main__":
+    print(install())
