@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -172,5 +173,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Warnings are errors; those that pyspark itself makes are not ours to mend."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if _uses_spark(item):
             item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """What pyspark left open is collected while the filter of its own test holds: else whichever test
+    comes to the garbage collector next, of whatever it is, fails for it.
+    """
+    try:
+        return (yield)
+    finally:
+        if _uses_spark(item):
+            gc.collect()
+
+
+def _uses_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
