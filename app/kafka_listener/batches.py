@@ -32,7 +32,7 @@ _COUNT = Struct(">i")
 _CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _OFFSET, _EPOCH, _SUM, _ATTRIBUTES = Struct(">q"), Struct(">i"), Struct(">I"), Struct(">h")
 FORMAT = 2
-QUICK, QUICK_RECORDS = 128 << 10, 2_000  # bytes and records that are read in a millisecond or two
+QUICK, QUICK_RECORDS = 128 << 10, 500  # bytes and records that are read in a millisecond or two
 MERGED = 1_024  # records of one batch, about
 RECORD_AT_LEAST = 7  # bytes of a record without key, value and headers
 

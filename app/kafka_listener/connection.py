@@ -198,7 +198,9 @@ class Connection:
 
     async def _answer(self, request: Request) -> memoryview | None:
         answer = await APIS[request.api].handler(self._node, self._session, request)
-        return None if answer is None else write_answer(request, answer)
+        if answer is None or isinstance(answer, memoryview):  # written already, in a thread
+            return answer
+        return write_answer(request, answer)
 
     async def _write_answers(self) -> None:
         """A client that does not take its answers is let go."""

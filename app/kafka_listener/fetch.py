@@ -13,11 +13,14 @@ from app.errors import BrokerError, PositionOutOfRange
 from app.kafka_listener.batches import Written, write_batches
 from app.kafka_listener.errors import Refused, code_of
 from app.kafka_listener.node import LEADER_EPOCH, Node, Session
-from app.kafka_listener.wire import ErrorCode, Request
+from app.kafka_listener.wire import ErrorCode, Request, write_answer
 from app.log.runs import Run
 from app.model.message import Partition
 
 STEP = 1 << 20  # bytes that are read and written at once, so that readers take turns
+AT_ONCE = (
+    128 << 10
+)  # bytes of an answer that the loop writes itself: megabytes would hold it for milliseconds
 CRUMB = 8  # an answer, or a part of it, that lacks less than such a part of its bound is full
 
 
@@ -55,7 +58,9 @@ async def fetch(node: Node, session: Session, request: Request) -> Any:
         _wanted(node, topic.topic, each) for topic in payload.topics for each in topic.partitions
     ]
     await _gather(node, session, payload, wanted)
-    return _answer(node, request, wanted)
+    if sum(each.size for each in wanted) <= AT_ONCE:
+        return _answer(node, request, wanted)
+    return await asyncio.to_thread(lambda: write_answer(request, _answer(node, request, wanted)))
 
 
 async def _gather(node: Node, session: Session, payload: Any, wanted: Sequence[Wanted]) -> None:
