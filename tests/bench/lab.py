@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,18 @@ subscriptions: {subscriptions}
 class Service:
     """Skybridge with one route, publishing with the key of the Partitioning extension."""
 
-    def __init__(self, folder: Path, broker: dict[str, Any], **others: dict[str, Any]) -> None:
-        """``others``: further brokers, by name, that subscriptions may mirror to."""
+    def __init__(
+        self,
+        folder: Path,
+        broker: dict[str, Any],
+        *,
+        program: Sequence[str] = (),
+        **others: dict[str, Any],
+    ) -> None:
+        """``others``: further brokers, by name, that subscriptions may mirror to. ``program``: what is run
+        instead of ``skybridge``."""
         folder.mkdir()
+        self._program = {"program": program} if program else {}
         self._folder = folder
         self._brokers = {"target": broker, **others}
         self.port, self._admin = free_ports(2)
@@ -67,7 +76,7 @@ class Service:
             subscriptions=json.dumps(subscriptions),
         )
         config.write_text(text)
-        self._process = ServiceProcess(config, self._folder, self._admin)
+        self._process = ServiceProcess(config, self._folder, self._admin, **self._program)
         self._process.start()
 
     @property

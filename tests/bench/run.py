@@ -10,7 +10,8 @@ that a busy machine disturbs both alike. Nothing here is a test: a missed target
     python tests/bench/run.py --codecs                   the codecs alone, in seconds
     python tests/bench/run.py --filters                  filters alone, in seconds
     python tests/bench/run.py --subscriptions            one beside many, in minutes
-    python tests/bench/run.py --write docs/figures.md    also as a page
+    python tests/bench/run.py --kafka-listener           it beside Kafka itself, in minutes
+    python tests/bench/run.py --write docs/figures.md    also as a page; with --kafka-listener its part
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 
 import codecs_alone
 import filters_alone
+import kafka_beside
 import lab
 import many
 import table
@@ -34,6 +36,7 @@ from bench_events import BATCH, KEYS
 from cost import cpu_seconds, memory
 
 from kafka_install import Missing
+from kafka_install import install as installed
 from kafka_server import KafkaServer
 from service_process import until
 
@@ -49,13 +52,31 @@ class Size:
     codecs: int  # events of one round
     growth: int  # rounds of one beside many subscriptions
     many: int  # deliveries of one of them
+    beside: int  # rounds of the Kafka listener beside Kafka
+    kafka: int  # events of each of their loads
 
 
 FULL = Size(
-    rounds=5, events=40_000, batches=1_000, deliveries=30_000, codecs=10_000, growth=3, many=20_000
+    rounds=5,
+    events=40_000,
+    batches=1_000,
+    deliveries=30_000,
+    codecs=10_000,
+    growth=3,
+    many=20_000,
+    beside=3,
+    kafka=60_000,
 )
 SHORT = Size(
-    rounds=2, events=6_000, batches=100, deliveries=5_000, codecs=2_000, growth=1, many=5_000
+    rounds=2,
+    events=6_000,
+    batches=100,
+    deliveries=5_000,
+    codecs=2_000,
+    growth=1,
+    many=5_000,
+    beside=1,
+    kafka=10_000,
 )
 
 
@@ -266,11 +287,32 @@ def memory_of(pid: int) -> str:
     return f"{used.now:.0f}/{used.peak:.0f}"
 
 
+def listener_part(size: Size, command: str) -> str:
+    """Printed, and returned as a part of the page."""
+    with tempfile.TemporaryDirectory(prefix="skybridge-bench-") as folder:
+        rows, remarks = _beside(Path(folder), size)
+    print(table.text(rows, kafka_beside.HEADINGS), *remarks, sep="\n")
+    return table.listener_part(rows, kafka_beside.HEADINGS, command, remarks)
+
+
+def _beside(folder: Path, size: Size) -> tuple[list[kafka_beside.Row], list[str]]:
+    """Alone, where there is no Kafka."""
+    try:
+        installed()
+    except Missing as missing:
+        rows, remarks = kafka_beside.measure(folder, size.beside, size.kafka, kafka=False)
+        return rows, [*remarks, f"Kafka was not measured: {missing}"]
+    return kafka_beside.measure(folder, size.beside, size.kafka)
+
+
 def options_of(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--codecs", action="store_true", help="the codecs alone, in seconds")
     parser.add_argument("--filters", action="store_true", help="filters alone, in seconds")
     parser.add_argument("--subscriptions", action="store_true", help="one beside many, in minutes")
+    parser.add_argument(
+        "--kafka-listener", action="store_true", help="it beside Kafka itself, in minutes"
+    )
     parser.add_argument("--short", action="store_true", help="does it work? under a minute")
     parser.add_argument("--write", type=Path, help="write the page of figures here")
     parser.add_argument("--json", type=Path, help="write every round here")
@@ -285,6 +327,12 @@ def main(arguments: list[str]) -> None:
         return
     if options.filters:
         print(table.text(filters_alone.measure(size.rounds, size.codecs), filters_alone.HEADINGS))
+        return
+    command = 'make bench ARGS="' + " ".join(arguments) + '"'
+    if options.kafka_listener:
+        part = listener_part(size, command)
+        if options.write:
+            options.write.write_text(table.with_part(options.write.read_text(), part))
         return
     with tempfile.TemporaryDirectory(prefix="skybridge-bench-") as folder:
         bench = Bench(size, Path(folder))
@@ -312,10 +360,8 @@ def main(arguments: list[str]) -> None:
             json.dumps([asdict(row) for row in (*bench.rows, *codecs)], indent=2)
         )
     if options.write:
-        command = 'make bench ARGS="' + " ".join(arguments) + '"'
-        options.write.write_text(
-            table.markdown(bench.rows, codecs, codecs_alone.HEADINGS, command, bench.remarks)
-        )
+        page = table.markdown(bench.rows, codecs, codecs_alone.HEADINGS, command, bench.remarks)
+        options.write.write_text(table.with_part(page, listener_part(size, command)))
 
 
 if __name__ == "__main__":

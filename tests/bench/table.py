@@ -9,6 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from typing import Protocol
+
+
+class Line(Protocol):
+    """What stands in a row of a table."""
+
+    def cells(self) -> list[str]: ...
 
 
 @dataclass
@@ -61,7 +68,7 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
     return f"{median(values):.{digits}f} [{min(values):.{digits}f}-{max(values):.{digits}f}]"
 
 
-def text(rows: Sequence[Row], headings: Sequence[str] = HEADINGS) -> str:
+def text(rows: Sequence[Line], headings: Sequence[str] = HEADINGS) -> str:
     lines = [headings, *(row.cells() for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
     return "\n".join(
@@ -70,7 +77,7 @@ def text(rows: Sequence[Row], headings: Sequence[str] = HEADINGS) -> str:
     )
 
 
-def _table(rows: Sequence[Row], headings: Sequence[str]) -> str:
+def _table(rows: Sequence[Line], headings: Sequence[str]) -> str:
     lines = [headings, ["---"] * len(headings), *(row.cells() for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -84,8 +91,28 @@ def markdown(
 ) -> str:
     table = f"{_table(rows, HEADINGS)}\n\n{CODECS}\n{_table(codecs, codec_headings)}"
     notes = "\n".join(f"- {remark}" for remark in [*machine(), *remarks])
-    return f"{PREFACE}\n<!-- not run: it measures for minutes and writes this page -->\n```bash\n{command}\n```\n\n{table}\n\n{notes}\n"
+    return f"{PREFACE}\n{NOT_RUN}\n```bash\n{command}\n```\n\n{table}\n\n{notes}\n"
 
+
+def listener_part(
+    rows: Sequence[Line], headings: Sequence[str], command: str, remarks: Sequence[str]
+) -> str:
+    """The part of the page that is measured by itself."""
+    notes = "\n".join(f"- {remark}" for remark in [*machine(), *remarks])
+    return (
+        f"{LISTENER}\n{NOT_RUN}\n```bash\n{command}\n```\n\n{_table(rows, headings)}\n\n{notes}\n"
+    )
+
+
+def with_part(page: str, part: str) -> str:
+    """The page, with this part instead of the one it had, or behind all others."""
+    before, found, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END) if found else ("", "", "\n")
+    return f"{before.rstrip()}\n\n{BEGIN}\n\n{part}\n{END}{after}"
+
+
+BEGIN, END = "<!-- the Kafka listener -->", "<!-- end of the Kafka listener -->"
+NOT_RUN = "<!-- not run: it measures for minutes and writes this page -->"
 
 PREFACE = """# Figures
 
@@ -102,6 +129,17 @@ CODECS = """## Codecs
 The bindings alone, in one process, validation on: from the headers and body of a request to the record,
 beside the official Python SDK (`cloudevents` 2.2.0) doing the same, and beside a loop that only renames
 headers. The SDK reads no batches: its figure is that of taking the array apart first.
+"""
+
+
+LISTENER = """## The Kafka listener beside Kafka
+
+The same clients with the same load against the embedded log's [Kafka listener](embedded-log.md), in a
+`skybridge serve` of its own, and against a real Kafka, in turns: events of 1 kB with the headers of a
+CloudEvent, 10,000 keys, 8 partitions, acks of all, idempotent, batches as librdkafka makes them by default.
+Events a second are by the clock and end where the slower of client and server ends; CPU is that of the
+server's process. Skybridge is one process of Python, answers once a batch is fsynced, and shares the machine's
+two CPUs with the client; Kafka is one node, answers before it is fsynced, and uses all CPUs there are.
 """
 
 
