@@ -51,8 +51,8 @@ class Positions:
             self._declared[group, topic] = bool(drop_unread)
         for group, generation, used_ms in db.execute("SELECT * FROM groups"):
             self._generations[group] = generation
-            self._used[group] = used_ms
-        for group in self._committed:  # of an earlier format: not older than this start
+            self._used[group] = used_ms or self._now_ms()  # 0: of a format without it, as is none
+        for group in self._committed:  # not older than this start
             self._used.setdefault(group, self._now_ms())
         for (floor,) in db.execute("SELECT value FROM identity WHERE name = 'generation'"):
             self._floor = floor

@@ -9,6 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+import log_format_2
 from app.bindings.record import Record
 from app.errors import (
     BoundReached,
@@ -521,6 +522,31 @@ async def test_a_log_of_format_1_is_brought_up(tmp_path: Path) -> None:
     engine = await started(tmp_path)
     assert [m.record.body for m in await everything(engine, "t")] == [b"0"]
     assert await engine.new_producer() == 0
+    await engine.stop()
+
+
+async def test_a_log_of_format_2_is_brought_up(tmp_path: Path) -> None:
+    """Written by the tables of format 2, from before groups had an age: rows, offsets, positions and
+    generations are there, what comes next follows them, and no group is taken for an old one.
+    """
+    log_format_2.write(tmp_path)
+    time = ManualTime(1_000_000_000)
+    engine = await started(tmp_path, now_ms=time, group_age=3_600.0)
+    assert engine.findings == []
+    assert engine.cluster == log_format_2.CLUSTER
+    found = await everything(engine, "t")
+    assert [(m.offset, m.record.body) for m in found] == [(40, b"0"), (41, b"1"), (42, b"2")]
+    assert engine.positions.of("readers") == {place("t"): Committed(41, "f1:1")}
+    assert engine.positions.generation("readers") == 7
+    assert await engine.new_producer() == 12
+    known = await engine.append_to(place("t"), numbered(2), Batch(11, 0, 4, 1))
+    assert known.base == 42  # sent again after the upgrade: stored before it
+    assert (await stored(engine, "t", *numbered(3)))[0].position == "43"
+    assert await engine.forget_groups() == 0
+    assert engine.positions.generation("readers") == 7
+    await engine.stop()
+    engine = await started(tmp_path)
+    assert len(await everything(engine, "t")) == 4
     await engine.stop()
 
 
