@@ -62,6 +62,13 @@ class EmbeddedBroker(Strict):
     partitions: Annotated[Count, Field(ge=1, le=1024)] = Field(
         8, description="of topics that come to be by their first event"
     )
+    max_partitions: Annotated[Count, Field(ge=1, le=100_000)] = Field(
+        10_000, description="of all topics together"
+    )
+    group_age: Annotated[Duration, Field(gt=0)] = Field(
+        7 * 86_400.0,
+        description="a group of Kafka's clients that nobody has used for so long is forgotten",
+    )
     retention: Retention = Field(Retention(), description="what may be dropped, by age and size")
     size_cap: Size | None = Field(
         None, description="most bytes on disk; when it is reached, events are answered 503"

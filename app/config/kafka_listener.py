@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.config.listener_parts import ServerTls
+from app.model.duration import Count, Duration
 from app.model.route import Strict
 from app.model.secret import Secret
 
@@ -40,6 +41,15 @@ class KafkaListener(Strict):
     sasl: ListenerSasl | None = Field(None, description="clients have to log in")
     create_topics: bool = Field(
         True, description="topics come to be when a client asks for them by name"
+    )
+    max_partitions: Annotated[Count, Field(ge=1, le=10_000)] = Field(
+        1_000, description="of one topic that a client makes or lets grow"
+    )
+    min_session_timeout: Annotated[Duration, Field(gt=0)] = Field(
+        6.0, description="the shortest that a member of a group may ask for"
+    )
+    max_session_timeout: Annotated[Duration, Field(gt=0)] = Field(
+        1_800.0, description="the longest: so long a silent member may keep its partitions"
     )
 
 

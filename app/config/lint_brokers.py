@@ -48,6 +48,12 @@ def _embedded(
     if broker.path.exists() and not broker.path.is_dir():
         report.error(setting, "is a file", "name a folder; it is made where it is not there")
     check_lasts(report, setting, broker.path)
+    if broker.partitions > broker.max_partitions:
+        report.error(
+            ("brokers", name, "max_partitions"),
+            f"has no room for one topic of {broker.partitions} partitions",
+            "raise it, or lower partitions",
+        )
 
 
 def _kafka(report: Report, name: str, broker: KafkaBroker) -> None:

@@ -20,6 +20,7 @@ def check_kafka_listeners(report: Report) -> None:
             setting: Path = ("brokers", name, "kafka_listener")
             _guarded(report, setting, broker.kafka_listener)
             _reachable(report, setting, broker.kafka_listener)
+            _bounded(report, setting, broker)
             host, port = split(broker.kafka_listener.listen)
             for other, at, its_port in taken:
                 if port == its_port != 0 and overlap(host, at):
@@ -49,6 +50,23 @@ def _guarded(report: Report, setting: Path, listener: KafkaListener) -> None:
         )
     for part in ("cert", "key") if listener.tls is not None else ():
         file_exists(report, (*setting, "tls", part), getattr(listener.tls, part))
+
+
+def _bounded(report: Report, setting: Path, broker: EmbeddedBroker) -> None:
+    listener = broker.kafka_listener
+    assert listener is not None  # noqa: S101 - asked before
+    if listener.min_session_timeout > listener.max_session_timeout:
+        report.error(
+            (*setting, "min_session_timeout"),
+            "is above max_session_timeout: no member of a group could be let in",
+            "lower it",
+        )
+    if broker.partitions > listener.max_partitions:
+        report.error(
+            (*setting, "max_partitions"),
+            f"is below the {broker.partitions} partitions of a topic that comes to be by itself",
+            "raise it, or lower partitions of the broker",
+        )
 
 
 def _reachable(report: Report, setting: Path, listener: KafkaListener) -> None:

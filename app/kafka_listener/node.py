@@ -47,6 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``frame_timeout``     seconds from a frame's first byte to its last, and for an answer to be taken.
     ``idle_timeout``      seconds without a request after which a connection is closed.
     ``create_topics``     topics come to be by being asked for (Metadata, Produce).
+    ``max_partitions``    of one topic that a client makes or lets grow.
     ``max_batch``         bytes of one batch of records, compressed and not.
     ``max_answer``        bytes of records in one answer, whatever the client would take.
     ``max_wait``          seconds that a Fetch may wait, whatever the client would.
@@ -65,6 +66,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     frame_timeout: float = 30.0
     idle_timeout: float = 600.0
     create_topics: bool = True
+    max_partitions: int = 1_000
     max_batch: int = 16 << 20
     max_answer: int = 4 << 20
     max_wait: float = 60.0

@@ -16,7 +16,6 @@ from app.kafka_listener.node import NODE_ID, Node, Session
 from app.kafka_listener.wire import ErrorCode, Request
 from app.log.catalogue import is_topic_name
 
-MOST_PARTITIONS = 1_000  # of one topic
 UNSAID = -1
 REPLICAS = 1
 NOW = timedelta(0)
@@ -95,10 +94,9 @@ def _checked(node: Node, topic: Any, configs: TopicConfigs, *, twice: bool) -> i
     if topic.name in node.engine.topics():
         raise Refused(ErrorCode.topic_already_exists, f"there is a topic {topic.name}")
     partitions = _placed(topic) if topic.assignments else _counted(node, topic)
-    if not 0 < partitions <= MOST_PARTITIONS:
-        raise Refused(
-            ErrorCode.invalid_partitions, f"a topic has 1 to {MOST_PARTITIONS} partitions"
-        )
+    most = node.settings.max_partitions
+    if not 0 < partitions <= most:
+        raise Refused(ErrorCode.invalid_partitions, f"a topic has 1 to {most} partitions")
     for config in topic.configs:
         held = configs.get(config.name)
         if held is None:
@@ -132,11 +130,11 @@ async def _grow(node: Node, topic: Any, *, only_check: bool, twice: bool) -> Non
     known = node.engine.topics().get(topic.name)
     if known is None:
         raise Refused(ErrorCode.unknown_topic_or_partition, f"no topic {topic.name}")
-    have = len(known.partitions)
+    have, most = len(known.partitions), node.settings.max_partitions
     if twice:
         raise Refused(ErrorCode.invalid_request, f"{topic.name} is named twice")
-    if not have < topic.count <= MOST_PARTITIONS:
-        what = f"{topic.name} has {have} partitions, and may have {MOST_PARTITIONS}"
+    if not have < topic.count <= most:
+        what = f"{topic.name} has {have} partitions, and may have {most}"
         raise Refused(ErrorCode.invalid_partitions, what)
     placed = topic.assignments
     if placed is not None and [tuple(p.broker_ids) for p in placed] != [(NODE_ID,)] * (

@@ -63,7 +63,7 @@ async def open_kafka_listener(
         coordinator=driver.coordinator,
         gate=CloudEventsGate(_validated(broker)),
         clock=clock,
-        settings=_bounds(settings),
+        settings=bounds_of(settings),
         cluster=driver.engine.cluster,
         counters=counters,
         logins=await _logins(settings.sasl),
@@ -92,13 +92,16 @@ def _validated(broker: EmbeddedBroker) -> list[str]:
     return [name for name, topic in broker.topics.items() if topic.validation == "cloudevents"]
 
 
-def _bounds(settings: KafkaListener) -> Settings:
+def bounds_of(settings: KafkaListener) -> Settings:
+    """What clients meet, of what the file says."""
     host, port = split(settings.listen)
     return Settings(
         host=host,
         port=port,
         advertised=None if settings.advertised is None else split(settings.advertised),
         create_topics=settings.create_topics,
+        max_partitions=settings.max_partitions,
+        session_timeouts=(settings.min_session_timeout, settings.max_session_timeout),
     )
 
 

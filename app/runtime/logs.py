@@ -119,6 +119,8 @@ def _embedded(name: str, broker: EmbeddedBroker, bounds: Bounds) -> PortableLog:
         name=name,
         path=broker.path,
         partitions=broker.partitions,
+        max_partitions=broker.max_partitions,
+        group_age=broker.group_age,
         max_bytes=broker.size_cap or 0,
         retention=embedded.Retention(max_age=broker.retention.age, max_bytes=broker.retention.size),
         bounds=bounds,

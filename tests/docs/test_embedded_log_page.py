@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from app.kafka_listener.lengths import MOST
 from app.kafka_listener.node import Settings
 from app.log.sequences import REMEMBERED
+from app.log.settings import EngineSettings
 from kafka_apis_page import PAGE, written
 
 TEXT = PAGE.read_text()
@@ -24,5 +27,7 @@ def test_the_bounds_of_the_page_are_those_of_the_code():
     assert f"| {settings.max_batch >> 20} MiB | `MESSAGE_TOO_LARGE` |" in TEXT
     assert f"| records of one Fetch answer | {settings.max_answer >> 20} MiB |" in TEXT
     assert f"| {MOST:,} |" in TEXT
+    assert f"of the listener) | {settings.max_partitions:,} |" in TEXT
+    assert f"of the broker) | {EngineSettings(path=Path()).max_partitions:,} |" in TEXT
     assert REMEMBERED == 5
     assert "The last five batches" in TEXT

@@ -33,6 +33,8 @@ def open_log(
     name: str,
     path: Path,
     partitions: int = 8,
+    max_partitions: int = 10_000,
+    group_age: float = 7 * 86_400.0,
     max_bytes: int = 0,
     retention: Retention = Retention(),  # noqa: B008 - frozen
     topic_retention: Mapping[str, Retention] | None = None,
@@ -45,6 +47,8 @@ def open_log(
         path=path,
         name=name,
         partitions=partitions,
+        max_partitions=max_partitions,
+        group_age=group_age,
         max_bytes=max_bytes,
         retention=retention,
         topic_retention=topic_retention or {},

@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from app.brokers.embedded import EmbeddedDriver, EngineSettings
 from app.config.brokers import EmbeddedBroker
 from app.config.finding import Finding
 from app.config.load import Loaded
+from app.kafka_listener.node import Settings
+from app.runtime.kafka_listeners import bounds_of
+from app.runtime.logs import open_logs
 
 Lint = Callable[..., list[str]]
 USERS = "users: {ann: s3cret}"
@@ -62,6 +66,14 @@ def test_a_listener_on_loopback_is_nobody_elses_affair(lint_text: Lint, listener
         ),
         ('"127.0.0.1:70000"', "error brokers.log.kafka_listener: there is no port 70000"),
         ('"127.0.0.1:8081"', "error brokers.log.kafka_listener: is the port of the admin listener"),
+        (
+            '{listen: "127.0.0.1:1", min_session_timeout: 1m, max_session_timeout: 30s}',
+            "error brokers.log.kafka_listener.min_session_timeout: is above max_session_timeout",
+        ),
+        (
+            '{listen: "127.0.0.1:1", max_partitions: 4}',
+            "error brokers.log.kafka_listener.max_partitions: is below the 8 partitions of a topic",
+        ),
     ],
 )
 def test_what_would_go_wrong_is_told(lint_text: Lint, listener: str, finding: str) -> None:
@@ -95,3 +107,41 @@ def test_a_topic_may_take_cloudevents_alone(
         "orders": "cloudevents",
         "other": None,
     }
+
+
+def test_a_log_without_room_for_one_topic_is_told(lint_text: Lint) -> None:
+    """Its first event would be answered 503, and every later one."""
+    text = config('"127.0.0.1:1"', log=", partitions: 9, max_partitions: 8")
+    (found,) = [each for each in lint_text(text, minimal=False) if "max_partitions" in each]
+    assert "brokers.log.max_partitions: has no room for one topic of 9 partitions" in found
+
+
+def test_the_bounds_of_groups_and_topics_reach_the_listener(
+    load_text: Callable[..., Loaded],
+) -> None:
+    """What is written in the file is what clients meet; without it, what Kafka has."""
+    listener = (
+        '{listen: "127.0.0.1:1", max_partitions: 64, min_session_timeout: 2s, '
+        "max_session_timeout: 5m}"
+    )
+    text = config(listener, log=", max_partitions: 200, group_age: 36h")
+    broker = load_text(text).config.brokers["log"]
+    assert isinstance(broker, EmbeddedBroker)
+    assert broker.kafka_listener is not None
+    bounds = bounds_of(broker.kafka_listener)
+    assert (bounds.max_partitions, bounds.session_timeouts) == (64, (2.0, 300.0))
+    log = open_logs(load_text(text).config)["log"].driver
+    assert isinstance(log, EmbeddedDriver)
+    assert (log.engine.settings.max_partitions, log.engine.settings.group_age) == (200, 129_600)
+
+
+def test_without_settings_the_bounds_are_those_of_the_code(
+    load_text: Callable[..., Loaded],
+) -> None:
+    """Two places hold the defaults: they may not part."""
+    broker = load_text(config('"127.0.0.1:1"')).config.brokers["log"]
+    assert isinstance(broker, EmbeddedBroker)
+    assert broker.kafka_listener is not None
+    code = EngineSettings(path=Path())
+    assert (broker.max_partitions, broker.group_age) == (code.max_partitions, code.group_age)
+    assert bounds_of(broker.kafka_listener) == Settings(host="127.0.0.1", port=1)
