@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from kafka_install import Missing
 from kafka_server import KafkaServer, running
@@ -29,6 +30,12 @@ pytest.register_assert_rewrite(
     *("contract_groups", "contract_places", "contract_records", "contract_running"),
     *("contract_tools", "store_contract", "store_contract_asking", "store_contract_waiting"),
 )
+
+
+# A property says nothing about time, and a busy machine takes its time over an example.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+if settings.get_current_profile_name() == "default":  # and not that of CI, which has the same
+    settings.load_profile("busy")
 
 
 def _lacking(what: Missing) -> NoReturn:

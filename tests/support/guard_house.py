@@ -232,7 +232,7 @@ async def reachable() -> dict[str, bool]:
         with socket.socket(family, socket.SOCK_STREAM) as tried:
             tried.setblocking(False)
             try:
-                async with asyncio.timeout(0.5):
+                async with asyncio.timeout(5):
                     await asyncio.get_running_loop().sock_connect(tried, (address, 80))
             except OSError:
                 found[address] = False
