@@ -142,15 +142,21 @@ class Operator:
         self._client = httpx.AsyncClient(base_url=admin, trust_env=False, timeout=60)
         self.enabled = 0
 
+    async def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """Asked again as long as the answer is 503: a store on a busy machine may be slow to answer."""
+        while (answer := await self._client.request(method, path, **more)).status_code == 503:
+            await asyncio.sleep(0.2)
+        assert answer.is_success, answer.text
+        return answer
+
     async def subscriptions(self) -> list[dict[str, Any]]:
-        return (await self._client.get("/status")).json()["subscriptions"]
+        return (await self.ask("GET", "/status")).json()["subscriptions"]
 
     async def enable_for_ever(self) -> None:
         while True:
             for each in await self.subscriptions():
                 if each["state"] == "disabled":
-                    answer = await self._client.post(f"/v1/subscriptions/{each['id']}:resume")
-                    assert answer.status_code in {200, 202, 204}, answer.text
+                    await self.ask("POST", f"/v1/subscriptions/{each['id']}:resume")
                     self.enabled += 1
             await asyncio.sleep(0.2)
 
@@ -158,7 +164,7 @@ class Operator:
         found: list[dict[str, Any]] = []
         following: str | None = f"{path}?limit=1000"
         while following is not None:
-            page = (await self._client.get(following)).json()
+            page = (await self.ask("GET", following)).json()
             found += page[member]
             following = page["next"]
         return found
@@ -166,7 +172,7 @@ class Operator:
     async def unheard(self, event_id: int) -> int:
         """How many attempts the service ended without having heard an answer, whatever was said."""
         asked = {"event_id": str(event_id), "limit": "1000"}
-        answer = (await self._client.get("/v1/attempts", params=asked)).json()
+        answer = (await self.ask("GET", "/v1/attempts", params=asked)).json()
         return sum(each["status"] is None for each in answer["attempts"])
 
     async def close(self) -> None:
@@ -196,7 +202,8 @@ async def account(
         for first in range(0, load.events, 500):
             batch = json.dumps(made(first, load)).encode()
             url = f"http://127.0.0.1:{events}/events"
-            assert (await client.post(url, content=batch, headers=BATCH)).status_code == 202
+            posted = await client.post(url, content=batch, headers=BATCH)
+            assert posted.status_code == 202, posted.text
     try:
         async with asyncio.timeout(load.within):
             while not await settled(operator, load):
