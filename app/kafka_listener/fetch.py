@@ -18,9 +18,7 @@ from app.log.runs import Run
 from app.model.message import Partition
 
 STEP = 1 << 20  # bytes that are read and written at once, so that readers take turns
-AT_ONCE = (
-    128 << 10
-)  # bytes of an answer that the loop writes itself: megabytes would hold it for milliseconds
+AT_ONCE = 128 << 10  # bytes of an answer that the loop writes itself; megabytes take milliseconds
 CRUMB = 8  # an answer, or a part of it, that lacks less than such a part of its bound is full
 
 

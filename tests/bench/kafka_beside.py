@@ -115,7 +115,7 @@ def measure(
     folder: Path, rounds: int, events: int, *, kafka: bool = True
 ) -> tuple[list[Row], list[str]]:
     """Rows and remarks. Raises Missing where ``kafka`` is to be there and cannot."""
-    started: list[Any] = []
+    others, started = os.getloadavg()[0], list[Any]()
     with lab.stopping(started):
         started.append(ours := Ours(folder / "ours"))
         brokers: dict[str, Broker] = {"ours": ours}
@@ -127,6 +127,7 @@ def measure(
         rows = _rounds(brokers, rounds, events)
         remarks = [
             f"{rounds} rounds of {events:,} events of {SIZE:,} bytes (key, headers and value).",
+            f"Load average of the machine just before: {others:.1f}; what is above 0 was others, and slows both.",
             f"Memory of Skybridge in MB, now and at its highest: {_memory(ours.pid)}."
             + (f" Of Kafka: {_memory(brokers['kafka'].pid)}." if kafka else ""),
         ]
