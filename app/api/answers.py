@@ -104,6 +104,17 @@ class ProcessView(BaseModel):
     resident_bytes: int
 
 
+class KafkaListenerView(BaseModel):
+    broker: str = Field(description="name of the embedded log that it serves")
+    address: str = Field(description="where clients of Kafka are told to come to")
+    connections: int = Field(description="open now")
+    held_bytes: int = Field(description="of requests that have no answer yet")
+    refused_connections: int = Field(description="closed at the bound of connections")
+    refused_frames: int = Field(
+        description="requests that could not be read; their connections were closed"
+    )
+
+
 class Status(BaseModel):
     version: str
     installation: str
@@ -119,6 +130,9 @@ class Status(BaseModel):
     )
     processes: list[ProcessView] = Field(
         [], description="those that take events, where server.workers is above 1"
+    )
+    kafka_listeners: list[KafkaListenerView] = Field(
+        [], description="of Kafka's protocol, on embedded logs"
     )
 
 

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from app import __version__
 from app.api.answers import ParkedOfSubscription
-from app.api.running import Counts, ProcessState, RoleState
+from app.api.running import Counts, KafkaListenerState, ProcessState, RoleState
 from app.model.metadata import GroupLag, Health
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
@@ -58,6 +58,7 @@ class Snapshot(NamedTuple):
     dead_letters: Mapping[tuple[str, str], int]
     parked: Mapping[str, ParkedOfSubscription]
     processes: Sequence[ProcessState] = ()
+    kafka_listeners: Sequence[KafkaListenerState] = ()
 
 
 class _Snapshots(Collector):
@@ -158,6 +159,14 @@ def _gauges(now: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "dead_letters_stored", "Dead letters in the store.", ("subscription", "cause"),
         now.dead_letters,
+    )  # fmt: skip
+    yield _gauge(
+        "kafka_open_connections", "Connections to a Kafka listener now.", ("broker",),
+        {(each.broker,): each.connections for each in now.kafka_listeners},
+    )  # fmt: skip
+    yield _gauge(
+        "kafka_held_bytes", "Requests to a Kafka listener that have no answer yet.", ("broker",),
+        {(each.broker,): each.held_bytes for each in now.kafka_listeners},
     )  # fmt: skip
     yield from _parked(now)
 

@@ -48,6 +48,20 @@ class ProcessState(msgspec.Struct, frozen=True):
     counters: Counts
 
 
+class KafkaListenerState(msgspec.Struct, frozen=True):
+    """Of the embedded log ``broker``. ``address``: what clients are told to come to. ``held_bytes``: of
+    requests without an answer. ``refused_connections``: closed at the bound. ``refused_frames``: requests
+    that could not be read, each of which ended its connection. Both since the start.
+    """
+
+    broker: str
+    address: str
+    connections: int
+    held_bytes: int
+    refused_connections: int
+    refused_frames: int
+
+
 class Running(Protocol):
     """A service between its start and its stop."""
 
@@ -75,6 +89,9 @@ class Running(Protocol):
 
     def processes(self) -> Sequence[ProcessState]:
         """All that take events, this one first; empty where it is alone."""
+
+    def kafka_listeners(self) -> Sequence[KafkaListenerState]:
+        """Those that listen; empty in a process that has none."""
 
     def subscriptions(self) -> Sequence[SubscriptionStatus]: ...
 

@@ -9,7 +9,7 @@ from app import __version__
 from app.api import answers
 from app.api.metrics import Snapshot
 from app.api.registry import Entry
-from app.api.running import Counts, ProcessState, Running
+from app.api.running import Counts, KafkaListenerState, ProcessState, Running
 from app.api.subscription_answers import Standing
 from app.errors import StoreUnavailable
 from app.interfaces import LetterChoice
@@ -44,6 +44,18 @@ async def status(running: Running) -> answers.Status:
             for name, series in _totals(running).items()
         },
         processes=[_process(each) for each in running.processes()],
+        kafka_listeners=[_listener(each) for each in running.kafka_listeners()],
+    )
+
+
+def _listener(each: KafkaListenerState) -> answers.KafkaListenerView:
+    return answers.KafkaListenerView(
+        broker=each.broker,
+        address=each.address,
+        connections=each.connections,
+        held_bytes=each.held_bytes,
+        refused_connections=each.refused_connections,
+        refused_frames=each.refused_frames,
     )
 
 
@@ -82,6 +94,7 @@ async def snapshot(running: Running) -> Snapshot:
         dead_letters=await _dead_letters(running),
         parked=await _parked(running),
         processes=running.processes(),
+        kafka_listeners=running.kafka_listeners(),
     )
 
 

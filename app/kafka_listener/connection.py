@@ -111,6 +111,7 @@ class Connection:
             match fault:
                 case Malformed():
                     self._node.counters.add("kafka_refused_frames")
+                    self._node.refused_frames += 1
                     _log.warning("%s: %s; closed", self._session.peer, fault)
                 case OSError() | TimeoutError() | asyncio.IncompleteReadError():
                     _log.debug("%s: %r; closed", self._session.peer, fault)

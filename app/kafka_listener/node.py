@@ -78,7 +78,7 @@ class Node(msgspec.Struct, kw_only=True):
     """``cluster``: its id, kept with the log. ``address``: what clients are told, set when it listens.
     ``logins``: who may come; None: everybody.
     ``counters``: ``kafka_connections(outcome)``, ``kafka_requests(api)``, ``kafka_refused_frames``,
-    ``kafka_records(direction)``."""
+    ``kafka_records(direction)``. ``refused_connections``, ``refused_frames``: of this listener alone."""
 
     engine: Engine
     coordinator: Coordinator
@@ -89,6 +89,8 @@ class Node(msgspec.Struct, kw_only=True):
     counters: Counters
     logins: Logins | None = None
     address: tuple[str, int] = ("", 0)
+    refused_connections: int = 0
+    refused_frames: int = 0
 
 
 class Session:

@@ -103,6 +103,7 @@ class KafkaListener:
         peer = f"{name[0]}:{name[1]}" if name else "a client that is gone"
         if len(self._connections) >= self._node.settings.connections:
             self._node.counters.add("kafka_connections", "refused")
+            self._node.refused_connections += 1
             _log.warning("%s: refused, %d connections are open", peer, len(self._connections))
             writer.close()
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from app.api.running import KafkaListenerState
 from app.brokers.embedded import EmbeddedDriver
 from app.brokers.portable import PortableLog
 from app.config.brokers import EmbeddedBroker, KafkaListener
@@ -27,7 +28,8 @@ _log = logging.getLogger(__name__)
 class OpenListener:
     """It listens, and its certificate is watched."""
 
-    def __init__(self, server: Server, watch: asyncio.Task[None] | None) -> None:
+    def __init__(self, node: Node, server: Server, watch: asyncio.Task[None] | None) -> None:
+        self._node = node
         self._server = server
         self._watch = watch
 
@@ -35,9 +37,17 @@ class OpenListener:
     def address(self) -> tuple[str, int]:
         return self._server.address
 
-    @property
-    def connections(self) -> int:
-        return self._server.connections
+    def fares(self, log: str) -> KafkaListenerState:
+        """``log``: the one it serves, by name."""
+        host, port = self.address
+        return KafkaListenerState(
+            broker=log,
+            address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+            connections=self._server.connections,
+            held_bytes=self._server.held,
+            refused_connections=self._node.refused_connections,
+            refused_frames=self._node.refused_frames,
+        )
 
     async def stop(self, drain: float) -> None:
         if self._watch is not None:
@@ -75,7 +85,7 @@ async def open_kafka_listener(
     await server.start()
     _log.info("log %s: clients of Kafka may come to %s:%d", name, *server.address)
     watching = None if certificates is None else asyncio.create_task(certificates.watch())
-    return OpenListener(server, watching)
+    return OpenListener(node, server, watching)
 
 
 def _demand_logins(settings: KafkaListener, setting: str) -> None:

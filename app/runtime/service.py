@@ -21,7 +21,7 @@ from app.brokers.portable import PortableLog
 from app.runtime.asgi_server import AsgiServer
 from app.runtime.build import Parts, tls_of
 from app.runtime.following import Following
-from app.runtime.kafka_listeners import OpenListener, open_kafka_listener
+from app.runtime.kafka_listeners import open_kafka_listener
 from app.runtime.logs import declare_subscriptions
 from app.runtime.processes.crew import Crew
 from app.runtime.processes.door import NO_DOORS, Doors, open_door
@@ -49,7 +49,6 @@ class Service:
         self._doors = doors
         self._following = Following(parts.roster, parts.supervisor, parts.logs, parts.clock)
         self.events_url = ""
-        self.kafka_listeners: dict[str, OpenListener] = {}  # by the log they serve
         self._streams_end = asyncio.Event()
         self._closing = contextlib.AsyncExitStack()
         self._admin = self._admin_server()
@@ -102,7 +101,7 @@ class Service:
         parts = self.parts
         listener = await open_kafka_listener(parts.config, name, log, parts.clock, parts.counters)
         if listener is not None:
-            self.kafka_listeners[name] = listener
+            self.state.listeners[name] = listener
             self._closing.push_async_callback(
                 bounded, f"Kafka listener of {name}", listener.stop, drain, drain
             )

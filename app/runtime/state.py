@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from app.api.registry import Entry, Registry
-from app.api.running import ProcessState, RoleState
+from app.api.running import KafkaListenerState, ProcessState, RoleState
 from app.config.key_mappers import load_key_mappers
 from app.config.kinds import kinds_of, manners_of
 from app.config.model import Config
@@ -22,6 +22,7 @@ from app.routing.keys import PlainMapper
 from app.routing.places import fixed_place, is_fixed
 from app.routing.plan import Manner
 from app.runtime.build import Parts
+from app.runtime.kafka_listeners import OpenListener
 from app.runtime.processes.crew import Crew
 from app.runtime.targets import Targets
 from app.worker.joining import group_name
@@ -55,6 +56,7 @@ class State:
         self.counters = parts.counters
         self.clock = parts.clock
         self.started_at = parts.clock.monotonic()
+        self.listeners: dict[str, OpenListener] = {}  # of Kafka's protocol, by the log they serve
         self.begun = False
         self.draining = False
         self._targets = Targets(self._config, parts.logs, parts.clock)
@@ -168,6 +170,9 @@ class State:
 
     def processes(self) -> Sequence[ProcessState]:
         return () if self._crew is None else self._crew.processes()
+
+    def kafka_listeners(self) -> Sequence[KafkaListenerState]:
+        return [each.fares(name) for name, each in self.listeners.items()]
 
     def _others(self) -> list[str]:
         """The events listener is there while one process is; what hinders another is named."""

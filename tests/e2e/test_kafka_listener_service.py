@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 import urllib.request
 from pathlib import Path
 
@@ -23,6 +25,17 @@ def send(producer: Producer, headers: list[tuple[str, bytes]]) -> str:
     )  # fmt: skip
     producer.flush(20)
     return told[0]
+
+
+def send_nonsense(port: int, ca: str) -> None:
+    """A frame of 2 GiB, which nobody is given; returns when the connection is closed."""
+    context = ssl.create_default_context(cafile=ca)
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=60) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as wrapped,
+    ):
+        wrapped.sendall(b"\x7f\xff\xff\xff")
+        assert wrapped.recv(1) == b""
 
 
 def test_logins_tls_validation_and_metrics_come_from_the_file(tmp_path: Path) -> None:
@@ -62,8 +75,19 @@ routes: [{{name: all, to: {{broker: log, topic: orders}}}}]
         )
         assert send(producer, EVENT) == ""
         assert send(producer, EVENT[:2]) == "INVALID_RECORD"
+        send_nonsense(kafka, authority.ca)
         with urllib.request.urlopen(f"http://127.0.0.1:{admin}/status", timeout=60) as answer:
-            counters = json.load(answer)["counters"]
+            status = json.load(answer)
+        counters = status["counters"]
+        (listener,) = status["kafka_listeners"]
+        assert listener["connections"] >= 1
+        assert {name: listener[name] for name in listener if name != "connections"} == {
+            "broker": "log",
+            "address": f"127.0.0.1:{kafka}",
+            "held_bytes": 0,
+            "refused_connections": 0,
+            "refused_frames": 1,
+        }
         assert counters["kafka_records"]["produced"] == 1
         assert counters["kafka_refused_batches"] == {"invalid_record": 1}
         assert counters["kafka_logins"]["accepted"] >= 1

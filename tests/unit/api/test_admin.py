@@ -11,7 +11,7 @@ import pytest
 
 from app.api.access import demand_token
 from app.api.app import create_app
-from app.api.running import ProcessState, RoleState
+from app.api.running import KafkaListenerState, ProcessState, RoleState
 from app.bindings import kafka
 from app.bindings.documents import FormatName
 from app.bindings.record import Record
@@ -57,12 +57,16 @@ class Service:
         self.roles_now = {"gateway": RoleState(True), "worker": RoleState(True)}
         self.groups: list[Any] = []
         self.crew: tuple[ProcessState, ...] = ()
+        self.listeners: tuple[KafkaListenerState, ...] = ()
 
     def groups(self, broker: str, topic: str) -> dict[str, str]:
         return {}
 
     def processes(self) -> tuple[ProcessState, ...]:
         return self.crew
+
+    def kafka_listeners(self) -> tuple[KafkaListenerState, ...]:
+        return self.listeners
 
     async def readiness(self) -> dict[str, RoleState]:
         return self.roles_now
@@ -147,6 +151,25 @@ async def test_status_shows_subscriptions_with_dead_letters_and_last_error(
     assert subscription["dead_letters"] == {"status-415": 1}
     assert subscription["lag"] is None
     assert status["brokers"] == {"log": {"healthy": True, "cause": ""}}
+
+
+async def test_each_kafka_listener_is_shown_and_measured(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Where clients come to, how many are there, and what was refused; a label is a broker's name."""
+    service.listeners = (KafkaListenerState("log", "127.0.0.1:19092", 3, 70, 1, 2),)
+    (listener,) = (await client.get("/status")).json()["kafka_listeners"]
+    assert listener == {
+        "broker": "log",
+        "address": "127.0.0.1:19092",
+        "connections": 3,
+        "held_bytes": 70,
+        "refused_connections": 1,
+        "refused_frames": 2,
+    }
+    metrics = (await client.get("/metrics")).text
+    assert 'skybridge_kafka_open_connections{broker="log"} 3.0' in metrics
+    assert 'skybridge_kafka_held_bytes{broker="log"} 70.0' in metrics
 
 
 async def test_a_store_in_trouble_hides_nothing_else(
@@ -418,3 +441,33 @@ def _letter(record: Record) -> DeadLetter:
         status=415,
         at_ms=1,
     )
+
+
+def _process(number: int, count: int) -> ProcessState:
+    counters = {"events_received": {("binary",): count}}
+    return ProcessState(number, 70 + number, "up", (), number - 1, "", 5.0, 1.25, 4096, counters)
+
+
+async def test_status_adds_processes_up_and_lists_them(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Numbers of one of several must not pass for those of the service."""
+    service.crew = (_process(1, 3), _process(2, 4))
+    status = (await client.get("/status")).json()
+    assert status["counters"] == {"events_received": {"binary": 7}}
+    assert [(each["number"], each["pid"], each["restarts"]) for each in status["processes"]] == [
+        (1, 71, 0),
+        (2, 72, 1),
+    ]
+
+
+async def test_metrics_count_each_process_for_itself(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """A sum would fall when a process is replaced, which Prometheus takes for a restart of all."""
+    service.crew = (_process(1, 3), _process(2, 4))
+    text = (await client.get("/metrics")).text
+    assert 'skybridge_events_received_total{mode="binary",process="1"} 3.0' in text
+    assert 'skybridge_events_received_total{mode="binary",process="2"} 4.0' in text
+    assert 'skybridge_process_restarts_total{process="2"} 1.0' in text
+    assert 'skybridge_process_cpu_seconds_total{process="1"} 1.25' in text
