@@ -8,7 +8,7 @@ a text of lines. Repetition is possessive: no text is looked through twice, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from app.event.versions import Rule
@@ -19,10 +19,8 @@ _BEYOND = (  # of ASCII: no C1 control, surrogate, noncharacter; not U+FFFD, whi
 ANY: Final = rf"[ !#-\[\]-~{_BEYOND}]"
 """A character of an attribute."""
 
-TEXT: Final = f"{ANY}*+"
-NAME: Final = "[a-z0-9]++"
-OLD_NAME: Final = "[a-z][a-z0-9]*+"
 INTEGER: Final = "(?:0|-?+[1-9][0-9]{0,8}+)"
+"""Surely of 32 bits."""
 
 _PCHAR = r"A-Za-z0-9\-._~!$&'()*+,;=:@"
 _CODED = "%[0-9A-Fa-f]{2}"
@@ -42,13 +40,20 @@ TIMESTAMP: Final = (
 )
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z\-]++"  # noqa: S105 - RFC 9110 5.6.2
 MEDIA_TYPE: Final = f"(?:{_TOKEN}/{_TOKEN}(?:; ?+{_TOKEN}={_TOKEN})*+)"
-"""Not one of the CloudEvents family, in a header: ``OF_FAMILY``."""
+JSON_TYPE: Final = "[^;]*+(?<=[/+](?i:json))(?:;.*+)?+"
+"""A media type that is JSON (J6), or goes on to be one of the family."""
 
-OF_FAMILY: Final = "(?i: *+application/cloudevents)"
+TEXT_TYPE: Final = "(?i:text/.*+|[^;]*+(?<=[/+]xml)(?:;.*+)?+)"
+"""A media type whose data is text also before 1.0."""
+
 JSON_DOCUMENT: Final = (
-    '(?i:application/cloudevents(?:\\+json)?+(?:; ?+charset=(?:utf-8|"utf-8"))?+)'
+    '(?:application/cloudevents(?:\\+json)?+(?i:; ?+charset=(?:utf-8|"utf-8"))?+)'
 )
-"""The content type of a document in JSON, in UTF-8."""
+"""The content type of a document in JSON, in UTF-8, as senders spell it."""
+
+BASE64: Final = (
+    "(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?+"
+)
 
 _BY_CODE: Mapping[str, str] = {
     "bad-value": f"{ANY}++",
@@ -65,11 +70,6 @@ def value_pattern(rule: Rule) -> str:
     return _BY_CODE[rule.code]
 
 
-def whole(pattern: str) -> str:
-    """Of all of a text: Java's ``$`` lets a line break follow."""
-    return rf"\A(?:{pattern})\z"
-
-
-def quoted(text: str) -> str:
-    """A text as SQL writes it."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def any_of(texts: Iterable[str]) -> str:
+    """One of these texts, letters and digits all."""
+    return f"(?:{'|'.join(sorted(texts))})"

@@ -1,0 +1,224 @@
+"""Attributes, natively: found under the names of their version, and held to its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from app.event.versions import ATTRIBUTES, NEWEST, VERSIONS, Version
+from app.pipeline.decode.headers import FOREIGN, TYPED, extension_prefix, header_of
+from app.pipeline.decode.json_patterns import BAG, SPACE
+from app.pipeline.decode.patterns import any_of, value_pattern
+from app.pipeline.decode.sql import TEXTS, Columns, at, choice, literal, literals, matches
+
+_RULES = {name: rule for name, rule in VERSIONS[NEWEST].rules.items() if name != "specversion"}
+_TYPED = "datacontenttype"
+COLUMNS: Final = ["time_text" if name == "time" else name for name in _RULES]
+"""The attributes with a column of their own."""
+
+_QUOTED = [name for name, version in VERSIONS.items() if version.quoted]
+_NESTED = [name for name, version in VERSIONS.items() if version.nested]
+
+
+def own_name(version: Version, newest: str) -> str:
+    """What 1.0 calls ``newest``; ``subject`` was an extension before it was an attribute."""
+    return version.own.get(newest, newest)
+
+
+def _by_version(of: Mapping[str, str]) -> str:
+    return choice("_version", of, of[NEWEST])
+
+
+def _name(newest: str) -> str:
+    """The name to look for, by mode and version."""
+    in_document = {n: literal(own_name(v, newest)) for n, v in VERSIONS.items()}
+    in_headers = {
+        n: literal("content-type" if newest == _TYPED else header_of(v, own_name(v, newest)))
+        for n, v in VERSIONS.items()
+    }
+    return f"IF(_structured, {_by_version(in_document)}, {_by_version(in_headers)})"
+
+
+def _said(attribute: str) -> str:
+    version = next(each for each in VERSIONS.values() if each.attribute == attribute)
+    name = f"IF(_structured, {literal(attribute)}, {literal(header_of(version, attribute))})"
+    return at("_names", "_texts", name)
+
+
+def _versions() -> str:
+    """The name of the version by what the two version attributes say; null for an unknown one."""
+    cases = []
+    for name, version in VERSIONS.items():
+        said = "_said" if version.attribute == ATTRIBUTES[0] else "_said_nested"
+        texts = [version.text, f'"{version.text}"'] if version.quoted else [version.text]
+        cases.append(f"WHEN {said} IN ({literals(texts)}) THEN {literal(name)}")
+    first = f"WHEN _said = {literal(NEWEST)} THEN {literal(NEWEST)}"
+    return f"CASE {first} {' '.join(cases)} END"
+
+
+MET: Final[Columns] = {
+    "_names": "IF(_structured, map_keys(_members), _header_names)",
+    "_texts": "IF(_structured, map_values(_members), _header_texts)",
+}
+SAID: Final[Columns] = {"_said": _said(ATTRIBUTES[0])}
+SAID_NESTED: Final[Columns] = {"_said_nested": f"IF(_said IS NULL, {_said(ATTRIBUTES[1])}, NULL)"}
+VERSIONED: Final[Columns] = {"_version": _versions()}
+KIND: Final[Columns] = {
+    "_in_quotes": f"NOT _structured AND _version IN ({literals(_QUOTED)})",
+    "_nested": f"coalesce(_version IN ({literals(_NESTED)}), false)",
+}
+PICKED: Final[Columns] = {
+    **{f"_{name}": at("_names", "_texts", _name(name)) for name in _RULES},
+    "_encoding": "IF(_structured AND _version = '0.3', "
+    + at("_names", "_texts", "'datacontentencoding'")
+    + ", NULL)",
+    "_type_version": "IF(_nested, "
+    + at("_names", "_texts", "IF(_structured, 'eventTypeVersion', 'CE-EventTypeVersion')")
+    + ", NULL)",
+}
+
+
+def _bare(column: str) -> str:
+    """Without the quotes of a JSON string that has no escapes."""
+    inner = f"substring({column}, 2, char_length({column}) - 2)"
+    return f"IF(_in_quotes AND startswith({column}, '\"'), {inner}, {column})"
+
+
+BARE: Final[Columns] = {
+    **{
+        column: _bare(f"_{name}")
+        for column, name in zip(COLUMNS, _RULES, strict=True)
+        if name != "subject"
+    },
+    "subject": f"IF(_bag IS NOT NULL, _bag['subject'], {_bare('_subject')})",
+    "_other_type": _bare("_type_version"),
+    "_others_count": (
+        "size(_names) - 1 - IF(_structured AND _at > 0, 1, 0) - "
+        + " - ".join(f"IF(_{name} IS NULL, 0, 1)" for name in [*_RULES, "encoding", "type_version"])
+    ),
+}
+"""``_others_count``: of names that are neither the version, nor a core attribute, nor data."""
+
+
+def _known(version: Version, *, structured: bool) -> str:
+    names = {own_name(version, name) for name in _RULES} | set(version.rules)
+    if structured:
+        data = {"data", "data_base64"} if version.two_forms else {"data"}
+        known = names | data | ({BAG} if version.nested else set())
+    else:
+        own = names - {version.content_type, version.encoding}
+        known = {header_of(version, name) for name in own} | {"content-type"}
+    return f"array({literals(sorted(known))})"
+
+
+def _other_names(name: str, *, structured: bool) -> str:
+    """Lines of the other names: valid extensions, and in headers what is foreign."""
+    version = VERSIONS[name]
+    taken = {"data"} if name == NEWEST else version.reserved | {"data", version.encoding} - {""}
+    prefix, foreign = ("", "") if structured else (extension_prefix(version), f"|{FOREIGN}")
+    taken = taken | {BAG if structured else version.content_type}
+    first = "[a-z0-9]" if version.two_forms else "[a-z]"
+    own = rf"{prefix}(?!{any_of(taken)}\n){first}[a-z0-9]*+\n"
+    if version.nested:
+        own = "(?!)" if structured else rf"{prefix}(?!(?i:{any_of(taken)})\n)[A-Za-z0-9]++\n"
+    return f"(?:{own}{foreign})*+"
+
+
+def _names_clear() -> str:
+    lines = r"concat(array_join(_others, '\n', '\n'), '\n')"
+    clear = {
+        structured: _by_version(
+            {name: matches(lines, _other_names(name, structured=structured)) for name in VERSIONS}
+        )
+        for structured in (True, False)
+    }
+    return f"size(_others) = 0 OR IF(_structured, {clear[True]}, {clear[False]})"
+
+
+OTHERS: Final[Columns] = {
+    "_others": "IF(_others_count > 0, array_except(_names, IF(_structured, "
+    + _by_version({n: _known(v, structured=True) for n, v in VERSIONS.items()})
+    + ", "
+    + _by_version({n: _known(v, structured=False) for n, v in VERSIONS.items()})
+    + ")), NULL)",
+    "_once": "_others_count = 0 OR size(array_distinct(_names)) = size(_names)",
+}
+_PREFIXES = {name: literal(extension_prefix(version)) for name, version in VERSIONS.items()}
+_OF_HEADERS = (
+    "map_from_entries(transform(filter(headers, h -> h.value IS NOT NULL AND "
+    f"startswith(h.key, {_by_version(_PREFIXES)}) AND array_contains(_others, h.key)), "
+    f"h -> struct(lower(substring(h.key, {_by_version({n: str(len(extension_prefix(v)) + 1) for n, v in VERSIONS.items()})})), "
+    "CAST(h.value AS STRING))))"
+)
+OWN: Final[Columns] = {
+    "_own": (
+        f"CASE WHEN _bag IS NOT NULL AND size(array_distinct(transform(map_keys(_bag), k -> lower(k)))) = size(_bag) "
+        "THEN map_filter(transform_keys(_bag, (k, v) -> lower(k)), (k, v) -> k <> 'subject') "
+        "WHEN _others_count = 0 OR NOT _once THEN NULL "
+        "WHEN _structured THEN map_filter(_members, (k, v) -> array_contains(_others, k)) "
+        f"ELSE {_OF_HEADERS} END"
+    )
+}
+_NONE = f"CAST(map() AS {TEXTS})"
+_TYPES_OF_HEADERS = (
+    "map_from_entries(transform(filter(map_entries(_own), e -> "
+    + matches("e.value", TYPED)
+    + "), e -> struct(e.key, IF(e.value IN ('true', 'false'), 'Boolean', 'Integer'))))"
+)
+
+
+def _unquoted(kind: str) -> str:
+    pattern = literal(rf'"([A-Za-z0-9]++)"{SPACE}:{SPACE}{kind}')
+    return f"regexp_extract_all(_envelope, {pattern}, 1)"
+
+
+_INTEGERS, _BOOLEANS = _unquoted("[-0-9]"), _unquoted("[tf]")
+_TYPES_OF_DOCUMENT = (
+    f"map_from_arrays(transform(concat({_INTEGERS}, {_BOOLEANS}), k -> lower(k)), "
+    f"concat(array_repeat('Integer', size({_INTEGERS})), array_repeat('Boolean', size({_BOOLEANS}))))"
+)
+EXTENDED: Final[Columns] = {
+    "_texts_own": (
+        f"CASE WHEN _own IS NULL THEN {_NONE} "
+        f"WHEN _in_quotes THEN transform_values(_own, (k, v) -> {_bare('v')}) ELSE _own END"
+    ),
+    "_kinds": (
+        f"CASE WHEN _own IS NULL THEN NULL WHEN _structured THEN {_TYPES_OF_DOCUMENT} "
+        f"WHEN _in_quotes THEN {_TYPES_OF_HEADERS} END"
+    ),
+}
+WHOLE: Final[Columns] = {
+    "_extensions": (
+        "IF(_other_type IS NULL, _texts_own, map_concat(_texts_own, map('eventtypeversion', _other_type)))"
+    ),
+    "_types": "IF(size(_kinds) > 0, _kinds, NULL)",
+}
+
+
+def _kept(name: str, column: str) -> str:
+    """Whether an attribute keeps its rule."""
+    rule = _RULES[name]
+    text = rule.code == "bad-value"
+    test = f"{column} <> ''" if text else matches(column, value_pattern(rule))
+    if name == _TYPED:
+        test = f"{column} = 'application/json' OR {test}"
+    return f"({test})" if rule.required else f"({column} IS NULL OR {test})"
+
+
+_BAG_NAMES = r"concat(array_join(map_keys(_bag), '\n'), '\n')"
+_BAG_TAKEN = any_of({name for each in _NESTED for name in VERSIONS[each].reserved | {"data"}})
+_BAG_CLEAR = (
+    "_bag IS NOT NULL AND size(_bag) > 0 AND size(_own) + IF(subject IS NULL, 0, 1) = size(_bag) AND "
+    + matches(_BAG_NAMES, rf"(?:(?:subject|(?!(?i:{_BAG_TAKEN})\n)[A-Za-z0-9]++)\n)*+")
+)
+CLEAR: Final = " AND ".join(
+    [
+        "_version IS NOT NULL",
+        *(_kept(name, column) for column, name in zip(COLUMNS, _RULES, strict=True)),
+        f"(NOT _in_quotes OR subject IS NULL OR NOT {matches('subject', TYPED)})",
+        "(_other_type IS NULL OR _other_type <> '')",
+        "(_encoding IS NULL OR lower(_encoding) = 'base64')",
+        f"(_others_count = 0 OR (_once AND ({_names_clear()})))",
+        f"(NOT _structured OR NOT _nested OR NOT array_contains(_names, '{BAG}') OR ({_BAG_CLEAR}))",
+    ]
+)

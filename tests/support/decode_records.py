@@ -1,0 +1,265 @@
+"""Records for the decoder of the pipeline: the corpora, generated ones of every kind, and poison."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from app.bindings.copying import with_type_in_header
+from app.bindings.kafka import encode
+from app.bindings.record import ContentMode, Decoded, Header, Record
+from app.bindings.transcode import Writing
+from app.event.convert import as_version
+from app.event.versions import VERSIONS
+from bad_requests import BAD_REQUESTS
+from corpus import Case, cases, octets
+from corpus_documents import document_of
+from corpus_records import record_of
+from event_strategies import (
+    events,
+    foreign_headers,
+    header_pairs,
+    instructions,
+    mutated,
+    old_documents,
+)
+from valid_wire import DOCUMENTS, MESSAGES
+
+Drawn = TypeVar("Drawn")
+
+RAW = pa.schema(
+    [
+        ("broker", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
+        ("record_time", pa.timestamp("us", "UTC")), ("key", pa.binary()), ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)  # fmt: skip
+"""``pipeline.tables.RAW`` as Arrow has it."""
+
+JSON_TYPE = b"application/cloudevents+json"
+_SEED = 8
+
+
+def raw_table(records: Sequence[Record]) -> pa.Table:
+    """Records as Spark's Kafka source would bring them, each at the offset of its place."""
+    count = len(records)
+    rows = {
+        "broker": ["kafka"] * count,
+        "topic": ["t"] * count,
+        "partition": [0] * count,
+        "offset": list(range(count)),
+        "record_time": [datetime(2026, 11, 20, tzinfo=UTC)] * count,
+        "key": [record.key for record in records],
+        "value": [record.body for record in records],
+        "headers": [
+            [{"key": name, "value": value} for name, value in record.headers] for record in records
+        ],
+    }
+    return pa.table(rows, RAW)
+
+
+def document(text: bytes, content_type: bytes = JSON_TYPE) -> Record:
+    return Record(None, (("content-type", content_type),), text)
+
+
+def corpus() -> list[Record]:
+    """Every message of every corpus that can be a record of Kafka: those of brokers as they are, documents
+    under their media type, requests of HTTP with the names that Kafka has for their headers.
+    """
+    of_brokers = [case for folder in ("kafka", "rabbitmq", "pulsar") for case in cases(folder)]
+    of_formats = [case for folder in ("json", "protobuf", "avro") for case in cases(folder)]
+    return [
+        *(_plain(with_type_in_header(record_of(case))) for case in of_brokers),
+        *(document(document_of(case), _media_type(case)) for case in of_formats),
+        *(
+            _of_http(case.message["headers"], octets(case.message["body"]))
+            for case in cases("http")
+        ),
+        *(_of_request(request.headers, request.body) for request in BAD_REQUESTS),
+        *(_plain(Record(None, each.headers, each.body)) for each in MESSAGES["kafka"]),
+        *(document(text) for text in DOCUMENTS),
+    ]
+
+
+def _plain(record: Record) -> Record:
+    return Record(record.key, record.headers, record.body)
+
+
+def _media_type(case: Case) -> bytes:
+    return str(case.message["media_type"]).encode()
+
+
+def _of_http(headers: Sequence[tuple[str, Any]], body: bytes | None) -> Record:
+    return Record(None, tuple((_kafka_name(name), octets(value)) for name, value in headers), body)
+
+
+def _of_request(headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Record:
+    named = ((_kafka_name(name.decode("latin-1")), value) for name, value in headers)
+    return Record(None, tuple(named), body)
+
+
+def _kafka_name(name: str) -> str:
+    return f"ce_{name[3:]}" if name.startswith("ce-") else name
+
+
+def drawn(strategy: st.SearchStrategy[Drawn], count: int) -> list[Drawn]:
+    """``count`` examples, the same in every run."""
+    found: list[Drawn] = []
+
+    @seed(_SEED)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def collect(example: Drawn) -> None:
+        found.append(example)
+
+    collect()
+    return found
+
+
+def generated(count: int) -> list[Record]:
+    """About ``count`` records of every version and mode, broken ones included."""
+    share = -(-count // len(_KINDS))
+    return [record for kind in _KINDS for record in drawn(kind, share)]
+
+
+def clean(count: int) -> list[Record]:
+    """Valid events of every version and mode in the layouts that producers write."""
+    return [r for kind in (_encoded(), _laid_out()) for r in drawn(kind, -(-count // 2))]
+
+
+@st.composite
+def _encoded(draw: st.DrawFn) -> Record:
+    """An event as the bridge writes it."""
+    event = as_version(draw(events()), draw(st.sampled_from(["1.0", "1.0", *VERSIONS])))
+    mode = draw(st.sampled_from(["binary", "structured"]))
+    decoded = Decoded(event, ContentMode.BINARY, foreign=draw(foreign_headers))
+    return encode(decoded, Writing(mode=mode), draw(st.none() | st.binary(max_size=4)))
+
+
+@st.composite
+def _laid_out(draw: st.DrawFn) -> Record:
+    """A document whose members stand in any order, with or without white space and ASCII escapes."""
+    record = encode(Decoded(draw(events()), ContentMode.BINARY), Writing(mode="structured"), None)
+    members = list(json.loads(record.body or b"").items())
+    written = json.dumps(
+        dict(draw(st.permutations(members))),
+        indent=draw(st.sampled_from([None, None, 2])),
+        separators=draw(st.sampled_from([(",", ":"), (", ", ": ")])),
+        ensure_ascii=draw(st.booleans()),
+    )
+    return document(written.encode(), draw(st.sampled_from([JSON_TYPE, _CHARSET])))
+
+
+_CHARSET = b"application/cloudevents+json; charset=utf-8"
+
+
+@st.composite
+def _mistold(draw: st.DrawFn) -> Record:
+    """Headers of any kind."""
+    pairs = draw(header_pairs)
+    return _of_request(pairs, draw(st.sampled_from([b"", b"{}", b'{"a":1}', b"\xff"])))
+
+
+@st.composite
+def _bent(draw: st.DrawFn) -> Record:
+    """A message with one header lost, doubled, nulled or changed."""
+    message = draw(st.sampled_from(MESSAGES["kafka"]))
+    headers: list[Header] = list(message.headers)
+    at = draw(st.integers(0, max(len(headers) - 1, 0)))
+    name, value = headers[at] if headers else ("x", b"1")
+    other = draw(
+        st.none() | st.binary(max_size=6) | st.sampled_from([b"5", b"true", b'"x"', b'"', b"{}", b"a b", b"a\nb"])
+    )  # fmt: skip
+    change = draw(st.sampled_from(["lose", "double", "set", "rename"]))
+    if change == "lose":
+        del headers[at : at + 1]
+    elif change == "double":
+        headers.insert(at, (name, draw(st.sampled_from([value, other]))))
+    elif change == "set":
+        headers[at : at + 1] = [(name, other)]
+    else:
+        headers[at : at + 1] = [(draw(st.sampled_from(_NAMES)), value)]
+    return Record(None, tuple(headers), message.body)
+
+
+_NAMES = ["CE_ID", "ce_Ext", "ce_data", "ce_a-b", "ce_subject", "ce_schemaurl", "ce_datacontenttype", "ce_dataschema",
+          "CE-X-subject", "CE-X-a", "Content-Type", "content-type", "ce_extensions", "a\nb", "ce_a\nb", ""]  # fmt: skip
+
+
+_MUTATED = st.tuples(st.sampled_from(DOCUMENTS), instructions)
+_KINDS: list[st.SearchStrategy[Record]] = [
+    _encoded(),
+    _laid_out(),
+    old_documents().map(lambda made: document(made[1].encode())),
+    _mistold(),
+    _bent(),
+    _MUTATED.map(lambda pair: document(mutated(pair[0], pair[1]))),
+    _MUTATED.map(lambda pair: Record(None, (), mutated(pair[0], pair[1]))),
+]
+
+REQUIRED: tuple[Header, ...] = (
+    ("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t"),
+)  # fmt: skip
+
+
+def _with(rest: bytes) -> Record:
+    return document(b'{"specversion":"1.0","id":"1","source":"/s","type":"t",' + rest + b"}")
+
+
+def poison() -> dict[str, Record]:
+    """What has brought queries on Spark down, or made them lie (pipeline.md 5)."""
+    return {
+        "a header twice": Record(None, (*REQUIRED, ("ce_id", b"2")), b""),
+        "an extension twice": Record(None, (*REQUIRED, ("ce_a", b"1"), ("ce_a", b"2")), b""),
+        "a foreign header twice": Record(None, (*REQUIRED, ("x", b"1"), ("x", b"2")), b"x"),
+        "a null header": Record(None, (*REQUIRED, ("ce_a", None), ("x", None)), b""),
+        "no headers": Record(None, (), None),
+        "a key twice": _with(b'"id":"2"'),
+        "an extension twice in JSON": _with(b'"a":"1","a":"2"'),
+        "an integer twice in JSON": _with(b'"a":1,"a":1'),
+        "data twice": _with(b'"data":1,"data":""'),
+        "data twice, spaced": _with(b'"data":1,"data" : ""'),
+        "text after the object": document(b'{"specversion":"1.0","id":"1","source":"/","type":"t"}x'),
+        "text after data": _with(b'"data":{}}{'),
+        "single quotes": document(b"{'specversion':'1.0','id':'1','source':'/','type':'t'}"),
+        "NaN": _with(b'"data":NaN'),
+        "a byte order mark": document(b'\xef\xbb\xbf{"specversion":"1.0","id":"1","source":"/","type":"t"}'),
+        "a number for an id": document(b'{"specversion":"1.0","id":1,"source":"/","type":"t"}'),
+        "a boolean for a type": document(b'{"specversion":"1.0","id":"1","source":"/","type":true}'),
+        "deep arrays": _with(b'"data":' + b"[" * 5000 + b"]" * 5000),
+        "deep objects": _with(b'"data":' + b'{"a":' * 1100 + b"1" + b"}" * 1100),
+        "a long number": _with(b'"data":' + b"1" * 2000),
+        "a huge exponent": _with(b'"data":1e99999'),
+        "a long text": _with(b'"data":"' + b"x" * 3_000_000 + b'"'),
+        "many escapes": _with(b'"data":"' + b"\\n" * 100_000 + b'"'),
+        "many members": _with(b",".join(b'"a%d":1' % n for n in range(5000))),
+        "a long name": _with(b'"' + b"n" * 60_000 + b'":"x"'),
+        "bad UTF-8 in data": _with(b'"data":"\xff"'),
+        "bad UTF-8 before data": _with(b'"a":"\xe2","data":1'),
+        "bad UTF-8 in a header": Record(None, (*REQUIRED, ("ce_a", b"\xff")), b""),
+        "bytes that are no text": Record(None, REQUIRED, b"\xff\x00"),
+        "a lone surrogate": _with(b'"data":"\\ud800"'),
+        "an array": document(b"[{}]"),
+        "noon": Record(None, (*REQUIRED, ("ce_time", b"12:00")), b""),
+        "a leap second": Record(None, (*REQUIRED, ("ce_time", b"2026-12-31T23:59:60Z")), b""),
+        "a far offset": Record(None, (*REQUIRED, ("ce_time", b"2026-12-31T23:59:00+23:59")), b""),
+        "the year 0": Record(None, (*REQUIRED, ("ce_time", b"0000-01-01T00:00:00Z")), b""),
+        "small letters": Record(None, (*REQUIRED, ("ce_time", b"2026-12-31t23:59:00z")), b""),
+        "base64 with loose ends": _with(b'"data_base64":"AB=="'),
+        "two documents of data": _with(b'"data":1,"data_base64":"AA=="'),
+        "Protobuf": document(b"\x0a\x01", b"application/cloudevents+protobuf"),
+        "XML": document(b"<a/>", b"application/cloudevents+xml"),
+        "an unknown format": document(b"x", b"application/cloudevents+cbor"),
+    }  # fmt: skip
