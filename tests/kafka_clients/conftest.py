@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import kafka_install
 import opinion_install
-from kafka_foreign import PATIENCE
+from kafka_foreign import PATIENCE, keep_classes
 from kafka_install import Missing
 from kafka_serving import KafkaServing, lacking, need
 
@@ -58,12 +58,13 @@ def with_kcat() -> None:
 
 
 @pytest.fixture(scope="session")
-def with_java() -> None:
+def with_java(serving: KafkaServing) -> None:
     """Kafka's own tools."""
     try:
         kafka_install.install()
     except Missing as missing:
         lacking(str(missing))
+    keep_classes(serving.servers)
 
 
 @pytest.fixture(scope="session")
