@@ -5,20 +5,14 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from service_process import ServiceProcess, free_ports, until
+from verifying import CONNECTIONS, Load, acknowledged, stored, verifying
 
-VERIFIER = Path(__file__).parents[1] / "support" / "verifier.py"
-CONNECTIONS = 16
 CONCURRENCY = 64  # deliveries in flight
 COMMIT_EVERY = 1.0  # seconds
 
@@ -46,57 +40,8 @@ timeouts: {{not_ready: 0s}}
 """
 
 
-@dataclass(frozen=True)
-class Load:
-    """``keys`` times ``per_key`` events, and how often the service dies while they are posted."""
-
-    keys: int
-    per_key: int
-    kills: int
-    deadline: float
-
-    @property
-    def events(self) -> int:
-        return self.keys * self.per_key
-
-
 SHORT = Load(keys=100, per_key=20, kills=3, deadline=60)
 FULL = Load(keys=200, per_key=100, kills=20, deadline=400)
-
-
-def verifier(*arguments: str) -> list[str]:
-    """Isolated mode: neither this checkout nor the environment puts ``app`` on its path."""
-    return [sys.executable, "-I", str(VERIFIER), *arguments]
-
-
-@contextmanager
-def verifying(load: Load, journal: Path, events: int, webhook: int) -> Iterator[Any]:
-    process = subprocess.Popen(
-        verifier(
-            "run",
-            f"--events=http://127.0.0.1:{events}/events",
-            f"--listen={webhook}",
-            f"--journal={journal}",
-            f"--keys={load.keys}",
-            f"--per-key={load.per_key}",
-            f"--connections={CONNECTIONS}",
-            f"--deadline={load.deadline}",
-        ),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        process.stdout.close()
-
-
-def acknowledged(journal: Path) -> int:
-    """How many events the verifier has had acknowledged by now."""
-    return journal.read_bytes().count(b"\n")
 
 
 def kill_and_verify(load: Load, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -125,12 +70,7 @@ def kill_and_verify(load: Load, folder: Path) -> tuple[dict[str, Any], dict[str,
         delivered = json.loads(process.stdout.readline())
     print(posted, delivered)
     assert posted["in_time"], delivered
-    stored = subprocess.run(
-        verifier("log", f"--file={folder / 'log' / 'log.db'}", f"--journal={journal}"),
-        check=True,
-        capture_output=True,
-    )
-    return delivered, json.loads(stored.stdout)
+    return delivered, stored(folder / "log", journal)
 
 
 def assert_kept(load: Load, delivered: dict[str, Any], stored: dict[str, Any]) -> None:

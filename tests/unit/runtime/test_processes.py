@@ -14,6 +14,7 @@ from app.bindings.record import Record
 from app.brokers.embedded import open_log
 from app.brokers.portable import Bounds, PortableLog
 from app.config.brokers import EmbeddedBroker
+from app.config.load import load
 from app.config.model import Events
 from app.errors import SetupError
 from app.model.receipt import Receipt
@@ -21,7 +22,7 @@ from app.runtime.clock import SystemClock
 from app.runtime.processes.child import Child
 from app.runtime.processes.crew import Crew
 from app.runtime.processes.door import Door, log_behind, open_door
-from app.runtime.processes.many import reserve
+from app.runtime.processes.many import reserve, run_many
 from app.runtime.processes.messages import Asked, Process, Report, Roll, Told, Up
 from app.runtime.processes.pipe import UNSENT, Pipe
 from app.runtime.processes.slots import LONGEST_DELAY, YOUNG, Slot
@@ -190,6 +191,14 @@ def test_a_consent_that_came_to_another_process_is_answered(
     crew = _crew(ours, VirtualClock(), callbacks=Known())
     crew.take(Asked(9, key, "60", number=3))
     assert parent.receive() == [Told(9, known, 3)]
+
+
+def test_a_service_that_takes_no_events_has_no_several_processes() -> None:
+    """One process delivers: what the others would do is nothing."""
+    loaded = load(None, {"SKYBRIDGE_SERVER__WORKERS": "2"})
+    with pytest.raises(SetupError, match="--role worker") as refusal:
+        run_many(loaded, ["worker"], lambda _: None)
+    assert refusal.value.setting == "server.workers"
 
 
 def test_a_port_that_somebody_listens_on_is_refused() -> None:
