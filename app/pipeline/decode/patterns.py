@@ -14,12 +14,13 @@ from typing import Final
 from app.event.versions import Rule
 
 _BEYOND = (  # of ASCII: no C1 control, surrogate, noncharacter; not U+FFFD, which bad UTF-8 becomes
-    r"\u00a0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffc\x{10000}-\x{1fffd}\x{20000}-\x{2fffd}"
+    r"\u00a0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffc"
+    + "".join(rf"\x{{{plane:x}0000}}-\x{{{plane:x}fffd}}" for plane in range(1, 17))
 )
 ANY: Final = rf"[ !#-\[\]-~{_BEYOND}]"
 """A character of an attribute."""
 
-INTEGER: Final = "(?:0|-?+[1-9][0-9]{0,8}+)"
+INTEGER: Final = "(?:0|-?+(?:1[0-9]{9}|20[0-9]{8}|[1-9][0-9]{0,8}+))"
 """Surely of 32 bits."""
 
 _PCHAR = r"A-Za-z0-9\-._~!$&'()*+,;=:@"
