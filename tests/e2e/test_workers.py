@@ -18,7 +18,7 @@ import pytest
 from consenting import Consenting
 from service_process import until
 from verifier import Numbered, read_log_file
-from workers_service import WITHIN, WorkersService, children_of, lives
+from workers_service import STARTS_WITHIN, WITHIN, WorkersService, children_of, lives
 
 WORKERS = 3
 SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
@@ -26,10 +26,8 @@ SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkersService]:
-    service = WorkersService(tmp_path_factory.mktemp("several"), WORKERS)
-    service.process.start()
-    yield service
-    service.process.stop()
+    with WorkersService(tmp_path_factory.mktemp("several"), WORKERS).running() as service:
+        yield service
 
 
 def _spread(service: WorkersService, before: dict[str, float]) -> bool:
@@ -84,28 +82,27 @@ def test_a_dead_process_is_replaced_and_the_others_go_on(
 
 def test_sigterm_answers_what_was_taken_and_leaves_nobody_behind(tmp_path: Path) -> None:
     """Rule 11, reliability R14: what is stored has been answered, and what was answered is stored."""
-    service = WorkersService(tmp_path, WORKERS)
-    service.process.start()
-    family = [*children_of(service.process.pid), service.process.pid]
-    assert len(family) == WORKERS + 1
     answered: list[Numbered] = []
+    with WorkersService(tmp_path, WORKERS).running() as service:
+        family = [*children_of(service.process.pid), service.process.pid]
+        assert len(family) == WORKERS + 1
 
-    def post(key: str) -> None:
-        for number in itertools.count():
-            try:
-                status, _ = service.post(number, key)
-            except OSError:
-                return  # the port is closed
-            assert status == 200
-            answered.append((key, number))
+        def post(key: str) -> None:
+            for number in itertools.count():
+                try:
+                    status, _ = service.post(number, key)
+                except OSError:
+                    return  # the port is closed
+                assert status == 200
+                answered.append((key, number))
 
-    senders = [threading.Thread(target=post, args=(f"key-{n}",)) for n in range(8)]
-    for sender in senders:
-        sender.start()
-    until(lambda: len(answered) >= 50, WITHIN, "load")
-    assert service.process.stop() == 0
-    for sender in senders:
-        sender.join(WITHIN)
+        senders = [threading.Thread(target=post, args=(f"key-{n}",)) for n in range(8)]
+        for sender in senders:
+            sender.start()
+        until(lambda: len(answered) >= 50, WITHIN, "load")
+        assert service.process.stop() == 0
+        for sender in senders:
+            sender.join(WITHIN)
     assert sorted(answered) == sorted(read_log_file(tmp_path / "log" / "log.db"))
     assert [pid for pid in family if lives(pid)] == []
 
@@ -113,23 +110,22 @@ def test_sigterm_answers_what_was_taken_and_leaves_nobody_behind(tmp_path: Path)
 def test_when_the_parent_is_killed_no_process_outlives_it(tmp_path: Path) -> None:
     """Nobody could stop an orphan, and it would keep the port and the log."""
     service = WorkersService(tmp_path, 2)
-    service.process.start()
-    family = children_of(service.process.pid)
-    service.process.kill()
-    until(lambda: not any(map(lives, family)), WITHIN, "the end of all processes")
-    service.process.start()
-    assert service.post(1)[0] == 200
-    assert service.process.stop() == 0
+    with service.running():
+        family = children_of(service.process.pid)
+        service.process.kill()
+        until(lambda: not any(map(lives, family)), WITHIN, "the end of all processes")
+    with service.running():
+        assert service.post(1)[0] == 200
+        assert service.process.stop() == 0
 
 
 def test_what_the_first_process_refuses_is_said_once_and_ends_all(tmp_path: Path) -> None:
     """Exit code 2: a setting is wrong. It would be as wrong a second time."""
     service = WorkersService(tmp_path, 3)
-    with socket.create_server(("127.0.0.1", service.admin)):
-        service.process.begin()
-        until(lambda: not service.process.running, WITHIN, "its end")
+    with socket.create_server(("127.0.0.1", service.admin)), service.running(ready=False):
+        until(lambda: not service.process.running, STARTS_WITHIN, "its end")
+        assert service.process.stop() == 2
     said = service.process.log.read_text()
-    assert service.process.stop() == 2
     assert said.count("cannot listen on") == 1
     assert "server.admin.port" in said
 
@@ -145,29 +141,21 @@ def test_a_consent_is_taken_whichever_process_it_comes_to(tmp_path: Path) -> Non
             "sink": webhook.url,
             "handshake": "require",
         }
-        service = WorkersService(tmp_path, 4, subscriptions=[subscription])
-        callback = f"http://127.0.0.1:{service.events}"
-        text = (tmp_path / "skybridge.yaml").read_text()
-        (tmp_path / "skybridge.yaml").write_text(
-            text.replace("webhooks: {", f'webhooks: {{"callback": "{callback}", ')
-        )
-        service.process.begin()
-        try:
-            until(lambda: webhook.callbacks != [], WITHIN, "a question")
+        service = WorkersService(tmp_path, 4, subscriptions=[subscription], callback=True)
+        with service.running(ready=False):
+            until(lambda: webhook.callbacks != [], STARTS_WITHIN, "a question")
             service.until_all_up()
-            wrong = [webhook.call(f"{callback}/handshake/nobody-asked-this") for _ in range(12)]
-            assert set(wrong) == {404}
+            nobody = f"http://127.0.0.1:{service.events}/handshake/nobody-asked-this"
+            assert {webhook.call(nobody) for _ in range(12)} == {404}
             assert webhook.call(webhook.callbacks[-1]) == 200
             assert service.post(1)[0] == 200
             until(lambda: webhook.events == 1, WITHIN, "the event, after the consent")
-        finally:
-            service.process.stop()
 
 
 def test_it_works_as_process_1_of_a_container(tmp_path: Path) -> None:
     """A container has no init: the parent hears signals that the system would else keep from process 1,
     and takes leave of processes that are not its own."""
-    unshare = ("unshare", "--pid", "--fork", "--mount-proc")
+    unshare = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
     if os.geteuid() != 0:
         unshare = ("unshare", "--user", "--map-root-user", *unshare[1:])
     if (
@@ -177,14 +165,15 @@ def test_it_works_as_process_1_of_a_container(tmp_path: Path) -> None:
         if os.environ.get("CI"):
             pytest.fail("this machine makes no process namespaces")
         pytest.skip("this machine makes no process namespaces")
-    service = WorkersService(tmp_path, 2, program=(*unshare, SKYBRIDGE))
-    service.process.start()
-    (first,) = children_of(service.process.pid)
-    family = children_of(first)
-    assert [each["pid"] for each in service.processes()] == [2, 3]
-    os.kill(family[1], signal.SIGKILL)
-    service.until_all_up(other_than=3)
-    os.kill(first, signal.SIGTERM)
-    until(lambda: not service.process.running, WITHIN, "its end")
-    assert service.process.stop() == 0
-    assert not any(map(lives, family))
+    with WorkersService(tmp_path, 2, program=(*unshare, SKYBRIDGE)).running() as service:
+        (first,) = children_of(service.process.pid)
+        assert Path(f"/proc/{first}/status").read_text().split("NSpid:")[1].split()[1] == "1"
+        family = children_of(first)
+        inside = service.processes()[1]["pid"]
+        os.kill(family[1], signal.SIGKILL)
+        service.until_all_up(other_than=inside)
+        family = children_of(first)
+        os.kill(first, signal.SIGTERM)
+        until(lambda: not service.process.running, WITHIN, "its end")
+        assert service.process.stop() == 0
+        assert not any(map(lives, family))

@@ -6,11 +6,12 @@ import http.client
 import json
 import re
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from service_process import ServiceProcess, free_ports, until
+from service_process import READY_WITHIN, ServiceProcess, free_ports, until
 
 CONFIG = """
 version: 1
@@ -30,10 +31,11 @@ webhooks: {webhooks}
 timeouts: {{not_ready: 0s}}
 """
 WITHIN = 60.0
+STARTS_WITHIN = READY_WITHIN  # seconds for what begins with a start
 
 
 class WorkersService:
-    """``folder`` holds log, store and the file ``service.log``."""
+    """``folder`` holds log, store and the file ``service.log``. ``callback``: webhooks may consent later."""
 
     def __init__(
         self,
@@ -41,12 +43,13 @@ class WorkersService:
         workers: int,
         *,
         subscriptions: Sequence[Mapping[str, Any]] = (),
-        webhooks: Mapping[str, Any] | None = None,
+        callback: bool = False,
         program: Sequence[str] | None = None,
     ) -> None:
         self.folder = folder
         self.events, self.admin = free_ports(2)
         config = folder / "skybridge.yaml"
+        asked = {"callback": f"http://127.0.0.1:{self.events}"} if callback else {}
         config.write_text(
             CONFIG.format(
                 workers=workers,
@@ -54,11 +57,24 @@ class WorkersService:
                 admin=self.admin,
                 folder=folder,
                 subscriptions=json.dumps(subscriptions),
-                webhooks=json.dumps({"allow_private": ["127.0.0.0/8"], **(webhooks or {})}),
+                webhooks=json.dumps({"allow_private": ["127.0.0.0/8"], **asked}),
             )
         )
         chosen = {} if program is None else {"program": program}
         self.process = ServiceProcess(config, folder, self.admin, **chosen)
+
+    @contextmanager
+    def running(self, *, ready: bool = True) -> Iterator[Self]:
+        """Killed at the end, with all of its processes, if it still runs."""
+        try:
+            if ready:
+                self.process.start()
+            else:
+                self.process.begin()
+            yield self
+        finally:
+            if self.process.running:
+                self.process.kill()
 
     def processes(self) -> list[dict[str, Any]]:
         """Empty while process 1 does not answer."""
@@ -80,7 +96,7 @@ class WorkersService:
                 (found := self.processes()) != []
                 and all(each["state"] == "up" and each["pid"] != other_than for each in found)
             ),
-            WITHIN,
+            STARTS_WITHIN,
             "all processes",
         )
 

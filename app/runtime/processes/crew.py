@@ -29,7 +29,7 @@ class Crew:
         self._clock = clock
         self._counters = counters
         self._callbacks = callbacks
-        self._roll = Roll(child.parent, ())
+        self._roll = Roll(())
         self._reports: dict[int, tuple[float, Report]] = {}
 
     @property
@@ -64,10 +64,6 @@ class Crew:
 
     def processes(self) -> Sequence[ProcessState]:
         return [self._state(each) for each in self._roll.processes]
-
-    @property
-    def parent(self) -> int:
-        return self._roll.parent
 
     def _state(self, process: Process) -> ProcessState:
         state, causes = self._fares(process)

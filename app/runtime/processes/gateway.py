@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 from collections.abc import Collection
 
 from app.config.model import Config
@@ -38,7 +39,7 @@ class Gateway:
         self._logs = open_logs(config, doors=doors)
         later = self._ask if consents_later(config, roles) else None
         self._events = open_events(config, self._logs, self._counters, later)
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(os.getpid() << 32)  # no answer to one before us is ours
         self._asked: dict[int, asyncio.Future[bool]] = {}
         self._reporting: asyncio.Task[None] | None = None
         self._closing = contextlib.AsyncExitStack()

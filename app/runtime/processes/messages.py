@@ -39,7 +39,6 @@ class Process(msgspec.Struct, frozen=True):
 class Roll(msgspec.Struct, frozen=True, tag="roll"):
     """The parent to process 1, whenever something changed: all processes, itself among them."""
 
-    parent: int
     processes: tuple[Process, ...]
 
 

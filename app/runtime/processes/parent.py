@@ -80,7 +80,8 @@ class Parent:
 
     def _wait(self) -> float:
         now = self._clock.monotonic()
-        return min((max(0.0, slot.due - now) for slot in self.slots if slot.due), default=TURN)
+        due = [slot.due - now for slot in self.slots if slot.due is not None]
+        return max(0.0, min([TURN, *due]))
 
     def _start_due(self) -> Child | None:
         now = self._clock.monotonic()
@@ -142,7 +143,7 @@ class Parent:
         self._tell()
 
     def _tell(self) -> None:
-        self._pass(OWNER, roll_of(os.getpid(), self.slots))
+        self._pass(OWNER, roll_of(self.slots))
 
     def _pass(self, number: int, message: Message) -> None:
         pipe = self.slots[number - 1].pipe

@@ -61,8 +61,8 @@ class Slot:
         return Process(self.number, self.pid, self.up, self.restarts, self.started, self.cause)
 
 
-def roll_of(parent: int, slots: Sequence[Slot]) -> Roll:
-    return Roll(parent, tuple(slot.told() for slot in slots))
+def roll_of(slots: Sequence[Slot]) -> Roll:
+    return Roll(tuple(slot.told() for slot in slots))
 
 
 def how_it_ended(code: int) -> str:

@@ -131,9 +131,9 @@ def test_the_service_has_begun_when_all_processes_were_there(pair: Pair) -> None
     """Readiness is not told too early."""
     crew = _crew(pair()[0], VirtualClock())
     assert not crew.begun
-    crew.take(Roll(1, (_process(1, 70), _process(2, 71, up=False))))
+    crew.take(Roll((_process(1, 70), _process(2, 71, up=False))))
     assert not crew.begun
-    crew.take(Roll(1, (_process(1, 70), _process(2, 71))))
+    crew.take(Roll((_process(1, 70), _process(2, 71))))
     assert crew.begun
 
 
@@ -146,7 +146,7 @@ def test_a_replaced_first_process_does_not_wait_for_the_others(pair: Pair) -> No
 def test_each_process_is_told_of_with_its_own_counts(pair: Pair) -> None:
     """Numbers of one of N must not pass for those of all."""
     crew = _crew(pair()[0], VirtualClock())
-    crew.take(Roll(1, (_process(1, 70), _process(2, 71))))
+    crew.take(Roll((_process(1, 70), _process(2, 71))))
     crew.take(_report(2, 71, "route all: broker log: away"))
     one, two = crew.processes()
     assert (one.state, one.counters["events_received"]) == ("up", {("binary",): 3})
@@ -158,17 +158,17 @@ def test_counts_of_a_dead_process_are_not_those_of_its_successor(pair: Pair) -> 
     """Each series begins at 0 with its process, as a counter does."""
     crew = _crew(pair()[0], VirtualClock())
     crew.take(_report(2, 71))
-    crew.take(Roll(1, (_process(1, 70), _process(2, 72))))
+    crew.take(Roll((_process(1, 70), _process(2, 72))))
     assert crew.processes()[1].counters == {}
 
 
 async def test_a_process_that_is_away_or_silent_is_named(pair: Pair) -> None:
     clock = VirtualClock()
     crew = _crew(pair()[0], clock)
-    crew.take(Roll(1, (_process(1, 70), _process(2, 0, cause="it was ended by SIGKILL"))))
+    crew.take(Roll((_process(1, 70), _process(2, 0, cause="it was ended by SIGKILL"))))
     assert crew.processes()[1].state == "away"
     assert crew.causes() == ["process 2: it was ended by SIGKILL; it starts again"]
-    crew.take(Roll(1, (_process(1, 70), _process(2, 71))))
+    crew.take(Roll((_process(1, 70), _process(2, 71))))
     crew.take(_report(2, 71))
     await clock.advance(11)
     assert crew.processes()[1].state == "silent"
