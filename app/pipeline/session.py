@@ -58,7 +58,7 @@ def open_session(engine: Engine, lake: Lake | None, *, app_name: str) -> SparkSe
     Catalogs belong to a session: two lakes in one process do not meet. Whoever came first ends Spark with
     ``session.stop()``. Raises SetupError without the extra, without Java, without the jars.
     """
-    _requirements()
+    requirements()
     from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy, and an extra
 
     session = SparkSession(_context(engine, app_name)).newSession()
@@ -84,8 +84,8 @@ def catalog_settings(catalog: Catalog) -> dict[str, str]:
     return {prefix: "org.apache.iceberg.spark.SparkCatalog", **settings}
 
 
-def _requirements() -> None:
-    """Said before Spark fails in its own words."""
+def requirements() -> None:
+    """Raises SetupError without the extra or without Java: said before Python or Spark fail in their words."""
     if find_spec("pyspark") is None:
         raise SetupError(
             "the pipeline runs on Spark, which is not installed",

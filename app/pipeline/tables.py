@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -90,6 +91,14 @@ _DISTRIBUTION: Final[Mapping[str, str]] = {
     EVENTS_TABLE: "hash",  # by bucket
     QUARANTINE_TABLE: "none",
 }
+
+
+def names(columns: str) -> list[str]:
+    """Of columns as they are written here: ``id STRING, faults ARRAY<STRUCT<...>>``."""
+    flat = columns
+    while (inner := re.sub(r"<[^<>]*>", "", flat)) != flat:
+        flat = inner
+    return [column.split()[0] for column in flat.split(",")]
 
 
 def make(spark: SparkSession, lake: Lake) -> None:

@@ -36,10 +36,15 @@ def pipeline() -> None:
 
 
 def read(file: Path | None) -> Config:
-    """The configuration. Raises SetupError with every line that is wrong."""
+    """The configuration. Raises SetupError with every line that is wrong, and where Spark cannot run: before
+    a verb imports what needs it.
+    """
     import os
 
     from app.config.load import load
+    from app.pipeline.session import requirements
+
+    requirements()
 
     return load(file, os.environ).config
 

@@ -1,0 +1,192 @@
+"""``events`` and ``quarantine`` out of ``events_raw``, one range of offsets after another.
+
+A range is decoded natively and merged into ``events``; while that runs, the records in doubt are counted.
+Only where there are any they are decoded by the bindings: the valid ones are merged too, the others go to
+``quarantine``. Both tables carry their progress in the snapshot of the range's rows. ``quarantine`` is
+written last, and for every range: its progress says that a range is finished. A range that a killed driver
+left half-way is done again. MERGE inserts nothing twice, and nothing of it is in ``quarantine`` yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from pyspark.sql import Observation, Window
+from pyspark.sql import functions as f
+
+from app.pipeline import decode, history, tables
+from app.pipeline.archive import progress
+from app.pipeline.archive.progress import Progress
+from app.pipeline.settings import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+Observe = Callable[[str], None]
+"""Told of named moments: tests kill there."""
+
+_KEY: Final = ("identity", "source", "id")
+_RANK: Final = ("record_time", "broker", "topic", "partition", "offset")
+
+
+class Derived(msgspec.Struct, frozen=True):
+    """What came of a range. ``records = events + duplicates + quarantined``."""
+
+    records: int = 0
+    events: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+
+    def __add__(self, other: Derived) -> Derived:
+        return Derived(
+            self.records + other.records,
+            self.events + other.events,
+            self.duplicates + other.duplicates,
+            self.quarantined + other.quarantined,
+        )
+
+
+class Range(msgspec.Struct, frozen=True):
+    """``start`` to ``end``, which is not part of it. ``before``: what ``events`` covers already."""
+
+    start: Progress
+    end: Progress
+    before: Progress
+
+    @property
+    def size(self) -> int:
+        """In offsets, which is never less than in records."""
+        return sum(
+            end - progress.at(self.start, broker, topic, partition)
+            for broker, topic, partition, end in progress.places(self.end)
+        )
+
+
+def pending(spark: SparkSession, lake: Lake) -> Range:
+    """All that ``events_raw`` has and the others have not."""
+    done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
+    before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
+    raw = spark.table(lake.table(tables.RAW_TABLE)).where(progress.beyond(done))
+    return Range(done, progress.joined(done, progress.reach(raw)), before)
+
+
+def ranges(whole: Range, most: int) -> Iterator[Range]:
+    """In pieces of about ``most`` records."""
+    start, before = whole.start, whole.before
+    while not progress.covers(start, whole.end):
+        end = progress.slice_of(start, whole.end, most)
+        yield Range(start, end, before)
+        start = end
+
+
+def derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:
+    """One range, whole. Raises what Spark raises: it may be done again."""
+    raw = spark.table(lake.table(tables.RAW_TABLE)).where(progress.between(piece.start, piece.end))
+    observe("range begun")
+    judged = decode.natively(raw)
+    seen = Observation()
+    watched = judged.observe(
+        seen, f.count(f.lit(1)).alias("records"), f.count_if(f.col("doubt")).alias("doubtful")
+    )
+    ends = progress.as_text(progress.joined(piece.before, piece.end))
+    clear = _events(watched.where(~f.col("doubt")))
+    merged = _merge(spark, lake, first_of_each(clear), ends)
+    observe("clear events committed")
+    records, doubtful = int(seen.get["records"]), int(seen.get["doubtful"])
+    if not doubtful:
+        _quarantine(spark, lake, None, piece.end)
+        observe("quarantine committed")
+        return Derived(records, merged, records - merged, 0)
+    with _doubtful(raw, judged) as exact:
+        merged += _merge_doubtful(spark, lake, exact, piece, ends)
+        observe("doubtful events committed")
+        quarantined = _quarantine(spark, lake, exact, piece.end)
+        observe("quarantine committed")
+    return Derived(records, merged, records - merged - quarantined, quarantined)
+
+
+def first_of_each(events: DataFrame) -> DataFrame:
+    """One row a (source, id): the one that was stored first."""
+    order = Window.partitionBy(*_KEY).orderBy(*_RANK)
+    numbered = events.withColumn("_rank", f.row_number().over(order))
+    return numbered.where(f.col("_rank") == 1).drop("_rank")
+
+
+def _events(decoded: DataFrame) -> DataFrame:
+    """The columns of ``events``."""
+    identity = f.xxhash64("source", "id").alias("identity")
+    return decoded.select(identity, *tables.names(tables.DECODED))
+
+
+@contextmanager
+def _doubtful(raw: DataFrame, judged: DataFrame) -> Iterator[DataFrame]:
+    """The records in doubt, decoded by the bindings once and kept for both tables."""
+    where = ["broker", "topic", "partition", "offset"]
+    chosen = judged.where("doubt").select(*where)
+    exact = decode.exactly(raw.join(f.broadcast(chosen), where, "left_semi")).persist()
+    try:
+        yield exact
+    finally:
+        exact.unpersist()
+
+
+def _merge(
+    spark: SparkSession, lake: Lake, events: DataFrame, ends: str, *, better: Column | None = None
+) -> int:
+    """How many were new. Where there are none the snapshot is made all the same: it carries the progress.
+
+    ``better``: which rows that are there already give way to those that come.
+    """
+    table = lake.table(tables.EVENTS_TABLE)
+    same = " AND ".join(f"{table}.{name} = arriving.{name}" for name in _KEY)
+    merge = events.alias("arriving").mergeInto(table, f.expr(same))
+    if better is not None:
+        merge = merge.whenMatched(better).updateAll()
+    with history.carrying(spark, {progress.PROPERTY: ends}):
+        merge.whenNotMatched().insertAll().merge()
+    return _grown(spark, table, ends)
+
+
+def _merge_doubtful(
+    spark: SparkSession, lake: Lake, exact: DataFrame, piece: Range, ends: str
+) -> int:
+    """The clear ones of this range are there already. One of them gives way where the bindings found the
+    same event in a record that was stored before it.
+    """
+    table = lake.table(tables.EVENTS_TABLE)
+    valid = first_of_each(_events(exact.where("verdict IS NULL")))
+    here = spark.table(table).where(progress.between(piece.start, piece.end))
+    late = here.select(*_KEY, f.struct(*_RANK).alias("theirs"))
+    early = valid.select(*_KEY, f.struct(*_RANK).alias("ours")).join(f.broadcast(late), [*_KEY])
+    if early.where("ours < theirs").isEmpty():
+        return _merge(spark, lake, valid, ends)
+    ours = ", ".join(f"arriving.{name}" for name in _RANK)
+    theirs = ", ".join(f"{table}.{name}" for name in _RANK)
+    among = progress.between(piece.start, piece.end, of=table)
+    better = among & f.expr(f"struct({ours}) < struct({theirs})")
+    return _merge(spark, lake, valid, ends, better=better)
+
+
+def _quarantine(spark: SparkSession, lake: Lake, exact: DataFrame | None, end: Progress) -> int:
+    table = lake.table(tables.QUARANTINE_TABLE)
+    if exact is None:
+        rows = spark.table(table).limit(0)
+    else:
+        refused = exact.where("verdict IS NOT NULL").withColumn("seen", f.current_timestamp())
+        rows = refused.select(*tables.names(tables.QUARANTINE))
+    property_name = f"snapshot-property.{progress.PROPERTY}"
+    rows.writeTo(table).option(property_name, progress.as_text(end)).option(
+        "fanout-enabled", "true"
+    ).append()
+    return 0 if exact is None else _grown(spark, table, progress.as_text(end))
+
+
+def _grown(spark: SparkSession, table: str, ends: str) -> int:
+    """By the snapshot that we made, whatever maintenance has put on it since."""
+    for snapshot in history.snapshots(spark, table):
+        if snapshot.summary.get(progress.PROPERTY) == ends:
+            return snapshot.count("added-records") - snapshot.count("deleted-records")
+    return 0

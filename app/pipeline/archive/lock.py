@@ -1,0 +1,118 @@
+"""One archive a lake: two that read the same offsets would both write them.
+
+A lake in a folder is held by a lock of the operating system, which ends with its process, however that
+ends. Any other lake is held by a lease in the properties of ``events_raw``, renewed while its holder lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+from app.errors import SetupError
+from app.pipeline import tables
+from app.pipeline.settings import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE: Final = "_archive.lock"
+LEASE: Final = "skybridge.archive.lease"
+LASTS: Final = 120.0  # seconds without a renewal until somebody else may take it
+_CURE: Final = "wait until it has ended, or stop it"
+
+
+@contextlib.contextmanager
+def alone(spark: SparkSession, lake: Lake) -> Iterator[None]:
+    """The right to write rows of events into a lake. Raises SetupError that says who has it."""
+    folder = _folder(lake)
+    holding = _leased(spark, lake) if folder is None else _locked(folder, lake)
+    with holding:
+        yield
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, lake: Lake) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / f"{FILE}.{lake.namespace}", os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _taken(os.pread(handle, 100, 0).decode(errors="replace") or "another") from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, _me().encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _leased(spark: SparkSession, lake: Lake) -> Iterator[None]:
+    """Two that ask at the same moment both write: the one that still reads its own name has it."""
+    own = f"{_me()} {uuid4().hex[:8]}"
+    holder, until = _lease(spark, lake)
+    if holder and until > _now():
+        raise _taken(holder)
+    _write(spark, lake, own)
+    time.sleep(1.0)
+    if _lease(spark, lake)[0] != own:
+        raise _taken(_lease(spark, lake)[0])
+    ended = threading.Event()
+    renewing = threading.Thread(target=_renew, args=(spark, lake, own, ended), daemon=True)
+    renewing.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        renewing.join()
+        spark.sql(f"ALTER TABLE {_table(lake)} UNSET TBLPROPERTIES IF EXISTS ('{LEASE}')")
+
+
+def _renew(spark: SparkSession, lake: Lake, own: str, ended: threading.Event) -> None:
+    while not ended.wait(LASTS / 4):
+        with contextlib.suppress(Exception):  # a catalog that is away: the next one comes in time
+            _write(spark, lake, own)
+
+
+def _write(spark: SparkSession, lake: Lake, own: str) -> None:
+    value = f"{own}|{_now() + LASTS:.0f}"
+    spark.sql(f"ALTER TABLE {_table(lake)} SET TBLPROPERTIES ('{LEASE}' = '{value}')")
+
+
+def _lease(spark: SparkSession, lake: Lake) -> tuple[str, float]:
+    found = tables.properties(spark, lake, tables.RAW_TABLE).get(LEASE, "")
+    holder, _, until = found.partition("|")
+    return holder, float(until or "0")
+
+
+def _table(lake: Lake) -> str:
+    return lake.table(tables.RAW_TABLE)
+
+
+def _folder(lake: Lake) -> Path | None:
+    where = urlsplit(lake.catalog.warehouse)
+    return Path(unquote(where.path)) if where.scheme in {"", "file"} else None
+
+
+def _me() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def _now() -> float:
+    return time.time()  # noqa: TID251 - compared with what other machines wrote
+
+
+def _taken(holder: str) -> SetupError:
+    return SetupError(
+        f"this lake is being written by {holder}", setting="pipeline.lake", cure=_CURE
+    )

@@ -1,0 +1,110 @@
+"""What a Kafka holds now, asked by its Java client: the one that Spark reads with, the same settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from app.errors import BrokerUnavailable, SetupError
+from app.pipeline.settings import KafkaPlace
+from app.pipeline.source import Offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Where = Literal["earliest", "latest"] | datetime
+
+_BYTES: Final = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+_WITHIN: Final = "20000"  # ms for an answer
+
+
+class Positions:
+    """One client, for as long as a question is asked: ``with asking(...) as positions``."""
+
+    def __init__(self, jvm: Any, client: Any, place: KafkaPlace) -> None:
+        self._jvm = jvm
+        self._client = client
+        self._place = place
+
+    def partitions(self, topics: Sequence[str]) -> dict[str, list[int]]:
+        """Raises SetupError that names every topic that is not there."""
+        known = self._client.listTopics()
+        if absent := [topic for topic in topics if known.get(topic) is None]:
+            raise SetupError(
+                f"{self._place.broker} has no topic {', '.join(absent)}",
+                setting="pipeline.archive.topics",
+                cure="name topics that exist, or publish to them first",
+            )
+        return {topic: sorted(part.partition() for part in known.get(topic)) for topic in topics}
+
+    def at(self, topics: Sequence[str], where: Where) -> Offsets:
+        """The first offset that is stored, the next that will be, or the first stored at a time."""
+        wanted = {
+            self._partition(topic, n): (topic, n)
+            for topic, numbers in self.partitions(topics).items()
+            for n in numbers
+        }
+        asked = self._jvm.java.util.ArrayList()
+        for each in wanted:
+            asked.add(each)
+        ends = self._client.endOffsets(asked)
+        match where:
+            case "latest":
+                found = ends
+            case "earliest":
+                found = self._client.beginningOffsets(asked)
+            case _:
+                found = self._at_time(wanted, where, ends)
+        offsets: dict[str, dict[int, int]] = {}
+        for each, (topic, number) in wanted.items():
+            offsets.setdefault(topic, {})[number] = int(found[each])
+        return offsets
+
+    def _at_time(self, wanted: Any, moment: datetime, ends: Any) -> dict[Any, int]:
+        asked = self._jvm.java.util.HashMap()
+        for each in wanted:
+            asked.put(each, round(moment.timestamp() * 1000))
+        found = self._client.offsetsForTimes(asked)
+        return {
+            each: int(ends[each]) if found[each] is None else found[each].offset()
+            for each in wanted
+        }
+
+    def _partition(self, topic: str, number: int) -> Any:
+        return self._jvm.org.apache.kafka.common.TopicPartition(topic, number)
+
+
+@contextmanager
+def asking(spark: SparkSession, place: KafkaPlace) -> Iterator[Positions]:
+    """Raises BrokerUnavailable when nobody answers, or the login is refused."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    jvm: Any = spark._jvm  # noqa: SLF001 - the only way to the client that Spark has
+    settings = jvm.java.util.HashMap()
+    own = {
+        "bootstrap.servers": place.bootstrap_servers,
+        "key.deserializer": _BYTES,
+        "value.deserializer": _BYTES,
+        "isolation.level": "read_committed",
+        "default.api.timeout.ms": _WITHIN,
+        "request.timeout.ms": "10000",
+        **place.options,
+    }
+    for name, value in own.items():
+        settings.put(name, value)
+    client = None
+    try:
+        client = jvm.org.apache.kafka.clients.consumer.KafkaConsumer(settings)
+        yield Positions(jvm, client, place)
+    except Py4JJavaError as error:
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        raise BrokerUnavailable(
+            f"{place.broker} at {place.bootstrap_servers} does not answer: {cause.getMessage()}"
+        ) from None
+    finally:
+        if client is not None:
+            client.close()

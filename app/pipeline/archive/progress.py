@@ -1,0 +1,125 @@
+"""How far a derived table is, kept in the summary of the very snapshot that holds the rows.
+
+So rows and progress cannot part, whenever the driver dies. Compaction makes snapshots without progress:
+the newest ancestor that has one counts, and ``maintain`` keeps it. Where somebody else expired it, the rows
+themselves say enough: nothing beyond them was derived that would be derived twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from pyspark.sql import functions as f
+
+from app.pipeline import history
+from app.pipeline.source import Offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+PROPERTY: Final = "skybridge.progress"
+
+Progress = Mapping[str, Offsets]
+"""By broker, topic and partition: the first offset that is not in the table yet."""
+
+
+def as_text(progress: Progress) -> str:
+    return json.dumps(progress, sort_keys=True, separators=(",", ":"))
+
+
+def read(spark: SparkSession, table: str) -> Progress:
+    """Empty for a table that nothing was derived into."""
+    newest = None
+    for newest in history.snapshots(spark, table):
+        if text := newest.summary.get(PROPERTY):
+            return msgspec.json.decode(text, type=dict[str, dict[str, dict[int, int]]])
+    return {} if newest is None else reach(spark.table(table))
+
+
+def reach(records: DataFrame) -> Progress:
+    """One beyond the last record of each partition in a frame that has LOCATION."""
+    found: dict[str, dict[str, dict[int, int]]] = {}
+    ends = records.groupBy("broker", "topic", "partition").agg(f.max("offset").alias("last"))
+    for row in ends.collect():
+        topics = found.setdefault(row["broker"], {})
+        topics.setdefault(row["topic"], {})[row["partition"]] = row["last"] + 1
+    return found
+
+
+def joined(progress: Progress, other: Progress) -> Progress:
+    """The farther of the two, of every partition."""
+    found = {
+        broker: {topic: dict(each) for topic, each in topics.items()}
+        for broker, topics in progress.items()
+    }
+    for broker, topic, partition, offset in places(other):
+        offsets = found.setdefault(broker, {}).setdefault(topic, {})
+        offsets[partition] = max(offset, offsets.get(partition, 0))
+    return found
+
+
+def places(progress: Progress) -> list[tuple[str, str, int, int]]:
+    return [
+        (broker, topic, partition, offset)
+        for broker, topics in progress.items()
+        for topic, offsets in topics.items()
+        for partition, offset in offsets.items()
+    ]
+
+
+def at(progress: Progress, broker: str, topic: str, partition: int) -> int:
+    return progress.get(broker, {}).get(topic, {}).get(partition, 0)
+
+
+def covers(progress: Progress, end: Progress) -> bool:
+    return all(
+        at(progress, broker, topic, partition) >= offset
+        for broker, topic, partition, offset in places(end)
+    )
+
+
+def between(start: Progress, end: Progress, *, of: str = "") -> Column:
+    """The records of a range. In these words Iceberg skips files and row groups that hold none.
+
+    ``of``: the table whose columns are meant, where there are several.
+    """
+    chosen = f.lit(False)
+    broker_of, topic_of, partition_of, offset_of = (
+        f.col(f"{of}.{name}" if of else name) for name in ("broker", "topic", "partition", "offset")
+    )
+    for broker, topic, partition, offset in places(end):
+        first = at(start, broker, topic, partition)
+        if first < offset:
+            here = (broker_of == broker) & (topic_of == topic) & (partition_of == partition)
+            chosen |= here & (offset_of >= first) & (offset_of < offset)
+    return chosen
+
+
+def beyond(start: Progress) -> Column:
+    """Every record that a progress does not cover, of partitions that it does not know too."""
+    covered = f.lit(False)
+    for broker, topic, partition, offset in places(start):
+        covered |= (
+            (f.col("broker") == broker)
+            & (f.col("topic") == topic)
+            & (f.col("partition") == partition)
+            & (f.col("offset") < offset)
+        )
+    return ~covered
+
+
+def slice_of(start: Progress, end: Progress, most: int) -> Progress:
+    """Where a batch of about ``most`` records from ``start`` ends: every partition gives its share."""
+    pending = {place[:3]: place[3] - at(start, *place[:3]) for place in places(end)}
+    total = sum(n for n in pending.values() if n > 0)
+    if total <= most:
+        return joined(start, end)
+    found: dict[str, dict[str, dict[int, int]]] = {}
+    for (broker, topic, partition), n in pending.items():
+        share = -(-n * most // total) if n > 0 else 0
+        offsets = found.setdefault(broker, {}).setdefault(topic, {})
+        offsets[partition] = at(start, broker, topic, partition) + share
+    return joined(start, found)

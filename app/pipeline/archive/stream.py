@@ -1,0 +1,189 @@
+"""The stream from Kafka into ``events_raw``, by Iceberg's own sink.
+
+A batch that a killed driver left behind is run again with the same offsets, which stand in the checkpoint,
+and Iceberg skips it where its snapshot is there already: it knows the query and the number of the batch.
+Where there is no checkpoint (the first run, other topics, a lost disk) the lake itself says where to go on.
+A checkpoint is named in a property of the table: an old one is never gone back to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from app.errors import SetupError
+from app.pipeline import source, tables
+from app.pipeline.archive import positions, progress
+from app.pipeline.settings import KafkaPlace, Lake
+from app.pipeline.source import Offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_PROPERTY: Final = "skybridge.archive."
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is archived, and how.
+
+    ``start``       where reading begins in partitions that the lake has nothing of.
+    ``trigger``     seconds from the begin of one batch to the next.
+    ``most``        most records of one batch.
+    ``checkpoints`` the folder, as a URI, that checkpoints are below.
+    ``skip_lost``   go on behind a gap that retention has torn.
+    """
+
+    place: KafkaPlace
+    topics: tuple[str, ...]
+    checkpoints: str
+    start: positions.Where = "earliest"
+    trigger: float = 30.0
+    most: int = 200_000
+    skip_lost: bool = False
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """Kept in a property of ``events_raw``: the checkpoint in force, and the resolved first offsets."""
+
+    checkpoint: str
+    topics: tuple[str, ...]
+    starts: dict[str, dict[int, int]]
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """``next``: the first offset of each partition that the lake has not. ``end``: of Kafka, now."""
+
+    standing: Standing
+    next: Offsets
+    end: Offsets
+
+    @property
+    def pending(self) -> int:
+        return sum(
+            max(0, self.end[topic][n] - at)
+            for topic, each in self.next.items()
+            for n, at in each.items()
+        )
+
+
+def prepare(spark: SparkSession, lake: Lake, plan: Plan) -> Ready:
+    """Where the stream goes on. Raises SetupError for topics that are not there, and for records that
+    retention dropped before they were read.
+    """
+    known = _standing(spark, lake, plan.place.broker)
+    held = _held(spark, lake, plan.place.broker)
+    with positions.asking(spark, plan.place) as kafka:
+        first, end = kafka.at(plan.topics, "earliest"), kafka.at(plan.topics, "latest")
+        begin = kafka.at(plan.topics, plan.start)
+    known_starts: Offsets = {} if known is None else known.starts
+    wanted = {
+        topic: {n: _next(held, known_starts, begin, topic, n) for n in numbers}
+        for topic, numbers in end.items()
+    }
+    lost = _lost(wanted, first, end, plan)
+    following = {
+        topic: {n: max(at, first[topic][n]) for n, at in each.items()}
+        for topic, each in wanted.items()
+    }
+    if (
+        known is None
+        or lost
+        or set(known.topics) != set(plan.topics)
+        or not _exists(spark, f"{plan.checkpoints}/{known.checkpoint}/offsets")
+    ):
+        name = f"{plan.place.broker}-{uuid4().hex[:8]}"
+        starts = {**known_starts, **following}
+        known = Standing(name, plan.topics, {t: dict(each) for t, each in starts.items()})
+        _keep(spark, lake, plan.place.broker, known)
+    return Ready(known, following, end)
+
+
+def start(
+    spark: SparkSession, lake: Lake, plan: Plan, ready: Ready, *, once: bool
+) -> StreamingQuery:
+    """``once``: it ends by itself when everything is there that is stored now."""
+    records = source.stream(
+        spark,
+        plan.place,
+        plan.topics,
+        {topic: ready.standing.starts[topic] for topic in plan.topics},
+        max_offsets_per_trigger=plan.most,
+    )
+    writer: DataStreamWriter = (
+        records.writeStream.format("iceberg")
+        .outputMode("append")
+        .queryName(f"archive {plan.place.broker}")
+        .option("checkpointLocation", f"{plan.checkpoints}/{ready.standing.checkpoint}")
+        .option("fanout-enabled", "true")  # days in any order, without a sort
+    )
+    timed = (
+        writer.trigger(availableNow=True)
+        if once
+        else writer.trigger(processingTime=f"{round(plan.trigger * 1000)} milliseconds")
+    )
+    return timed.toTable(lake.table(tables.RAW_TABLE))
+
+
+def _held(spark: SparkSession, lake: Lake, broker: str) -> Offsets:
+    """One beyond the last record of each partition in the lake: of what was derived already nothing is
+    read again.
+    """
+    derived = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
+    raw = spark.table(lake.table(tables.RAW_TABLE)).where(progress.beyond(derived))
+    return progress.joined(derived, progress.reach(raw)).get(broker, {})
+
+
+def _next(held: Offsets, starts: Offsets, begin: Offsets, topic: str, number: int) -> int:
+    """Rows of the lake come first, then what an earlier run resolved, then the setting."""
+    for known in (held, starts):
+        if (found := known.get(topic, {}).get(number)) is not None:
+            return found
+    return begin[topic][number]
+
+
+def _lost(wanted: Offsets, first: Offsets, end: Offsets, plan: Plan) -> bool:
+    """Whether records are gone that were to be read. Raises SetupError where that is not agreed to."""
+    gone, anew = [], []
+    for topic, each in wanted.items():
+        for number, at in each.items():
+            if at < first[topic][number]:
+                gone.append(f"{topic}/{number}: offsets {at} to {first[topic][number] - 1}")
+            if at > end[topic][number]:
+                anew.append(f"{topic}/{number} ends at {end[topic][number]}, the lake is at {at}")
+    if anew:
+        raise SetupError(
+            f"a topic is not the one that was archived: {'; '.join(anew)}",
+            setting="pipeline.archive.topics",
+            cure="a topic that was made anew begins at offset 0 again: give the broker another name in"
+            " the configuration, or take another pipeline.lake.namespace",
+        )
+    if gone and not plan.skip_lost:
+        raise SetupError(
+            f"retention dropped records before they were archived: {'; '.join(gone)}",
+            setting="pipeline.archive",
+            cure="archive more often or keep the topic for longer; --skip-lost goes on behind the gap",
+        )
+    return bool(gone)
+
+
+def _standing(spark: SparkSession, lake: Lake, broker: str) -> Standing | None:
+    text = tables.properties(spark, lake, tables.RAW_TABLE).get(_PROPERTY + broker)
+    return None if text is None else msgspec.json.decode(text, type=Standing)
+
+
+def _keep(spark: SparkSession, lake: Lake, broker: str, standing: Standing) -> None:
+    text = msgspec.json.encode(standing).decode()
+    table = lake.table(tables.RAW_TABLE)
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{_PROPERTY}{broker}' = '{text}')")
+
+
+def _exists(spark: SparkSession, uri: str) -> bool:
+    jvm: Any = spark._jvm  # noqa: SLF001 - Hadoop's file systems have no other face here
+    path = jvm.org.apache.hadoop.fs.Path(uri)
+    settings = spark._jsc.hadoopConfiguration()  # noqa: SLF001
+    found: bool = path.getFileSystem(settings).exists(path)
+    return found

@@ -1,0 +1,150 @@
+"""All events of one subject or source, out of every table and every snapshot.
+
+Rows of ``events_raw`` are found by decoding them, so in whatever form and version an event came. Invalid
+records have no subject to go by: those that name the text, in a header or as a JSON string, go too. Then every
+older snapshot is let go, and with it the files that still hold the bytes. What the archive looks back for is
+written into the new snapshots before. No archive may run meanwhile: the lock is held.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+from pyspark.sql import functions as f
+
+from app.pipeline import decode, history, tables
+from app.pipeline.archive import progress
+from app.pipeline.archive.lock import alone
+from app.pipeline.maintain import QUERY
+from app.pipeline.settings import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+Attribute = Literal["subject", "source"]
+
+_EPOCH: Final = "spark.sql.streaming.epochId"
+_WHERE: Final = ("broker", "topic", "partition", "offset")
+_CARRIED: Final = (QUERY, _EPOCH, progress.PROPERTY)
+
+
+class Erased(msgspec.Struct, frozen=True):
+    """``rows`` of a table that name it; ``snapshots`` and ``files`` that went with them."""
+
+    table: str
+    rows: int
+    snapshots: int = 0
+    files: int = 0
+
+
+def find(spark: SparkSession, lake: Lake, attribute: Attribute, text: str) -> list[Erased]:
+    """What would go. Nothing is changed. Raises SetupError for no lake."""
+    tables.check(spark, lake)
+    chosen = _chosen(spark, lake, attribute, text)
+    return [Erased(name, rows.count()) for name, rows in chosen.items()]
+
+
+def erase(
+    spark: SparkSession,
+    lake: Lake,
+    attribute: Attribute,
+    text: str,
+    *,
+    now: datetime,
+    tell: Callable[[str, str], None] = lambda _table, _step: None,
+) -> list[Erased]:
+    """It may be run again after whatever ended it. Raises SetupError where an archive runs."""
+    tables.check(spark, lake)
+    with alone(spark, lake):
+        found = []
+        for name, rows in _chosen(spark, lake, attribute, text).items():
+            tell(name, "deleting")
+            count = _delete(spark, lake, name, rows)
+            tell(name, "removing old snapshots and files")
+            found.append(_forget(spark, lake, name, count, now))
+        return found
+
+
+def _chosen(
+    spark: SparkSession, lake: Lake, attribute: Attribute, text: str
+) -> dict[str, DataFrame]:
+    """The places of rows, by table. ``events_raw`` comes first: which of its rows go is told by
+    ``quarantine`` too, and must still be known when a killed run is run again.
+    """
+    raw = spark.table(lake.table(tables.RAW_TABLE))
+    quarantined = spark.table(lake.table(tables.QUARANTINE_TABLE))
+    events = spark.table(lake.table(tables.EVENTS_TABLE))
+    named = decode.decoded(raw).where(f.col(attribute) == text).select(*_WHERE)
+    suspects = quarantined.where(_mentions(text)).select(*_WHERE)
+    return {
+        tables.RAW_TABLE: named.unionByName(suspects).distinct(),
+        tables.QUARANTINE_TABLE: suspects,
+        tables.EVENTS_TABLE: events.where(f.col(attribute) == text).select(*_WHERE),
+    }
+
+
+def _mentions(text: str) -> Column:
+    """As the value of a header, or as a string somewhere in a JSON document."""
+    as_json = {json.dumps(text), json.dumps(text, ensure_ascii=False)}
+    in_value = [f.expr(f"contains(value, CAST({_literal(each)} AS BINARY))") for each in as_json]
+    found = f.exists("headers", lambda header: header["value"].eqNullSafe(f.lit(text.encode())))
+    for each in in_value:
+        found |= f.coalesce(each, f.lit(False))
+    return f.coalesce(found, f.lit(False))
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _delete(spark: SparkSession, lake: Lake, name: str, rows: DataFrame) -> int:
+    """How many rows. The new snapshot carries what the archive looks back for, also where none went."""
+    table = lake.table(name)
+    doomed = rows.persist()
+    try:
+        count = doomed.count()
+        doomed.createOrReplaceTempView("skybridge_doomed")
+        same = " AND ".join(f"{table}.{each} = d.{each}" for each in _WHERE)
+        with history.carrying(spark, _standing(spark, table)):
+            if count:
+                chosen = f"EXISTS (SELECT 1 FROM skybridge_doomed d WHERE {same})"  # noqa: S608
+                spark.sql(f"DELETE FROM {table} WHERE {chosen}")  # noqa: S608 - names of ours
+            else:
+                spark.table(table).limit(0).writeTo(table).append()
+        return count
+    finally:
+        spark.catalog.dropTempView("skybridge_doomed")
+        doomed.unpersist()
+
+
+def _standing(spark: SparkSession, table: str) -> dict[str, str]:
+    """What stands in the newest summaries that have it."""
+    found: dict[str, str] = {}
+    for each in history.snapshots(spark, table):
+        for name in _CARRIED:
+            if name in each.summary:
+                if name == _EPOCH and QUERY in found and found[QUERY] != each.summary.get(QUERY):
+                    continue
+                found.setdefault(name, each.summary[name])
+    return found
+
+
+def _forget(spark: SparkSession, lake: Lake, name: str, count: int, now: datetime) -> Erased:
+    """Every snapshot but the newest, the files of those, and files that a killed writer left behind."""
+    table = lake.table(name)
+    loaded = history.iceberg_table(spark, table)
+    before = sum(1 for _ in history.snapshots(spark, table))
+    jvm: Any = spark._jvm  # noqa: SLF001 - the procedure refuses to remove what is younger than a day
+    actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
+    edge = round(now.timestamp() * 1000)
+    loaded.updateProperties().set("gc.enabled", "true").commit()
+    expired = actions.expireSnapshots(loaded).expireOlderThan(edge).retainLast(1).execute()
+    orphans = actions.deleteOrphanFiles(loaded).olderThan(edge).execute()
+    left = sum(1 for _ in history.snapshots(spark, table))
+    files = expired.deletedDataFilesCount() + sum(1 for _ in orphans.orphanFileLocations())
+    return Erased(name, count, before - left, files)

@@ -1,0 +1,69 @@
+"""The snapshots of a table, from the newest back, and what stands in their summaries.
+
+Asked of Iceberg's own classes: a query of its metadata tables costs a Spark job, and knows no parents.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PREFIX: Final = "spark.sql.iceberg.snapshot-property."
+"""A session's setting of this name stands in the summary of every snapshot that the session makes."""
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """``made``: milliseconds since 1970, by the clock of whoever committed."""
+
+    id: int
+    made: int
+    operation: str
+    summary: Mapping[str, str]
+
+    def count(self, name: str) -> int:
+        return int(self.summary.get(name, "0"))
+
+
+def snapshots(spark: SparkSession, table: str) -> Iterator[Snapshot]:
+    """From the current one to its oldest ancestor that has not expired."""
+    loaded = iceberg_table(spark, table)
+    found = loaded.currentSnapshot()
+    while found is not None:
+        yield Snapshot(
+            id=found.snapshotId(),
+            made=found.timestampMillis(),
+            operation=found.operation(),
+            summary=dict(found.summary()),
+        )
+        parent = found.parentId()
+        found = None if parent is None else loaded.snapshot(parent)
+
+
+def newest(spark: SparkSession, table: str) -> Snapshot | None:
+    return next(snapshots(spark, table), None)
+
+
+def iceberg_table(spark: SparkSession, table: str) -> Any:
+    """``org.apache.iceberg.Table`` as it is now."""
+    jvm: Any = spark._jvm  # noqa: SLF001 - the only way to Iceberg's classes
+    java_session = spark._jsparkSession  # noqa: SLF001
+    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(java_session, table)
+
+
+@contextlib.contextmanager
+def carrying(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
+    """Within it, every snapshot that this session makes carries these. No other thread may use it."""
+    names = {PREFIX + name: value for name, value in properties.items()}
+    for name, value in names.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in names:
+            spark.conf.unset(name)

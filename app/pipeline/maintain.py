@@ -1,0 +1,163 @@
+"""Compaction and expiry, by Iceberg's own procedures. Safe beside a running archive.
+
+Expiry keeps what the archive looks back for: the last snapshot of the stream in ``events_raw``, and in the
+other tables the last one that carries progress, with every one since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from app.pipeline import history, tables
+from app.pipeline.archive import progress
+from app.pipeline.settings import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUERY: Final = "spark.sql.streaming.queryId"
+"""In the summary of a snapshot that Iceberg's streaming sink made: which query it was."""
+
+SORTED_BY: Final = {
+    tables.RAW_TABLE: "topic, partition, offset",  # ranges of offsets are what is read of it
+    tables.EVENTS_TABLE: "type, source",
+    tables.QUARANTINE_TABLE: "rule, topic",
+}
+YOUNGEST_ORPHAN: Final = timedelta(days=1)
+"""A file that no snapshot names may be of a commit under way; Iceberg asks for a day too."""
+
+_MARGIN: Final = 10  # snapshots kept beyond those needed: others may be made while it runs
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """``snapshots``: how long one can be read. ``orphans``: age of files that nobody names."""
+
+    snapshots: timedelta = timedelta(days=5)
+    orphans: timedelta = timedelta(days=3)
+
+
+class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done for one table, or with ``dry_run`` what there is to do: then the files that are small,
+    and no count of what would be deleted of manifests."""
+
+    table: str
+    files: int = 0
+    rewritten: int = 0
+    made: int = 0
+    manifests: int = 0
+    expired: int = 0
+    deleted: int = 0
+    orphans: int = 0
+
+
+def maintain(
+    spark: SparkSession,
+    lake: Lake,
+    kept: Kept,
+    *,
+    now: datetime,
+    dry_run: bool = False,
+    tell: Callable[[str, str], None] = lambda _table, _step: None,
+) -> Iterator[Upkeep]:
+    """One table after another. ``tell``: of each step before it begins. Raises SetupError for no lake."""
+    tables.check(spark, lake)
+    for name in SORTED_BY:
+        if dry_run:
+            yield _look(spark, lake, name, kept, now)
+        else:
+            yield _keep(spark, lake, name, kept, now, tell)
+
+
+def _look(spark: SparkSession, lake: Lake, name: str, kept: Kept, now: datetime) -> Upkeep:
+    table = lake.table(name)
+    edge = now - kept.snapshots
+    history_of = list(history.snapshots(spark, table))
+    old = [each for each in history_of[needed(history_of) :] if each.made < edge.timestamp() * 1000]
+    return Upkeep(
+        table=name,
+        files=spark.table(f"{table}.files").count(),
+        rewritten=spark.table(f"{table}.files").where("file_size_in_bytes < 402653184").count(),
+        expired=len(old),
+        orphans=len(_orphans(spark, lake, name, now - kept.orphans, dry_run=True)),
+    )
+
+
+def _keep(
+    spark: SparkSession,
+    lake: Lake,
+    name: str,
+    kept: Kept,
+    now: datetime,
+    tell: Callable[[str, str], None],
+) -> Upkeep:
+    table = lake.table(name)
+    tell(name, "compacting")
+    compacted = _call(
+        spark,
+        "rewrite_data_files",
+        f"table => '{lake.namespace}.{name}', strategy => 'sort', sort_order => '{SORTED_BY[name]}',"
+        " options => map('partial-progress.enabled', 'true')",
+    )
+    manifests = _call(spark, "rewrite_manifests", f"table => '{lake.namespace}.{name}'")
+    tell(name, "expiring snapshots")
+    expired = expire(spark, lake, name, now - kept.snapshots)
+    tell(name, "removing files that nobody names")
+    orphans = _orphans(spark, lake, name, now - max(kept.orphans, YOUNGEST_ORPHAN))
+    return Upkeep(
+        table=name,
+        files=spark.table(f"{table}.files").count(),
+        rewritten=compacted["rewritten_data_files_count"],
+        made=compacted["added_data_files_count"],
+        manifests=manifests["rewritten_manifests_count"],
+        expired=expired[0],
+        deleted=expired[1],
+        orphans=len(orphans),
+    )
+
+
+def needed(snapshots: list[history.Snapshot]) -> int:
+    """How many of the newest must stay, so that an archive finds where it was: none of a table that
+    never had any of it."""
+    for n, each in enumerate(snapshots):
+        if QUERY in each.summary or progress.PROPERTY in each.summary:
+            return n + 1
+    return 0
+
+
+def expire(spark: SparkSession, lake: Lake, name: str, edge: datetime) -> tuple[int, int]:
+    """How many snapshots and how many data files went."""
+    table = lake.table(name)
+    before = sum(1 for _ in history.snapshots(spark, table))
+    retained = max(1, needed(list(history.snapshots(spark, table)))) + _MARGIN
+    found = _call(
+        spark,
+        "expire_snapshots",
+        f"table => '{lake.namespace}.{name}', older_than => {_timestamp(edge)},"
+        f" retain_last => {retained}",
+    )
+    after = sum(1 for _ in history.snapshots(spark, table))
+    return max(0, before - after), found["deleted_data_files_count"]
+
+
+def _orphans(
+    spark: SparkSession, lake: Lake, name: str, edge: datetime, *, dry_run: bool = False
+) -> list[str]:
+    rows = spark.sql(
+        "CALL lake.system.remove_orphan_files("
+        f"table => '{lake.namespace}.{name}', older_than => {_timestamp(edge)}, dry_run => {str(dry_run).lower()})"
+    ).collect()
+    return [row[0] for row in rows]
+
+
+def _call(spark: SparkSession, procedure: str, arguments: str) -> dict[str, Any]:
+    [row] = spark.sql(f"CALL lake.system.{procedure}({arguments})").collect()
+    found: dict[str, Any] = row.asDict()
+    return found
+
+
+def _timestamp(moment: datetime) -> str:
+    return f"TIMESTAMP '{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'"
