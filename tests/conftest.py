@@ -32,6 +32,9 @@ pytest.register_assert_rewrite(
 )
 
 
+# Tests start hundreds of services: without bytecode each compiles all modules anew, three times the work.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # A property says nothing about time, and a busy machine takes its time over an example.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 if settings.get_current_profile_name() == "default":  # and not that of CI, which has the same
