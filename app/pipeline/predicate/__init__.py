@@ -6,6 +6,6 @@ approximated.
 """
 
 from app.pipeline.predicate.columns import DECODED, Columns
-from app.pipeline.predicate.condition import Condition, Reason, condition
+from app.pipeline.predicate.condition import Condition, Reason, condition, reasons
 
-__all__ = ["DECODED", "Columns", "Condition", "Reason", "condition"]
+__all__ = ["DECODED", "Columns", "Condition", "Reason", "condition", "reasons"]

@@ -56,25 +56,26 @@ _Join = Callable[[Column, Column], Column]
 
 
 def compile_sql(expression: str, columns: Columns) -> Column:
-    """True where the expression is Boolean true without an error; false or null elsewhere (CESQL 1.2).
-    Raises Refusal for all that cannot be compiled; ParseError.
+    """True where the expression is Boolean true without an error; false or null elsewhere (CESQL 1.2). It has
+    no ``refused_parts``. Raises Refusal where Spark would not get to the end of it; ParseError.
     """
     root = parse(expression)
-    refused = list(_refused(root))
-    if refused:
-        raise Refusal(refused)
     part = _Compiler(columns).condition(root)
     if part.size > LARGEST:
         why = f"it comes to {part.size} columns of Spark, of which {LARGEST} are taken: split it"
-        raise Refusal([(root.at, why)])
+        raise Refusal(root.at, why)
     return part.column
+
+
+def refused_parts(expression: str) -> Iterator[tuple[int, str]]:
+    """Character (from 0) and reason of each part that has no columns."""
+    return _refused(parse(expression))
 
 
 def _refused(node: Node) -> Iterator[tuple[int, str]]:
     if isinstance(node, Data):
         name = "HAS_DATA" if node.existence else "DATA"
-        why = f"{name} looks into the data, which Spark's JSON does not read to the letter"
-        yield node.at, why
+        yield node.at, f"{name} looks into the data, which Spark's JSON does not read to the letter"
     for each in children(node):
         yield from _refused(each)
 

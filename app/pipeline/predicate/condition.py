@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from app.errors import SetupError
 from app.filters.dialects import written
 from app.filters.model import DIALECTS, Filter
-from app.pipeline.predicate.cesql import compile_sql
+from app.pipeline.predicate.cesql import compile_sql, refused_parts
 from app.pipeline.predicate.columns import DECODED, Columns
 from app.pipeline.predicate.parts import Refusal, balanced
 
@@ -54,73 +54,72 @@ class Condition(msgspec.Struct, frozen=True):
 def condition(
     filters: Sequence[Filter], columns: Columns = DECODED, *, path: str = "filters"
 ) -> Condition:
-    """All of them must pass, none passes everything: as ``app.filters.dialects.compile_filters``.
+    """All of them must pass, none passes everything: as ``app.filters.dialects.compile_filters``. Spark must run.
 
     ``path``  before the number of a filter in reasons: ``routes[2].filters``.
     """
-    reasons: list[Reason] = []
-    found = [
-        _compiled(one, columns, f"{path}[{n}]", reasons=reasons) for n, one in enumerate(filters)
-    ]
-    if reasons:
-        return Condition(None, tuple(reasons))
-    return Condition(balanced([*found] or [F.lit(True)], Column.__and__))
+    refused = list(reasons(filters, path=path))
+    if refused:
+        return Condition(None, tuple(refused))
+    found: list[Column] = []
+    for n, one in enumerate(filters):
+        try:
+            found.append(_compiled(one, columns))
+        except Refusal as refusal:
+            refused.append(Reason(f"{path}[{n}]", refusal.at, refusal.why))
+    if refused:
+        return Condition(None, tuple(refused))
+    return Condition(balanced(found or [F.lit(True)], Column.__and__))
 
 
-_Compiler = Callable[[Any, Columns, str, list[Reason]], Column]
+def reasons(filters: Sequence[Filter], *, path: str = "filters") -> Iterator[Reason]:
+    """What of the filters cannot be compiled, but for expressions that become too large; no Spark is asked."""
+    for n, one in enumerate(filters):
+        yield from _reasons(one, f"{path}[{n}]")
 
 
-def _compiled(one: Filter, columns: Columns, path: str, *, reasons: list[Reason]) -> Column:
+def _reasons(one: Filter, path: str) -> Iterator[Reason]:
     dialect, argument = written(one)
-    return _COMPILERS[dialect](argument, columns, f"{path}.{DIALECTS[dialect]}", reasons)
+    path = f"{path}.{DIALECTS[dialect]}"
+    if dialect == "sql":
+        for at, why in refused_parts(argument):
+            yield Reason(path, at, why)
+    elif dialect == "not_":
+        yield from _reasons(argument, path)
+    elif dialect in {"all", "any"}:
+        yield from reasons(argument, path=path)
+
+
+def _compiled(one: Filter, columns: Columns) -> Column:
+    dialect, argument = written(one)
+    return _COMPILERS[dialect](argument, columns)
 
 
 def _entries(
-    matches: Callable[[Column, str], Column],
-    argument: Mapping[str, str],
-    columns: Columns,
-    path: str,
-    reasons: list[Reason],
+    matches: Callable[[Column, str], Column], argument: Mapping[str, str], columns: Columns
 ) -> Column:
     """A missing attribute is null, which does not match."""
-    del path, reasons
     found = [matches(columns.attribute(name), text) for name, text in argument.items()]
     return balanced(found, Column.__and__)
 
 
 def _each(
-    join: Callable[[Column, Column], Column],
-    argument: Sequence[Filter],
-    columns: Columns,
-    path: str,
-    reasons: list[Reason],
+    join: Callable[[Column, Column], Column], argument: Sequence[Filter], columns: Columns
 ) -> Column:
-    found = [
-        _compiled(one, columns, f"{path}[{n}]", reasons=reasons) for n, one in enumerate(argument)
-    ]
-    return balanced(found, join)
+    return balanced([_compiled(one, columns) for one in argument], join)
 
 
-def _not(argument: Filter, columns: Columns, path: str, reasons: list[Reason]) -> Column:
+def _not(argument: Filter, columns: Columns) -> Column:
     """What was null is false, and so its ``not`` is true."""
-    inner = _compiled(argument, columns, path, reasons=reasons)
-    return ~F.coalesce(inner, F.lit(False))
+    return ~F.coalesce(_compiled(argument, columns), F.lit(False))
 
 
-def _sql(argument: str, columns: Columns, path: str, reasons: list[Reason]) -> Column:
-    try:
-        return compile_sql(argument, columns)
-    except Refusal as refusal:
-        reasons += [Reason(path, at, why) for at, why in refusal.parts]
-        return F.lit(False)
-
-
-_COMPILERS: Mapping[str, _Compiler] = {
+_COMPILERS: Mapping[str, Callable[[Any, Columns], Column]] = {
     "exact": partial(_entries, Column.__eq__),
     "prefix": partial(_entries, Column.startswith),
     "suffix": partial(_entries, Column.endswith),
     "all": partial(_each, Column.__and__),
     "any": partial(_each, Column.__or__),
     "not_": _not,
-    "sql": _sql,
+    "sql": compile_sql,
 }

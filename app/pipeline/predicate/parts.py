@@ -23,11 +23,12 @@ _INTEGER: Final = r"\A[+-]?[0-9]+\z"
 
 
 class Refusal(Exception):
-    """What cannot be compiled: character (from 0) and reason of each part."""
+    """What cannot be compiled: the character where it begins, from 0, and why."""
 
-    def __init__(self, parts: Sequence[tuple[int, str]]) -> None:
-        super().__init__(parts)
-        self.parts = tuple(parts)
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(why)
+        self.at = at
+        self.why = why
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -1,0 +1,147 @@
+"""The native way: which route, and its records. No Python runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from app.model.route import Route, Target
+from app.pipeline.decode import native
+from app.pipeline.predicate import DECODED, condition
+from app.pipeline.reroute import texts
+from app.pipeline.reroute.plan import Plan, Step
+from app.pipeline.reroute.writing import KEPT, as_columns
+from app.routing.plan import writing_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PLACE: Final = "origin STRING, source_partition INT, source_offset BIGINT, nth INT"
+"""Topic, partition and offset of the record that a record is made of, and which of its records it is."""
+
+MADE: Final = (
+    f"{PLACE}, route STRING, broker STRING, topic STRING, key BINARY, value BINARY, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, reason STRING"
+)
+"""A record to write. ``reason``: the code of why it was rejected, null for what was not: then it is as it
+came, and ``route`` and ``broker`` are null.
+"""
+
+NO_ROUTE: Final = "no-route"
+_RAW: Final = ("broker", "topic", "partition", "offset", "record_time", "key", "value", "headers")
+_PLACED: Final = (
+    "topic AS origin",
+    "partition AS source_partition",
+    "offset AS source_offset",
+)
+
+
+def routed(plan: Plan, raw: DataFrame) -> DataFrame:
+    """RAW decoded, with ``step``: the number of the route that takes a record, null for none; and
+    ``doubt``: it has to go the exact way, whatever ``step`` says.
+    """
+    judged = native.decoded(raw, kept=KEPT)
+    conditions = [condition(each.route.filters, DECODED).required() for each in plan.steps]
+    chosen = judged.withColumn("step", _first(conditions))
+    certain = _by_step((n, _certain(each)) for n, each in enumerate(plan.steps))
+    unsure = F.col("step").isNotNull() & ~F.coalesce(certain, F.lit(False))
+    return chosen.withColumn("doubt", F.col("doubt") | unsure)
+
+
+def doubtful(found: DataFrame) -> DataFrame:
+    """RAW of the records that go the exact way."""
+    return _only(found, F.col("doubt")).select(*_RAW)
+
+
+def made(plan: Plan, found: DataFrame) -> DataFrame:
+    """MADE of the records that are clear and have a route."""
+    steps = [(n, _records(each.route)) for n, each in enumerate(plan.steps) if not each.exactly]
+    if not steps:
+        return left(found).limit(0)
+    records = F.when(~F.col("doubt"), _by_step(steps))  # none of a null
+    each = found.select(*map(F.expr, _PLACED), F.posexplode(records).alias("nth", "made"))
+    return each.select("origin", "source_partition", "source_offset", "nth", "made.*")
+
+
+def left(found: DataFrame) -> DataFrame:
+    """MADE of the clear records that no route takes."""
+    return _only(found, ~F.col("doubt") & F.col("step").isNull()).selectExpr(
+        *_PLACED,
+        "0 AS nth",
+        "CAST(NULL AS STRING) AS route",
+        "CAST(NULL AS STRING) AS broker",
+        "topic",
+        "key",
+        "value",
+        "headers",
+        f"'{NO_ROUTE}' AS reason",
+    )
+
+
+def _only(found: DataFrame, condition: Column) -> DataFrame:
+    """As ``where``, but where it stands: Spark's planner would take a filter down through all the projections of
+    the decoder, with everything in it written out again and again, and not come to an end.
+    """
+    once = F.explode(F.when(condition, F.array(F.lit(1)))).alias("_once")
+    return found.select("*", once).drop("_once")
+
+
+def _first(conditions: Iterable[Column]) -> Column:
+    """The number of the first that holds. An error in a filter is no (``predicate``)."""
+    chain: Any = F
+    for number, holds in enumerate(conditions):
+        chain = chain.when(holds, F.lit(number))
+    first: Column = chain.otherwise(F.lit(None))
+    return first
+
+
+def _by_step(values: Iterable[tuple[int, Column]]) -> Column:
+    chain: Any = F
+    for number, value in values:
+        chain = chain.when(F.col("step") == number, value)
+    found: Column = chain
+    return found
+
+
+def _certain(step: Step) -> Column:
+    """What has no topic, or lacks a key that it must have, is refused by the exact way, in its words."""
+    if step.exactly:
+        return F.lit(False)
+    route = step.route
+    needed = [as_columns(writing_of(route)).certain]
+    needed += [topic.isNotNull() for topic in _topics(route)]
+    if route.key.missing == "reject":
+        needed.append(_key(route).isNotNull())
+    return reduce(Column.__and__, needed)
+
+
+def _records(route: Route) -> Column:
+    """One a target, alike but for where they go."""
+    written, key = as_columns(writing_of(route)), _key(route)
+    return F.array(
+        *(
+            F.struct(
+                F.lit(route.name).alias("route"),
+                F.lit(target.broker).alias("broker"),
+                topic.alias("topic"),
+                key.alias("key"),
+                written.value.alias("value"),
+                written.headers.alias("headers"),
+                F.lit(None).cast("string").alias("reason"),
+            )
+            for target, topic in zip(route.to, _topics(route), strict=True)
+        )
+    )
+
+
+def _topics(route: Route) -> list[Column]:
+    return [texts.topic(each.topic, DECODED) for each in route.to if isinstance(each, Target)]
+
+
+def _key(route: Route) -> Column:
+    key = texts.key(route.key, DECODED)
+    return F.lit(None).cast("binary") if key is None else key
