@@ -1,0 +1,155 @@
+"""``skybridge pipeline archive``: a log into the lake."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import printing
+from app.cli.pipeline.group import ConfigFile, Json, open_lake, read, verb
+
+if TYPE_CHECKING:
+    from app.config.model import Config
+    from app.pipeline.archive.run import Outcome, Told
+    from app.pipeline.archive.stream import Plan
+
+
+@verb(
+    "archive",
+    "skybridge pipeline archive --once",
+    "skybridge pipeline archive --config skybridge.yaml",
+    "skybridge pipeline archive --once --json --config skybridge.yaml",
+)
+def run(
+    config: ConfigFile = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Up to what is stored now, and end; else until stopped.")
+    ] = False,
+    skip_lost: Annotated[
+        bool,
+        typer.Option("--skip-lost", help="Go on behind records that retention dropped unread."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Copy every record of a log into the lake, and make events of them: each exactly once.
+
+    Reads Kafka, or an embedded log through its Kafka listener (a service must be serving it), and writes
+    three tables: events_raw as it was on the wire, events with one row a source and id, quarantine with what
+    is no valid event and why. It may be killed at any moment, and goes on where it was. SIGTERM and Ctrl-C
+    end it when the batch at hand is done. One archive a lake at a time.
+    """
+    settings = read(config)
+    from app.pipeline.archive import run as archive
+
+    plan = _plan(settings, skip_lost=skip_lost)
+    session, lake = open_lake(settings, "archive", quiet=as_json)
+    with _stopping() as stop, _telling(once=once, quiet=as_json) as tell:
+        act = archive.once if once else archive.forever
+        outcome = act(session, lake, plan, tell=tell, stop=stop)
+    session.stop()
+    _conclude(outcome, as_json=as_json)
+
+
+def _plan(config: Config, *, skip_lost: bool) -> Plan:
+    from datetime import datetime
+
+    from app.model.subscription import Start
+    from app.pipeline.archive.stream import Plan
+    from app.runtime.pipeline import archived_place, archived_topics, checkpoint_of
+
+    settings = config.pipeline.archive
+    place = archived_place(config)
+    start = settings.start
+    return Plan(
+        place=place,
+        topics=archived_topics(config, place.broker),
+        checkpoints=checkpoint_of(config),
+        start=datetime.fromisoformat(start.time or "") if isinstance(start, Start) else start,
+        trigger=settings.trigger,
+        most=settings.max_offsets_per_trigger,
+        skip_lost=skip_lost,
+    )
+
+
+@contextmanager
+def _stopping() -> Iterator[threading.Event]:
+    """Set by SIGTERM and SIGINT. A second SIGINT leaves at once, which loses nothing either."""
+    import signal
+
+    stop = threading.Event()
+
+    def told(number: int, _frame: object) -> None:
+        stop.set()
+        signal.signal(number, signal.default_int_handler)
+
+    before = {each: signal.signal(each, told) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
+def _telling(*, once: bool, quiet: bool) -> Iterator[Callable[[Told], None]]:
+    if quiet:
+        yield lambda _: None
+    elif once:
+        with _bars() as tell:
+            yield tell
+    else:
+        yield _line
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[Told], None]]:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=printing.err(),
+    ) as progress:
+        bars = {
+            "copy": progress.add_task("copying records", total=None),
+            "derive": progress.add_task("making events", total=None),
+        }
+        yield lambda told: progress.update(
+            bars[told.step], completed=told.done, total=told.total or told.done
+        )
+
+
+def _line(told: Told) -> None:
+    """One a batch, for a log."""
+    if told.trouble:
+        printing.explain(f"events are not made now: {told.trouble}", "it is tried again soon")
+    elif told.derived is not None:
+        found = told.derived
+        printing.text_line(
+            f"{found.records} records: {found.events} events, {found.duplicates} duplicates,"
+            f" {found.quarantined} quarantined"
+        )
+
+
+def _conclude(outcome: Outcome, *, as_json: bool) -> None:
+    if as_json:
+        printing.json_line(outcome)
+        return
+    printing.text_line(
+        f"copied {outcome.copied} records; {outcome.events} events are new, {outcome.duplicates} records"
+        f" were duplicates, {outcome.quarantined} are in quarantine"
+    )

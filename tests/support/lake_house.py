@@ -1,0 +1,36 @@
+"""Lakes for tests of the pipeline: in folders of their own, in a Spark that the run shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.pipeline.archive.stream import Plan
+from app.pipeline.session import open_session
+from app.pipeline.settings import Catalog, Engine, KafkaPlace, Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def lake_in(folder: Path) -> Lake:
+    folder.mkdir(parents=True, exist_ok=True)
+    uri = f"jdbc:sqlite:{folder}/catalog.db"
+    return Lake(Catalog("jdbc", uri, folder.as_uri()), buckets=2)
+
+
+def session_of(lake: Lake) -> SparkSession:
+    """In the Spark that the fixture ``spark`` has started: it ends it too."""
+    return open_session(Engine(), lake, app_name="tests")
+
+
+def plan_for(
+    lake: Lake, bootstrap_servers: str, topic: str, *, most: int = 5_000, trigger: float = 1.0
+) -> Plan:
+    return Plan(
+        place=KafkaPlace("main", bootstrap_servers),
+        topics=(topic,),
+        checkpoints=f"{lake.catalog.warehouse}/_checkpoints",
+        most=most,
+        trigger=trigger,
+    )
