@@ -142,13 +142,13 @@ def test_a_consent_is_taken_whichever_process_it_comes_to(tmp_path: Path) -> Non
             "handshake": "require",
         }
         service = WorkersService(tmp_path, 4, subscriptions=[subscription], callback=True)
-        with service.running(ready=False):
-            until(lambda: webhook.callbacks != [], STARTS_WITHIN, "a question")
-            service.until_all_up()
+        with service.running():
+            assert service.post(1)[0] == 200
+            until(lambda: webhook.callbacks != [], WITHIN, "a question")
             nobody = f"http://127.0.0.1:{service.events}/handshake/nobody-asked-this"
             assert {webhook.call(nobody) for _ in range(12)} == {404}
+            assert webhook.events == 0
             assert webhook.call(webhook.callbacks[-1]) == 200
-            assert service.post(1)[0] == 200
             until(lambda: webhook.events == 1, WITHIN, "the event, after the consent")
 
 
