@@ -96,15 +96,16 @@ def forever(
     observe: Observe = ignore,
     stop: threading.Event,
 ) -> Outcome:
-    """Until ``stop``. What fails while rows are derived is told and tried again: the copy of the log goes
-    on meanwhile. Raises as ``once`` does.
+    """Until ``stop``, and the end of the batch at hand: what is not derived yet is by the next run. What fails
+    while rows are derived is told and tried again, and the copy of the log goes on meanwhile. Raises as
+    ``once`` does.
     """
     tables.make(spark, lake)
     with alone(spark, lake):
         ready = stream.prepare(spark, lake, plan)
         query = stream.start(spark, lake, plan, ready, once=False)
         derived, copied, batch = Derived(), 0, -1
-        wait = 0.0
+        wait = time.monotonic()  # what an earlier run left is derived at once
         while not stop.wait(LOOK):
             _check(query)
             found = _batches(query, batch)
@@ -120,7 +121,6 @@ def forever(
                 tell(Told("derive", 0, trouble=_first_line(error)))
                 wait = time.monotonic() + AGAIN
         copied += _end(query, batch)
-        derived += _derive_all(spark, lake, plan.most, tell, observe, threading.Event())
     return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
 
 
@@ -129,7 +129,7 @@ def _copied(query: StreamingQuery, total: int, tell: Tell, stop: threading.Event
     copied, batch = 0, -1
     tell(Told("copy", 0, total))
     while query.isActive:
-        query.awaitTermination(LOOK)  # type: ignore[arg-type]  # parts of a second are fine
+        time.sleep(LOOK)  # to wait for its end would raise what _check says better
         for each in _batches(query, batch):
             copied, batch = copied + each["numInputRows"], each["batchId"]
             tell(Told("copy", copied, total))
