@@ -142,7 +142,6 @@ def _forget(spark: SparkSession, lake: Lake, name: str, count: int, now: datetim
     jvm: Any = spark._jvm  # noqa: SLF001 - the procedure refuses to remove what is younger than a day
     actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
     edge = round(now.timestamp() * 1000)
-    loaded.updateProperties().set("gc.enabled", "true").commit()
     expired = actions.expireSnapshots(loaded).expireOlderThan(edge).retainLast(1).execute()
     orphans = actions.deleteOrphanFiles(loaded).olderThan(edge).execute()
     left = sum(1 for _ in history.snapshots(spark, table))
