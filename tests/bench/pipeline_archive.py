@@ -1,0 +1,139 @@
+"""The archive beside a bare copy: the same records of a real Kafka into Iceberg, three ways in one run.
+
+    python tests/bench/pipeline_archive.py [--short] [--events N]
+
+``copy`` appends what is on the wire to one table; ``decode`` appends the decoded events to one table; ``archive``
+is all of it: raw, events by MERGE, quarantine. Each has a round that warms up, on a tenth of the records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import pipeline_events
+import pyarrow.parquet as pq
+from confluent_kafka import Producer
+from pipeline_events import BASE
+
+from app.pipeline import source, tables
+from app.pipeline.archive import run
+from app.pipeline.archive.stream import Plan
+from app.pipeline.decode import natively
+from app.pipeline.session import open_session
+from app.pipeline.settings import Engine, KafkaPlace, Lake
+from kafka_server import KafkaServer
+from lake_events import make_topic
+from lake_house import lake_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TARGETS = {"decode": 0.75, "archive": 0.4}
+"""Of the copy's speed (issue 8)."""
+_PARTITIONS = 8
+
+
+def fill(servers: str, topic: str, folder: Path) -> int:
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "compression.type": "lz4"})
+    sent = 0
+    for batch in (
+        pq.ParquetDataset(folder).read(columns=["key", "value", "headers"]).to_batches(5000)
+    ):
+        for row in batch.to_pylist():
+            headers = [
+                (name, value + b"-%d" % sent if name == "ce_id" else value)  # no two are one event
+                for name, value in ((each["key"], each["value"]) for each in row["headers"] or [])
+            ]
+            while True:
+                try:
+                    producer.produce(topic, key=row["key"], value=row["value"], headers=headers)
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+            sent += 1
+        producer.poll(0)
+    assert producer.flush(600) == 0
+    return sent
+
+
+def _append(frame: DataFrame, table: str, columns: str) -> None:
+    spark = frame.sparkSession
+    spark.sql(f"DROP TABLE IF EXISTS {table} PURGE")
+    spark.sql(
+        f"CREATE TABLE {table} ({columns}) USING iceberg TBLPROPERTIES ("
+        "'write.distribution-mode'='none', 'write.parquet.compression-level'='1')"
+    )
+    frame.writeTo(table).append()
+
+
+def ways(
+    spark: SparkSession, lake: Lake, place: KafkaPlace, topic: str
+) -> dict[str, Callable[[], object]]:
+    def copy() -> None:
+        _append(source.records(spark, place, [topic]), lake.table("copied"), tables.RAW)
+
+    def decode() -> None:
+        events = natively(source.records(spark, place, [topic])).where("NOT doubt").drop("doubt")
+        _append(events, lake.table("decoded"), tables.DECODED)
+
+    def archive() -> None:
+        checkpoints = f"{lake.catalog.warehouse}/_checkpoints"
+        plan = Plan(place=place, topics=(topic,), checkpoints=checkpoints, most=250_000)
+        print(run.once(spark, lake, plan))
+
+    return {"copy": copy, "decode": decode, "archive": archive}
+
+
+def measure(spark: SparkSession, folder: Path, place: KafkaPlace, topic: str) -> dict[str, float]:
+    """Seconds by way. Each round has a lake of its own."""
+    lake = lake_in(folder)
+    session = open_session(Engine(), lake, app_name="bench")
+    session.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{lake.namespace}")
+    found = {}
+    for name, way in ways(session, lake, place, topic).items():
+        started = perf_counter()
+        way()
+        found[name] = perf_counter() - started
+    return found
+
+
+def report(seconds: dict[str, float], events: int) -> bool:
+    print(f"\n{events:,} events of about 1 kB from a real Kafka on the same machine, warmed\n")
+    print(f"{'way':10} {'events/s':>10} {'of the copy':>12} {'target':>7}")
+    for name, took in seconds.items():
+        share = seconds["copy"] / took
+        print(f"{name:10} {events / took:10,.0f} {share:12.2f} {TARGETS.get(name, 1.0):7}")
+    return all(seconds["copy"] / seconds[name] >= target for name, target in TARGETS.items())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--short", action="store_true", help="100,000 events")
+    parser.add_argument("--events", type=int, help="how many; 2,000,000 unless told")
+    told = parser.parse_args()
+    events = told.events or (100_000 if told.short else 2_000_000)
+    kafka = KafkaServer()
+    kafka.start()
+    spark = open_session(Engine(master="local[2]", memory="3g"), None, app_name="bench")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            place = KafkaPlace("main", kafka.bootstrap_servers)
+            for name, count in (("warm", max(BASE, events // 10)), ("measured", events)):
+                at = Path(folder, name)
+                pipeline_events.write(at / "parquet", count)
+                make_topic(kafka.bootstrap_servers, name, _PARTITIONS)
+                sent = fill(kafka.bootstrap_servers, name, at / "parquet")
+                seconds = measure(spark, at / "lake", place, name)
+    finally:
+        spark.stop()
+        kafka.stop()
+    return 0 if report(seconds, sent) or told.short else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,227 @@
+"""A log in the lake: every record as it was, every event once, what is no event with its reason."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pyarrow.compute as pc
+import pytest
+from confluent_kafka import Consumer, Producer
+from pyiceberg.catalog.sql import SqlCatalog
+
+from app.errors import SetupError
+from app.pipeline import erase, history, maintain, tables
+from app.pipeline.archive import run
+from app.pipeline.archive.lock import alone
+from app.pipeline.settings import Lake
+from lake_events import Sent, make_topic, produce
+from lake_house import lake_in, plan_for, session_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
+
+COUNT = 2_000
+
+
+@dataclass
+class Filled:
+    session: SparkSession
+    lake: Lake
+    servers: str
+    topic: str
+    sent: Sent
+    outcome: run.Outcome
+
+    def table(self, name: str) -> Any:
+        return self.session.table(self.lake.table(name))
+
+    def again(self) -> run.Outcome:
+        return run.once(self.session, self.lake, plan_for(self.lake, self.servers, self.topic))
+
+
+def filled(folder: Path, servers: str, count: int) -> Filled:
+    lake = lake_in(folder)
+    session = session_of(lake)
+    topic = f"a-{uuid4().hex[:8]}"
+    make_topic(servers, topic)
+    sent = produce(servers, topic, count)
+    outcome = run.once(session, lake, plan_for(lake, servers, topic, most=COUNT * 3 // 4))
+    return Filled(session, lake, servers, topic, sent, outcome)
+
+
+@pytest.fixture(scope="module")
+def archived(spark: SparkSession, kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    return filled(tmp_path_factory.mktemp("lake"), kafka, COUNT)
+
+
+def wire(servers: str, topic: str, count: int) -> dict[tuple[int, int], Any]:
+    """Every record as a client that was not written here reads it."""
+    settings = {"bootstrap.servers": servers, "group.id": "x", "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    found: dict[tuple[int, int], Any] = {}
+    while len(found) < count:
+        for message in consumer.consume(1000, 30):
+            assert message.error() is None
+            found[message.partition(), message.offset()] = (
+                message.key(),
+                message.value(),
+                message.headers() or [],
+                message.timestamp()[1],
+            )
+    consumer.close()
+    return found
+
+
+@pytest.mark.usefixtures("spark")
+def test_every_record_is_kept_as_it_was_on_the_wire(archived: Filled) -> None:
+    """Key, value, headers in order and the broker's time: by PyIceberg, on the same SQLite."""
+    folder = archived.lake.catalog.uri.removeprefix("jdbc:sqlite:")
+    catalog = SqlCatalog(
+        "lake", uri=f"sqlite:///{folder}", warehouse=archived.lake.catalog.warehouse
+    )
+    try:
+        rows = catalog.load_table("skybridge.events_raw").scan().to_arrow().to_pylist()
+    finally:
+        catalog.engine.dispose()
+    kept = {
+        (row["partition"], row["offset"]): (
+            row["key"],
+            row["value"],
+            [(header["key"], header["value"]) for header in row["headers"] or []],
+            round(row["record_time"].timestamp() * 1000),
+        )
+        for row in rows
+    }
+    assert len(rows) == archived.sent.records
+    assert kept == wire(archived.servers, archived.topic, archived.sent.records)
+
+
+@pytest.mark.usefixtures("spark")
+def test_every_event_is_there_once_and_what_is_none_is_in_quarantine(archived: Filled) -> None:
+    """One row a (source, id), the one stored first; a broken record stops nothing (pipeline 5)."""
+    events = archived.table("events").toArrow()
+    names = list(zip(events["source"].to_pylist(), events["id"].to_pylist(), strict=True))
+    assert len(names) == len(set(names))
+    assert set(names) == archived.sent.events
+    assert archived.table("quarantine").count() == archived.sent.invalid
+    assert archived.table("quarantine").where("rule IS NULL OR detail IS NULL").count() == 0
+    sent = archived.sent
+    assert archived.outcome == run.Outcome(
+        copied=sent.records,
+        events=len(sent.events),
+        duplicates=sent.records - len(sent.events) - sent.invalid,
+        quarantined=sent.invalid,
+    )
+    assert pc.sum(pc.equal(events["specversion"], "1.0")).as_py() == len(names)
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_second_run_finds_nothing_to_do(archived: Filled) -> None:
+    assert archived.again() == run.Outcome(0, 0, 0, 0)
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_second_archive_of_a_lake_is_refused_by_name(archived: Filled) -> None:
+    with (
+        alone(archived.session, archived.lake),
+        pytest.raises(SetupError, match=r"is being written by process \d+ on"),
+    ):
+        archived.again()
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_lake_of_another_format_is_refused_with_the_cure(tmp_path: Path) -> None:
+    lake = lake_in(tmp_path)
+    session = session_of(lake)
+    tables.make(session, lake)
+    table = lake.table("events")
+    session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{tables.FORMAT_PROPERTY}' = '99')")
+    with pytest.raises(SetupError, match="has format 99, known here is 1") as refused:
+        tables.make(session, lake)
+    assert "use the Skybridge that wrote it" in refused.value.cure
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_lost_checkpoint_and_other_topics_cost_nothing(kafka: str, tmp_path: Path) -> None:
+    """The lake knows where it is: a stream that begins anew reads no record twice and leaves none out."""
+    house = filled(tmp_path, kafka, 200)
+    more = f"b-{uuid4().hex[:8]}"
+    make_topic(kafka, more)
+    other = produce(kafka, more, 100, seed=2)
+    again = produce(kafka, house.topic, 100, seed=3)
+    plan = plan_for(house.lake, kafka, house.topic)
+    both = type(plan)(
+        place=plan.place, topics=(house.topic, more), checkpoints=f"{plan.checkpoints}-elsewhere"
+    )
+    outcome = run.once(house.session, house.lake, both)
+    assert outcome.copied == other.records + again.records
+    raw = house.table("events_raw").select("topic", "partition", "offset")
+    assert raw.count() == raw.distinct().count() == 200 + 100 + 100
+
+
+@pytest.mark.usefixtures("spark")
+def test_upkeep_and_erasure_leave_an_archive_that_goes_on(kafka: str, tmp_path: Path) -> None:
+    """Of one subject nothing is left in any file; what the archive looks back for is."""
+    house = filled(tmp_path, kafka, 400)
+    secret = f"customer-{uuid4().hex}"
+    producer = Producer({"bootstrap.servers": kafka})
+    for n in range(20):
+        headers = [("ce_specversion", "1.0"), ("ce_id", f"s{n}"), ("ce_source", "/s")]
+        whole = [*headers, ("ce_type", "t"), ("ce_subject", secret)]
+        structured = {"specversion": "1.0", "id": f"j{n}", "source": "/s", "type": "t"}
+        producer.produce(house.topic, value=b"{}", headers=whole)
+        producer.produce(
+            house.topic,
+            value=json.dumps({**structured, "subject": secret}).encode(),
+            headers=[("content-type", "application/cloudevents+json")],
+        )
+        producer.produce(house.topic, value=b"{}", headers=[*headers, ("ce_subject", secret)])
+    assert producer.flush(60) == 0
+    assert house.again().copied == 60
+
+    now = datetime.now(UTC)
+    kept = maintain.Kept(snapshots=timedelta(0), orphans=timedelta(days=1))
+    looked = list(maintain.maintain(house.session, house.lake, kept, now=now, dry_run=True))
+    assert [each.table for each in looked] == ["events_raw", "events", "quarantine"]
+    done = list(maintain.maintain(house.session, house.lake, kept, now=now))
+    assert all(each.made < each.rewritten for each in done if each.rewritten)
+    assert house.again() == run.Outcome(0, 0, 0, 0), "compaction looks like nothing new"
+
+    assert holding(tmp_path, secret), "or the search would prove nothing"
+    counts = erase.find(house.session, house.lake, "subject", secret)
+    assert {each.table: each.rows for each in counts} == {
+        "events_raw": 60, "events": 40, "quarantine": 20,
+    }  # fmt: skip
+    then = datetime.now(UTC)
+    erased = erase.erase(house.session, house.lake, "subject", secret, now=then)
+    assert {each.table: each.rows for each in erased} == {
+        "events_raw": 60, "events": 40, "quarantine": 20,
+    }  # fmt: skip
+    assert holding(tmp_path, secret) == []
+    assert house.again() == run.Outcome(0, 0, 0, 0), "and nothing of it comes back"
+    assert produce(kafka, house.topic, 50, seed=9).records == house.again().copied
+    assert history.newest(house.session, house.lake.table("events")) is not None
+
+
+def holding(folder: Path, text: str) -> list[Path]:
+    """Files with the text in them, compressed columns read as Parquet reads them."""
+    import pyarrow.parquet as pq
+
+    found = []
+    for path in folder.rglob("*"):
+        if not path.is_file():
+            continue
+        seen = path.read_bytes()
+        if path.suffix == ".parquet":
+            seen += repr(pq.read_table(path).to_pylist()).encode()
+        if text.encode() in seen:
+            found.append(path)
+    return found
