@@ -76,6 +76,10 @@ check: install ## lint, format, types, import contracts, spelling, one version e
 bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--write docs/figures.md")
 	$(PY) tests/bench/run.py $(ARGS)
 
+.PHONY: bench-pipeline
+bench-pipeline: install ## The pipeline's decoder beside Python, events/s (ARGS="--short")
+	$(PY) tests/bench/pipeline_decode.py $(ARGS)
+
 .PHONY: opinions
 opinions: install servers ## what the official SDKs of other languages make of the corpus, into docs/opinions.md
 	$(PY) tests/opinions/table.py --write docs/opinions.md
@@ -87,6 +91,14 @@ contract: install servers ## the broker contract on every log, into docs/contrac
 .PHONY: openapi
 openapi: install ## write openapi/openapi.json anew
 	$(BIN)/skybridge openapi --out openapi/openapi.json
+
+.PHONY: chart
+chart: install ## the golden renderings of the chart, into tests/helm/golden
+	$(PY) tests/support/chart.py
+
+.PHONY: sbom
+sbom: install ## what the image holds, as CycloneDX, into sbom.json
+	$(UV) export --quiet --frozen --no-dev --all-extras --no-extra pipeline --format cyclonedx1.5 --preview-features sbom-export --output-file sbom.json
 
 .PHONY: docs
 docs: install ## write the generated pages anew

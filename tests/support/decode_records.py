@@ -16,6 +16,7 @@ from app.bindings.kafka import encode
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.transcode import Writing
 from app.event.convert import as_version
+from app.event.value import AttributeType, CloudEvent, DataForm
 from app.event.versions import VERSIONS
 from bad_requests import BAD_REQUESTS
 from corpus import Case, cases, octets
@@ -26,8 +27,12 @@ from event_strategies import (
     foreign_headers,
     header_pairs,
     instructions,
+    json_texts,
     mutated,
     old_documents,
+    sources,
+    texts,
+    times,
 )
 from valid_wire import DOCUMENTS, MESSAGES
 
@@ -135,8 +140,52 @@ def generated(count: int) -> list[Record]:
 
 
 def clean(count: int) -> list[Record]:
-    """Valid events of every version and mode in the layouts that producers write."""
-    return [r for kind in (_encoded(), _laid_out()) for r in drawn(kind, -(-count // 2))]
+    """Valid events of every version and mode, in the layouts that producers write, as they write them."""
+    return drawn(_usual(), count)
+
+
+_WORDS = st.text("abcXYZ019 .:/_-'\u00e9\u00df\u20ac\u6f22\U0001f600", min_size=1, max_size=20)
+_USUAL_DATA = st.one_of(
+    st.tuples(st.sampled_from([None, "application/json", "application/vnd.a+json; charset=utf-8"]), json_texts,
+              st.just(DataForm.JSON)),
+    st.tuples(st.just("text/plain; charset=utf-8"), (_WORDS | texts).map(str.encode), st.just(DataForm.TEXT)),
+    st.tuples(st.just("image/png"), st.binary(max_size=40), st.just(DataForm.OPAQUE)),
+    st.tuples(st.none(), st.none(), st.just(DataForm.OPAQUE)),
+)  # fmt: skip
+_USUAL_EXTENSIONS = st.dictionaries(
+    st.sampled_from(["partitionkey", "traceparent", "sequence", "tenant", "sampled"]),
+    st.one_of(
+        _WORDS.map(lambda text: (text, None)),
+        st.integers(0, 2_000_000_000).map(lambda n: (str(n), AttributeType.INTEGER)),
+        st.booleans().map(lambda flag: (str(flag).lower(), AttributeType.BOOLEAN)),
+    ),
+    max_size=3,
+)
+
+
+@st.composite
+def _usual(draw: st.DrawFn) -> Record:
+    attributes = {
+        "specversion": "1.0",
+        "id": draw(_WORDS),
+        "source": draw(sources),
+        "type": draw(_WORDS),
+    }
+    optional = {"time": times, "subject": _WORDS, "dataschema": st.just("https://example.com/s/1")}
+    attributes |= draw(st.fixed_dictionaries({}, optional=optional))
+    content_type, data, form = draw(_USUAL_DATA)
+    if content_type is not None:
+        attributes["datacontenttype"] = content_type
+    extensions = draw(_USUAL_EXTENSIONS)
+    attributes |= {name: text for name, (text, _) in extensions.items()}
+    kinds = {name: kind for name, (_, kind) in extensions.items() if kind is not None}
+    event = as_version(
+        CloudEvent(attributes, data, form, kinds), draw(st.sampled_from(["1.0", "1.0", *VERSIONS]))
+    )
+    layout = draw(st.sampled_from(["binary", "structured", "any"]))
+    mode = "binary" if layout == "binary" else "structured"
+    record = encode(Decoded(event, ContentMode.BINARY), Writing(mode=mode), None)
+    return _laid(draw, record) if layout == "any" else record
 
 
 @st.composite
@@ -150,13 +199,18 @@ def _encoded(draw: st.DrawFn) -> Record:
 
 @st.composite
 def _laid_out(draw: st.DrawFn) -> Record:
-    """A document whose members stand in any order, with or without white space and ASCII escapes."""
     record = encode(Decoded(draw(events()), ContentMode.BINARY), Writing(mode="structured"), None)
+    return _laid(draw, record)
+
+
+def _laid(draw: st.DrawFn, record: Record) -> Record:
+    """A document whose members stand in any order, with or without white space and ASCII escapes."""
     members = list(json.loads(record.body or b"").items())
+    separators = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
     written = json.dumps(
         dict(draw(st.permutations(members))),
-        indent=draw(st.sampled_from([None, None, 2])),
-        separators=draw(st.sampled_from([(",", ":"), (", ", ": ")])),
+        indent=2 if draw(st.booleans()) and separators[0] == "," else None,
+        separators=separators,
         ensure_ascii=draw(st.booleans()),
     )
     return document(written.encode(), draw(st.sampled_from([JSON_TYPE, _CHARSET])))

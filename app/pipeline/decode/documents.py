@@ -11,6 +11,7 @@ from typing import Final
 from app.formats.json_members import MEMBERS
 from app.pipeline.decode import headers
 from app.pipeline.decode.json_patterns import BAG, ENVELOPE, VALUE
+from app.pipeline.decode.patterns import PRINTABLE
 from app.pipeline.decode.sql import TEXTS, Columns, at, found, literal, matches
 
 _DATA = '"data":'
@@ -49,7 +50,7 @@ BAGGED: Final[Columns] = {
     "_bag": f"IF(_structured AND _nested, from_json({at('_names', '_texts', literal(BAG))}, '{TEXTS}'), NULL)"
 }
 
-_UNESCAPED = matches("concat_ws('', _texts)", headers.PRINTABLE)
+_UNESCAPED = matches("concat_ws('', _texts)", PRINTABLE)
 CLEAR: Final = (
     f"{headers.IS_DOCUMENT} AND _members IS NOT NULL AND (_at = 0 OR _raw <> '') "
     f"AND size(_members) < {MEMBERS} AND (_bag IS NULL OR size(_bag) < {MEMBERS}) "

@@ -7,7 +7,7 @@ from typing import Final
 from app.bindings.kafka_names import CONTENT_TYPE
 from app.bindings.spellings import nested_name, prefix_of
 from app.event.versions import Version
-from app.pipeline.decode.patterns import ANY, INTEGER, JSON_DOCUMENT, MEDIA_TYPE
+from app.pipeline.decode.patterns import ANY, INTEGER, JSON_DOCUMENT, MEDIA_TYPE, PRINTABLE
 from app.pipeline.decode.sql import Columns, at, found, literal, matches
 
 _PREFIX = "ce_"
@@ -47,7 +47,6 @@ FOREIGN: Final = rf"(?!(?i:ce[_\-]|{CONTENT_TYPE}\n))[^\n]++\n"
 TYPED: Final = f"true|false|{INTEGER}"
 _BARE = rf"(?!(?:true|false)\n)[A-Za-z/]{ANY}*+|0\.[12]|[0-9]{{4}}-{ANY}*+"
 _QUOTED = rf'(?:(?:"{ANY}*+"|{_BARE}|{TYPED})\n)*+'
-PRINTABLE: Final = rf'(?:{ANY}|["\\])*+'
 _PRINTABLE = matches("concat_ws('', _header_names, _header_texts)", PRINTABLE)
 _LINES = matches(r"concat(array_join(_header_texts, '\n', 'null'), '\n')", _QUOTED)
 _OTHER_TYPE = (
