@@ -1,3 +1,4 @@
+# ruff: noqa: INP001, T201 - a program of its own, in a pod that has nothing else
 """Asks a release of Skybridge whether it takes events and does its work. Posts nothing.
 
 python asks.py EVENTS_URL READINESS_URL: ends with 0 when both answer as they should, else says what did not.

@@ -47,7 +47,7 @@ What the chart needs to know, as YAML:
 {{- $timeouts := $config.timeouts | default dict -}}
 {{- $notReady := "5s" -}}{{- if hasKey $timeouts "not_ready" -}}{{- $notReady = $timeouts.not_ready -}}{{- end -}}
 {{- $drain := include "skybridge.seconds" ($timeouts.drain | default "25s") | int -}}
-{{- $embedded := list -}}{{- $kafka := list -}}{{- $partitions := 1 -}}{{- $kafkaPort := 0 -}}
+{{- $embedded := list -}}{{- $kafka := list -}}{{- $partitions := 0 -}}{{- $kafkaPort := 0 -}}
 {{- range $name, $broker := ($config.brokers | default dict) -}}
 {{- if eq (toString $broker.kind) "embedded" -}}
 {{- $embedded = append $embedded $name -}}
@@ -57,13 +57,13 @@ What the chart needs to know, as YAML:
 {{- $kafkaPort = regexFind "[0-9]+$" $listener | int -}}
 {{- end -}}
 {{- else -}}
-{{- $partitions = max $partitions (dig "topics" "partitions" 8 $broker | int) -}}
+{{- $partitions = max $partitions (($broker.topics | default dict).partitions | default 8 | int) -}}
 {{- end -}}
 {{- if and (eq (toString $broker.kind) "kafka") (not $broker.instance_id) -}}
 {{- $kafka = append $kafka $name -}}
 {{- end -}}
 {{- end -}}
-store: {{ dig "store" "kind" "sqlite" $config }}
+store: {{ ($config.store | default dict).kind | default "sqlite" }}
 embedded: {{ toJson $embedded }}
 kafka: {{ toJson $kafka }}
 partitions: {{ .Values.worker.partitions | int | default $partitions }}

@@ -12,7 +12,7 @@ here stands what takes two values, or the configuration, to see.
 {{- if eq $facts.eventsPort $facts.adminPort -}}
 {{- $faults = append $faults (printf "server.events.port and server.admin.port are both %v. Cure: choose another for one of them." $facts.adminPort) -}}
 {{- end -}}
-{{- if or (eq .Values.topology "single") -}}
+{{- if eq .Values.topology "single" -}}
 {{- $faults = concat $faults (include "skybridge.faultsOfSingle" . | fromJsonArray) -}}
 {{- else -}}
 {{- $faults = concat $faults (include "skybridge.faultsOfSplit" (dict "root" . "facts" $facts) | fromJsonArray) -}}
@@ -36,8 +36,9 @@ here stands what takes two values, or the configuration, to see.
 {{- $faults = append $faults "worker.keda.enabled: an embedded log and a SQLite store have one owner, and topology single is one pod. Cure: leave KEDA off, or topology=split on a broker and PostgreSQL." -}}
 {{- end -}}
 {{- $paths := dict -}}
-{{- if eq (dig "store" "kind" "sqlite" $config) "sqlite" -}}
-{{- $_ := set $paths "store.path" (dig "store" "path" "./skybridge-data/store.db" $config) -}}
+{{- $store := $config.store | default dict -}}
+{{- if eq ($store.kind | default "sqlite") "sqlite" -}}
+{{- $_ := set $paths "store.path" ($store.path | default "./skybridge-data/store.db") -}}
 {{- end -}}
 {{- range $name, $broker := ($config.brokers | default dict) -}}
 {{- if eq (toString $broker.kind) "embedded" -}}{{- $_ := set $paths (printf "brokers.%s.path" $name) (toString $broker.path) -}}{{- end -}}
@@ -70,14 +71,14 @@ here stands what takes two values, or the configuration, to see.
 {{- $faults = append $faults "worker.keda.minReplicas is above maxReplicas. Cure: lower it." -}}
 {{- end -}}
 {{- end -}}
-{{- if gt (int $most) (int .facts.partitions) -}}
+{{- if and .facts.partitions (gt (int $most) (int .facts.partitions)) -}}
 {{- $faults = append $faults (printf "%s is %v, and the configuration has topics of at most %v partitions: each has one owner, so the others would stand idle. Cure: fewer workers; or worker.partitions, where your topics have more." $setting $most .facts.partitions) -}}
 {{- end -}}
 {{- if $values.gateway.autoscaling.enabled -}}
 {{- if gt (int $values.gateway.autoscaling.minReplicas) (int $values.gateway.autoscaling.maxReplicas) -}}
 {{- $faults = append $faults "gateway.autoscaling.minReplicas is above maxReplicas. Cure: lower it." -}}
 {{- end -}}
-{{- if not (dig "requests" "cpu" "" $values.gateway.resources) -}}
+{{- if not ($values.gateway.resources.requests | default dict).cpu -}}
 {{- $faults = append $faults "gateway.autoscaling.enabled: its target is a percentage of gateway.resources.requests.cpu, which is not set. Cure: set it." -}}
 {{- end -}}
 {{- end -}}

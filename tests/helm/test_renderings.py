@@ -1,0 +1,168 @@
+"""What the chart renders is what it rendered before, and what Kubernetes takes."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+from kubernetes_validate import utils
+
+import chart
+import helm_install
+
+pytestmark = pytest.mark.usefixtures("helm_program")
+
+VERSIONS = ("1.30", "1.34", "1.37")
+"""The oldest release that is still patched by some vendor, one in between, the newest that is known here."""
+
+DEFINED = ("HTTPRoute", "PrometheusRule", "ScaledObject", "ServiceMonitor")
+WITHOUT_SCHEMA = {
+    "SparkApplication"
+}  # its module cannot be had: held by its golden rendering alone
+
+utils.schema_contents = functools.cache(
+    utils.schema_contents
+)  # megabytes, read for each object else
+
+every_case = pytest.mark.parametrize("case", chart.CASES, ids=lambda case: case.stem)
+
+
+def test_there_are_a_dozen_ways_to_run_it():
+    """Each with its reason in the first line (issue 9: 12 value sets)."""
+    assert len(chart.CASES) >= 12
+    assert [case.name for case in chart.CASES if not case.read_text().startswith("# ")] == []
+
+
+@pytest.mark.parametrize("name", ["single", "single-everything", "kafka-autoscaling", "pipeline"])
+def test_the_linter_has_nothing_to_say(name):
+    """helm lint, warnings counted as errors; every template is rendered by one of these."""
+    values = str(chart.case(name))
+    assert chart.helm("lint", "--strict", "--quiet", str(chart.CHART), "--values", values) == ""
+
+
+@every_case
+def test_a_rendering_is_the_golden_one(case):
+    """A change of the chart shows what it does to a cluster. Cure when it is meant: make chart."""
+    assert chart.rendered(case) == chart.golden(case).read_text()
+
+
+def test_no_golden_rendering_is_left_over():
+    """Of a case that is gone: make chart."""
+    assert {path.name for path in chart.GOLDEN.iterdir()} == {case.name for case in chart.CASES}
+
+
+@every_case
+@pytest.mark.parametrize("version", VERSIONS)
+def test_kubernetes_takes_every_object(case, version):
+    """By the schemas of the API server, strictly: a field that it does not know would be dropped in silence."""
+    for document in chart.documents(chart.rendered(case)):
+        if document["kind"] not in {*DEFINED, *WITHOUT_SCHEMA}:
+            kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_the_schema_of_kubernetes_refuses_a_wrong_field():
+    """The control: a test that cannot fail shows nothing."""
+    service = chart.of_kind(chart.rendered(chart.CASES[0]), "Service")[0]
+    service["spec"]["port"] = 80
+    with pytest.raises(kubernetes_validate.ValidationError, match="'port' was unexpected"):
+        kubernetes_validate.validate(service, VERSIONS[0], strict=True)
+
+
+@pytest.mark.parametrize("kind", DEFINED)
+def test_a_custom_resource_is_what_its_definition_says(kind):
+    """By the definition that its project publishes, closed: an unknown field is an error here."""
+    found = [each for case in chart.CASES for each in chart.of_kind(chart.rendered(case), kind)]
+    assert found
+    for document in found:
+        _by_definition(document)
+
+
+def test_a_definition_refuses_a_wrong_field():
+    """The control."""
+    text = chart.rendered(chart.case("kafka-autoscaling"))
+    (document,) = chart.of_kind(text, "ScaledObject")
+    document["spec"]["minReplicas"] = 1
+    with pytest.raises(jsonschema.ValidationError, match="'minReplicas' was unexpected"):
+        _by_definition(document)
+
+
+def _by_definition(document: dict[str, Any]) -> None:
+    version = document["apiVersion"].rpartition("/")[2]
+    _validator(document["kind"], version).validate(document)
+
+
+@functools.cache
+def _validator(kind: str, version: str) -> jsonschema.Draft202012Validator:
+    text = helm_install.definition(kind).read_text()
+    served = {
+        each["name"]: each["schema"]["openAPIV3Schema"]
+        for each in yaml.load(text, Loader=yaml.CSafeLoader)["spec"]["versions"]
+    }
+    schema = _closed(served[version])
+    schema["properties"]["metadata"] = {"type": "object"}
+    return jsonschema.Draft202012Validator(schema)
+
+
+def _closed(schema: Any) -> Any:
+    """No properties beside those that are named; JSON Schema leaves objects open."""
+    if isinstance(schema, list):
+        return [_closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: _closed(each) for name, each in schema.items()}
+    named = isinstance(schema.get("properties"), dict) and schema.get("type") == "object"
+    if named and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        closed["additionalProperties"] = False
+    return closed
+
+
+@every_case
+def test_every_pod_is_confined(case):
+    """Not root, nothing to write to but its volumes, no rights, no token of Kubernetes, memory bounded."""
+    for document in chart.documents(chart.rendered(case)):
+        pod = document if document["kind"] == "Pod" else document.get("spec", {}).get("template")
+        if not pod or document["kind"] == "SparkApplication":
+            continue
+        spec = pod["spec"]
+        assert spec["automountServiceAccountToken"] is False
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in spec["containers"]:
+            context = container["securityContext"]
+            assert context["readOnlyRootFilesystem"] is True
+            assert context["allowPrivilegeEscalation"] is False
+            assert context["capabilities"] == {"drop": ["ALL"]}
+            assert container["resources"]["limits"]["memory"]
+
+
+@every_case
+def test_nothing_exposes_the_admin_listener(case):
+    """Ingress, route and the Service that has an address lead to events alone (issue 9)."""
+    text = chart.rendered(case)
+    for ingress in chart.of_kind(text, "Ingress"):
+        for rule in ingress["spec"]["rules"]:
+            for path in rule["http"]["paths"]:
+                assert path["backend"]["service"]["port"] == {"name": "events"}
+    for service in chart.of_kind(text, "Service"):
+        if service["spec"].get("clusterIP") != "None":
+            assert [port["name"] for port in service["spec"]["ports"]] in (["events"], ["kafka"])
+
+
+@every_case
+def test_a_service_finds_its_pods_and_only_those(case):
+    """A selector that fits nothing, or a job's pod beside the service's, takes no events."""
+    documents = chart.documents(chart.rendered(case))
+    pods = [
+        each["spec"]["template"]["metadata"]["labels"]
+        for each in documents
+        if each["kind"] in {"Deployment", "StatefulSet", "Job"}
+    ] + [each["metadata"]["labels"] for each in documents if each["kind"] == "Pod"]
+    for service in (each for each in documents if each["kind"] == "Service"):
+        wanted = service["spec"]["selector"].items()
+        chosen = [labels for labels in pods if wanted <= labels.items()]
+        assert chosen
+        assert all("app.kubernetes.io/component" in labels for labels in chosen)
