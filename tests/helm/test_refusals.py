@@ -112,6 +112,7 @@ REFUSED = [
     ({"replicas": 2}, "'replicas' not allowed"),
     ({"topology": "cluster"}, "/topology.*'single', 'split'"),
     ({"worker": {"replicas": 0}}, "/worker/replicas"),
+    ({"worker": {"keda": {"minReplicas": 0}}}, "/worker/keda/minReplicas"),
     ({"persistence": {"size": "ten"}}, "/persistence/size"),
     ({"persistence": {"accessMode": "ReadWriteMany"}}, "/persistence/accessMode"),
     ({"adminToken": {"existingSecret": ""}}, "/adminToken/existingSecret"),
