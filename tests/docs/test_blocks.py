@@ -28,6 +28,7 @@ def of_language(language: str) -> list[Block]:
 WITH_BASH = sorted({block.page for block in of_language("bash")})
 
 
+@pytest.mark.timeout(1_800)  # a page starts a dozen programs, and the machine may be starved
 @pytest.mark.parametrize("page", WITH_BASH, ids=lambda page: page.relative_to(CHECKOUT).as_posix())
 def test_the_bash_blocks_of_a_page_run_as_pasted(page, running_anew):
     """What a newcomer pastes first must work (issue: README); a page is read from its top, and needs
