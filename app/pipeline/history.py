@@ -53,6 +53,8 @@ def iceberg_table(spark: SparkSession, table: str) -> Any:
     """``org.apache.iceberg.Table`` as it is now."""
     jvm: Any = spark._jvm  # noqa: SLF001 - the only way to Iceberg's classes
     java_session = spark._jsparkSession  # noqa: SLF001
+    sessions: Any = spark._get_j_spark_session_class(jvm)  # noqa: SLF001
+    sessions.setActiveSession(java_session)  # a catalog is read from the settings of the active one
     return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(java_session, table)
 
 
