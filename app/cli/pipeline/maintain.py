@@ -1,0 +1,63 @@
+"""``skybridge pipeline maintain``: compaction and expiry."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.cli import printing
+from app.cli.pipeline.group import ConfigFile, Json, open_lake, read, verb
+
+Age = Annotated[
+    float,
+    typer.Option(min=0, help="Days that a snapshot can be read after another took its place."),
+]
+OrphanAge = Annotated[
+    float, typer.Option(min=1, help="Days after which a file that no snapshot names is removed.")
+]
+
+
+@verb(
+    "maintain",
+    "skybridge pipeline maintain --dry-run",
+    "skybridge pipeline maintain --snapshots 2 --config skybridge.yaml",
+)
+def run(
+    config: ConfigFile = None,
+    snapshots: Age = 5.0,
+    orphans: OrphanAge = 3.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what there is to do.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Compact the tables of the lake, and let old snapshots and files go. Once a day is a good measure.
+
+    Small files become large ones, events sorted by type and source. Safe beside a running archive: what it
+    looks back for is kept.
+    """
+    from datetime import UTC, datetime, timedelta
+
+    settings = read(config)
+    from app.pipeline.maintain import Kept, maintain
+
+    session, lake = open_lake(settings, "maintain", quiet=as_json)
+    kept = Kept(snapshots=timedelta(days=snapshots), orphans=timedelta(days=orphans))
+    with printing.err().status("looking", spinner="line") as status:
+        found = list(
+            maintain(
+                *(session, lake, kept),
+                now=datetime.now(UTC),
+                dry_run=dry_run,
+                tell=lambda table, step: status.update(f"{table}: {step}"),
+            )
+        )
+    session.stop()
+    if as_json:
+        printing.json_line({"dry_run": dry_run, "tables": found})
+        return
+    made = "small files" if dry_run else "compacted"
+    gone = "old snapshots" if dry_run else "expired snapshots"
+    rows = [(t.table, t.files, t.rewritten, t.expired, t.deleted, t.orphans) for t in found]
+    printing.table(("table", "files", made, gone, "deleted files", "orphans"), rows)
