@@ -92,8 +92,8 @@ def derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> D
         seen, f.count(f.lit(1)).alias("records"), f.count_if(f.col("doubt")).alias("doubtful")
     )
     ends = progress.as_text(progress.joined(piece.before, piece.end))
-    clear = _events(watched.where(~f.col("doubt")))
-    merged = _merge(spark, lake, first_of_each(clear), ends)
+    clear = event_rows(watched.where(~f.col("doubt")))
+    merged = merge(spark, lake, first_of_each(clear), ends)
     observe("clear events committed")
     records, doubtful = int(seen.get["records"]), int(seen.get["doubtful"])
     if not doubtful:
@@ -115,7 +115,7 @@ def first_of_each(events: DataFrame) -> DataFrame:
     return numbered.where(f.col("_rank") == 1).drop("_rank")
 
 
-def _events(decoded: DataFrame) -> DataFrame:
+def event_rows(decoded: DataFrame) -> DataFrame:
     """The columns of ``events``."""
     identity = f.xxhash64("source", "id").alias("identity")
     return decoded.select(identity, *tables.names(tables.DECODED))
@@ -133,7 +133,7 @@ def _doubtful(raw: DataFrame, judged: DataFrame) -> Iterator[DataFrame]:
         exact.unpersist()
 
 
-def _merge(
+def merge(
     spark: SparkSession, lake: Lake, events: DataFrame, ends: str, *, better: Column | None = None
 ) -> int:
     """How many were new. Where there are none the snapshot is made all the same: it carries the progress.
@@ -142,11 +142,11 @@ def _merge(
     """
     table = lake.table(tables.EVENTS_TABLE)
     same = " AND ".join(f"{table}.{name} = arriving.{name}" for name in _KEY)
-    merge = events.alias("arriving").mergeInto(table, f.expr(same))
+    merging = events.alias("arriving").mergeInto(table, f.expr(same))
     if better is not None:
-        merge = merge.whenMatched(better).updateAll()
+        merging = merging.whenMatched(better).updateAll()
     with history.carrying(spark, {progress.PROPERTY: ends}):
-        merge.whenNotMatched().insertAll().merge()
+        merging.whenNotMatched().insertAll().merge()
     return _grown(spark, table, ends)
 
 
@@ -157,17 +157,17 @@ def _merge_doubtful(
     same event in a record that was stored before it.
     """
     table = lake.table(tables.EVENTS_TABLE)
-    valid = first_of_each(_events(exact.where("verdict IS NULL")))
+    valid = first_of_each(event_rows(exact.where("verdict IS NULL")))
     here = spark.table(table).where(progress.between(piece.start, piece.end))
     late = here.select(*_KEY, f.struct(*_RANK).alias("theirs"))
     early = valid.select(*_KEY, f.struct(*_RANK).alias("ours")).join(f.broadcast(late), [*_KEY])
     if early.where("ours < theirs").isEmpty():
-        return _merge(spark, lake, valid, ends)
+        return merge(spark, lake, valid, ends)
     ours = ", ".join(f"arriving.{name}" for name in _RANK)
     theirs = ", ".join(f"{table}.{name}" for name in _RANK)
     among = progress.between(piece.start, piece.end, of=table)
     better = among & f.expr(f"struct({ours}) < struct({theirs})")
-    return _merge(spark, lake, valid, ends, better=better)
+    return merge(spark, lake, valid, ends, better=better)
 
 
 def _quarantine(spark: SparkSession, lake: Lake, exact: DataFrame | None, end: Progress) -> int:

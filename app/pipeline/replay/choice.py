@@ -1,0 +1,98 @@
+"""Which records of ``events_raw`` a replay takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+from pydantic import ValidationError
+
+from app.errors import SetupError
+from app.filters.model import Filter
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """All of it must hold; what is empty bounds nothing.
+
+    ``since``, ``until``  of record_time, the clock of the log: from, and up to but without. With a zone.
+    ``topics``            of the records, by name.
+    ``types``, ``sources``, ``subjects``  texts of which one fits, or its beginning with ``*`` behind.
+    ``sql``               a CloudEvents SQL expression.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    topics: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    sql: str = ""
+
+    @property
+    def by_event(self) -> bool:
+        """Whether a record has to be decoded before it is known to be meant."""
+        return bool(self.types or self.sources or self.subjects or self.sql)
+
+    def filters(self) -> list[Filter]:
+        """As the filters of a subscription. Raises SetupError for SQL that is none."""
+        named = (("type", self.types), ("source", self.sources), ("subject", self.subjects))
+        found = [_any_of(name, texts) for name, texts in named if texts]
+        return [*found, _sql(self.sql)] if self.sql else found
+
+    def check(self) -> None:
+        """Before Spark starts. Raises SetupError that lists what cannot be a condition of Spark."""
+        from app.pipeline import predicate  # noqa: PLC0415 - brings pyspark
+
+        if refused := list(predicate.reasons(self.filters(), path="--filter")):
+            raise SetupError(
+                "; ".join(map(str, refused)),
+                setting="--filter",
+                cure="choose by attributes and by time, and let the consumer leave out the rest",
+            )
+
+    def of_records(self) -> Column:
+        """What can be told without decoding."""
+        from pyspark.sql import functions as f  # noqa: PLC0415
+
+        found = f.lit(True)
+        if self.since is not None:
+            found &= f.col("record_time") >= f.lit(self.since)
+        if self.until is not None:
+            found &= f.col("record_time") < f.lit(self.until)
+        if self.topics:
+            found &= f.col("topic").isin(list(self.topics))
+        return found
+
+    def of_events(self) -> Column:
+        """Of decoded columns; a record that is no event is never meant."""
+        from app.pipeline import predicate  # noqa: PLC0415
+
+        return predicate.condition(self.filters(), path="--filter").required()
+
+
+def _any_of(name: str, texts: Sequence[str]) -> Filter:
+    if len(texts) == 1:
+        return _one(name, texts[0])
+    return Filter(any=tuple(_one(name, text) for text in texts))
+
+
+def _one(name: str, text: str) -> Filter:
+    if text.endswith("*") and len(text) > 1:
+        return Filter(prefix={name: text[:-1]})
+    return Filter(exact={name: text})
+
+
+def _sql(expression: str) -> Filter:
+    try:
+        return Filter(sql=expression)
+    except ValidationError as error:
+        raise SetupError(
+            error.errors()[0]["msg"].removeprefix("Value error, "),
+            setting="--filter",
+            cure="write CloudEvents SQL: \"subject LIKE 'eu-%' AND priority > 3\"",
+        ) from error

@@ -1,0 +1,131 @@
+"""The records that a choice takes, and slices of them in the order in which they leave.
+
+A slice is a range of offsets of each partition, cut by time. Within a partition the order is that of its
+offsets, whatever clocks producers had: a record counts as no earlier than the one before it. So records of
+one key, which are in one partition, keep their order. Between partitions time orders them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+
+from app.bindings.record import Record
+from app.pipeline import decode, tables
+from app.pipeline.archive import progress
+from app.pipeline.archive.progress import Progress
+from app.pipeline.decode.exact import records
+from app.pipeline.replay.choice import Choice
+from app.pipeline.settings import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_SLICES: Final = 1_000
+Place = tuple[str, str, int]
+"""Broker, topic and partition."""
+
+WHERE: Final = ("broker", "topic", "partition", "offset")
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """Records in order. ``moments``: when each came, in microseconds since 1970, never falling within a
+    partition.
+    """
+
+    records: Sequence[Record]
+    moments: Sequence[int]
+
+
+class Chosen:
+    """``reach``: where ``events_raw`` ended when the replay was planned. What is archived later is no part."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, choice: Choice, reach: Progress) -> None:
+        table = spark.table(lake.table(tables.RAW_TABLE))
+        self._choice = choice
+        self._raw = table.where(progress.between({}, reach)).where(choice.of_records())
+        self._places: DataFrame | None = None
+
+    def places(self) -> DataFrame:
+        """LOCATION of each record that is meant, with ``type``, ``verdict`` and ``size`` (bytes). It is kept:
+        records are decoded once a replay.
+        """
+        if self._places is None:
+            found = decode.decoded(self._raw)
+            if self._choice.by_event:
+                found = found.where("verdict IS NULL").where(self._choice.of_events())
+            lengths = [f.octet_length(name) for name in ("data", "data_bytes", "value")]
+            size = f.coalesce(*lengths, f.lit(0)).cast("long").alias("size")
+            self._places = found.select(*WHERE, "record_time", "type", "verdict", size).persist()
+        return self._places
+
+    def slice(self, start: Progress, end: Progress) -> Slice:
+        """The records from ``start`` to ``end``, which is not part of it."""
+        within = progress.between(start, end)
+        rows = self._raw.where(within)
+        if self._choice.by_event:
+            meant = self.places().where(within).select(*WHERE)
+            rows = rows.join(f.broadcast(meant), list(WHERE), "left_semi")
+        before = Window.partitionBy(*WHERE[:3]).orderBy("offset")
+        moment = f.unix_micros(f.max("record_time").over(before)).alias("moment")
+        table = rows.select("*", moment).orderBy("moment", *WHERE).toArrow()
+        found = [record for batch in table.to_batches() for record in records(batch)]
+        return Slice(found, table.column("moment").to_pylist())
+
+    def close(self) -> None:
+        if self._places is not None:
+            self._places.unpersist()
+            self._places = None
+
+
+def slices(places: DataFrame, count: int, most: int) -> list[Progress]:
+    """Where each slice of about ``most`` of ``count`` records ends. The next one begins there."""
+    if not count:
+        return []
+    times = _quantiles(places, min(MOST_SLICES, -(-count // most)))
+    number = f.expr(_search("unix_micros(record_time)", times, 0)).alias("number")
+    bounds = f.min("offset").alias("first"), f.max("offset").alias("last")
+    rows = places.groupBy(*WHERE[:3], number).agg(*bounds).collect()
+    cut: dict[Place, int] = {}
+    firsts: dict[int, list[tuple[Place, int]]] = {}
+    for broker, topic, partition, which, first, last in rows:
+        place = (broker, topic, partition)
+        cut[place] = max(last + 1, cut.get(place, 0))
+        firsts.setdefault(which, []).append((place, first))
+    found = [_progress(cut)]
+    for n in range(len(times), 0, -1):  # what is later begins where the first of it lies
+        for place, first in firsts.get(n, ()):
+            cut[place] = min(first, cut[place])
+        found.append(_progress(cut))
+    return found[::-1]
+
+
+def _quantiles(places: DataFrame, parts: int) -> list[int]:
+    """Times that cut the records into parts of about one size; fewer where many came at one moment."""
+    if parts < 2:  # noqa: PLR2004 - one part has no cut
+        return []
+    shares = [n / parts for n in range(1, parts)]
+    micros = f.unix_micros("record_time")
+    row = places.select(f.percentile_approx(micros, shares, 10_000).alias("cuts")).first()
+    return sorted(set(row["cuts"] or [])) if row is not None else []
+
+
+def _search(value: str, times: Sequence[int], base: int) -> str:
+    """SQL: how many of ``times`` are not after ``value``, plus ``base``. By halves."""
+    if not times:
+        return str(base)
+    middle = len(times) // 2
+    low = _search(value, times[:middle], base)
+    high = _search(value, times[middle + 1 :], base + middle + 1)
+    return f"CASE WHEN {value} < {times[middle]} THEN {low} ELSE {high} END"
+
+
+def _progress(cut: dict[Place, int]) -> Progress:
+    found: dict[str, dict[str, dict[int, int]]] = {}
+    for (broker, topic, partition), offset in cut.items():
+        found.setdefault(broker, {}).setdefault(topic, {})[partition] = offset
+    return found

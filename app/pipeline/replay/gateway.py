@@ -1,0 +1,118 @@
+"""Through the events listener of a gateway: rules, routes and keys apply as to any sender's events.
+
+What is no event cannot go this way. The key of the record goes along as the sender's (K7), byte for byte in the query, which a route
+keeps unless it makes keys of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import quote_from_bytes
+
+import httpx
+
+from app.bindings import http, kafka
+from app.bindings.record import Record
+from app.bindings.transcode import Writing
+from app.errors import BrokerUnavailable, SenderError
+from app.interfaces import Clock
+from app.pipeline.replay.topic import Patience
+from app.pipeline.replay.writing import MARK, UPGRADED, Form
+
+AT_ONCE: Final = 8  # requests under way
+WITHIN: Final = 30.0  # seconds for one answer
+LATER: Final = frozenset({429, 502, 503, 504})  # the same bytes may be welcome later
+_RECORDED: Final = Writing(mode="as_received")
+
+
+class Gateway:
+    """Fills ``Outlet``. ``url``: of the listener, ``http://127.0.0.1:8080/events``. One event of a key is
+    under way at a time.
+    """
+
+    def __init__(self, url: str, form: Form, mark: str | None, clock: Clock) -> None:
+        self._url, self._mark, self._clock = url, mark, clock
+        self._writing = _RECORDED if form == "recorded" else UPGRADED
+        self._http = httpx.AsyncClient(timeout=WITHIN, trust_env=False)
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def send(self, records: Sequence[Record]) -> Mapping[str, int]:
+        refused: Counter[str] = Counter()
+        lanes: dict[object, list[Record]] = {}
+        for n, record in enumerate(records):
+            lanes.setdefault(n if record.key is None else record.key, []).append(record)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for lane in lanes.values():
+                    group.create_task(self._lane(lane, refused))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from failed
+        return refused
+
+    async def _lane(self, records: Sequence[Record], refused: Counter[str]) -> None:
+        async with self._turns:
+            for record in records:
+                try:
+                    decoded = kafka.decode(record)
+                    message = http.encode(decoded, self._writing)
+                except SenderError as error:
+                    refused[error.code] += 1
+                    continue
+                if why := await self._posted(record.key, message):
+                    refused[why] += 1
+
+    async def _posted(self, key: bytes | None, message: http.HttpMessage) -> str:
+        """Empty when it is accepted, else why it never will be."""
+        url, headers = self._url, _as_bytes(message.headers)
+        if key is not None:
+            url = f"{url}?key={quote_from_bytes(key, safe='')}"
+        if self._mark is not None:
+            headers.append((MARK.encode(), self._mark.encode()))
+        trying = Patience(self._clock)
+        while True:
+            try:
+                answer = await self._http.post(url, content=message.body, headers=headers)
+            except httpx.TransportError as fault:
+                await trying.after(self._away(str(fault) or type(fault).__name__))
+                continue
+            if answer.is_success:
+                return ""
+            if answer.status_code not in LATER or not _retryable(answer):
+                return f"{answer.status_code} {_code(answer)}".strip()
+            await trying.after(self._away(f"{answer.status_code}", _seconds(answer)))
+
+    def _away(self, why: str, retry_after: float | None = None) -> BrokerUnavailable:
+        return BrokerUnavailable(
+            f"the gateway at {self._url} does not take events: {why}", retry_after=retry_after
+        )
+
+
+def _as_bytes(headers: Sequence[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), text.encode("utf-8", "surrogateescape")) for name, text in headers]
+
+
+def _seconds(answer: httpx.Response) -> float | None:
+    said = answer.headers.get("retry-after", "")
+    return float(said) if said.isdecimal() else None
+
+
+def _problem(answer: httpx.Response) -> Mapping[str, object]:
+    try:
+        said = answer.json()
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _retryable(answer: httpx.Response) -> bool:
+    return _problem(answer).get("retryable", True) is not False
+
+
+def _code(answer: httpx.Response) -> str:
+    return str(_problem(answer).get("type", "")).rpartition(":")[2]

@@ -1,0 +1,108 @@
+"""The plan of a replay and how far it is, in a folder beside the checkpoints: ``replay-ID/plan.json`` and
+``done.json``. On this machine or, by Hadoop's file systems, wherever a lake may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from app.errors import SetupError
+from app.pipeline.replay.plan import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PLAN, DONE = "plan.json", "done.json"
+
+
+class Done(msgspec.Struct, frozen=True):
+    """``slices`` are through. Of the next, which has ``size`` records, ``records`` are; ``size`` 0: not begun.
+    ``read`` of all; ``refused``: by the code of why.
+    """
+
+    slices: int = 0
+    records: int = 0
+    size: int = 0
+    read: int = 0
+    refused: Mapping[str, int] = {}
+
+
+class Notes:
+    """Of one replay. ``folder``: that of all checkpoints, as a URI."""
+
+    def __init__(self, spark: SparkSession, folder: str, name: str) -> None:
+        self._spark = spark
+        self._folder = f"{folder.rstrip('/')}/replay-{name}"
+        where = urlsplit(folder)
+        self._here = where.scheme in {"", "file"}
+        self._path = Path(unquote(where.path)) / f"replay-{name}"
+
+    def begin(self, plan: Plan) -> None:
+        """Anew, whatever is known of an earlier one of that id."""
+        self._write(DONE, msgspec.json.encode(Done()))
+        self._write(PLAN, msgspec.json.encode(plan))
+
+    def plan(self) -> Plan:
+        """Raises SetupError where there is none."""
+        text = self._read(PLAN)
+        if text is None:
+            raise SetupError(
+                f"there is no replay in {self._folder}",
+                setting="--resume",
+                cure="give the id that the replay told when it began",
+            )
+        return msgspec.json.decode(text, type=Plan)
+
+    def done(self) -> Done:
+        return msgspec.json.decode(self._read(DONE) or b"{}", type=Done)
+
+    def note(self, done: Done) -> None:
+        self._write(DONE, msgspec.json.encode(done))
+
+    def _write(self, name: str, text: bytes) -> None:
+        if not self._here:
+            self._far_write(name, text)
+            return
+        self._path.mkdir(parents=True, exist_ok=True)
+        new = self._path / f"{name}.new"
+        new.write_bytes(text)
+        new.replace(self._path / name)
+
+    def _read(self, name: str) -> bytes | None:
+        if not self._here:
+            return self._far_read(name)
+        try:
+            return (self._path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def _far(self, name: str) -> tuple[Any, Any]:
+        """A Hadoop file system and the path in it: py4j's only use here."""
+        jvm: Any = self._spark._jvm  # noqa: SLF001 - Spark has no Python name for file systems
+        java: Any = self._spark._jsc.hadoopConfiguration()  # noqa: SLF001
+        path = jvm.org.apache.hadoop.fs.Path(f"{self._folder}/{name}")
+        return path.getFileSystem(java), path
+
+    def _far_write(self, name: str, text: bytes) -> None:
+        """An object store shows an object when it is whole."""
+        system, path = self._far(name)
+        out = system.create(path, True)
+        out.write(bytearray(text))
+        out.close()
+
+    def _far_read(self, name: str) -> bytes | None:
+        system, path = self._far(name)
+        if not system.exists(path):
+            return None
+        size = int(system.getFileStatus(path).getLen())
+        jvm: Any = self._spark._jvm  # noqa: SLF001
+        opened = system.open(path)
+        try:
+            return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(opened, size))
+        finally:
+            opened.close()

@@ -1,0 +1,135 @@
+"""Slices out, one after another, while the next one is fetched. At least once: what left after the last
+note leaves again when a replay is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from app.bindings.record import Record
+from app.interfaces import Clock
+from app.pipeline.archive.progress import Progress
+from app.pipeline.replay.chosen import Chosen, Slice
+from app.pipeline.replay.notes import Done, Notes
+from app.pipeline.replay.pace import Pace
+from app.pipeline.replay.plan import Plan
+from app.pipeline.replay.topic import Outlet
+
+RECORDS: Final = 500  # that leave together, at most
+BYTES: Final = 1 << 20  # likewise; one that is larger leaves alone
+NOTED_EVERY: Final = 1.0  # seconds
+
+Observe = Callable[[str], None]
+"""Told of named moments: ``sent``, ``noted``. Tests kill there."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """``read`` records, of earlier runs too; ``sent = read - sum(refused)``. ``refused``: by the code of why;
+    records that are no event are among them, where only events are sent.
+    """
+
+    id: str
+    read: int
+    sent: int
+    refused: Mapping[str, int]
+
+
+async def run(
+    plan: Plan,
+    chosen: Chosen,
+    outlet: Outlet,
+    notes: Notes,
+    pace: Pace,
+    clock: Clock,
+    *,
+    observe: Observe = lambda _moment: None,
+    progress: Callable[[int], None] = lambda _read: None,
+) -> Outcome:
+    """From where the notes say to the end. Raises BrokerError where the target takes nothing any more: what
+    was sent is noted.
+    """
+    sending = _Sending(notes, outlet, pace, clock, observe)
+    progress(sending.done.read)
+    try:
+        async for number, piece in _slices(plan, chosen, sending.done.slices):
+            async for read in sending.through(number, piece):
+                progress(read)
+    finally:  # also when it is broken off
+        notes.note(sending.done)
+    done = sending.done
+    return Outcome(plan.id, done.read, done.read - sum(done.refused.values()), done.refused)
+
+
+class _Sending:
+    """How far it is."""
+
+    def __init__(
+        self, notes: Notes, outlet: Outlet, pace: Pace, clock: Clock, observe: Observe
+    ) -> None:
+        self._notes, self._outlet, self._pace = notes, outlet, pace
+        self._clock, self._observe = clock, observe
+        self._noted = clock.monotonic()
+        self.done = notes.done()
+
+    async def through(self, number: int, piece: Slice) -> AsyncIterator[int]:
+        """The rest of a slice. One that has another size than it had, since ``erase`` took rows, begins anew."""
+        before, size = self.done, len(piece.records)
+        first = before.records if before.size == size else 0
+        read, refused = before.read - before.records + first, Counter(before.refused)
+        for start, end in _chunks(piece, first, self._pace.most):
+            await self._pace.wait(end - start, piece.moments[start])
+            refused.update(await self._outlet.send(piece.records[start:end]))
+            self._observe("sent")
+            read += end - start
+            self.done = Done(number, end, size, read, dict(refused))
+            if self._clock.monotonic() - self._noted >= NOTED_EVERY:
+                self._note()
+            yield read
+        self.done = Done(number + 1, read=read, refused=dict(refused))
+        self._note()
+
+    def _note(self) -> None:
+        self._notes.note(self.done)
+        self._noted = self._clock.monotonic()
+        self._observe("noted")
+
+
+async def _slices(plan: Plan, chosen: Chosen, first: int) -> AsyncIterator[tuple[int, Slice]]:
+    """From the slice of that number on."""
+    waiting = _fetching(plan, chosen, first)
+    for number in range(first, len(plan.slices)):
+        assert waiting is not None  # noqa: S101 - there is one for each number
+        piece = await waiting
+        waiting = _fetching(plan, chosen, number + 1)
+        yield number, piece
+
+
+def _fetching(plan: Plan, chosen: Chosen, number: int) -> asyncio.Future[Slice] | None:
+    if number >= len(plan.slices):
+        return None
+    start: Progress = plan.slices[number - 1] if number else {}
+    fetch = asyncio.to_thread(chosen.slice, start, plan.slices[number])
+    return asyncio.ensure_future(fetch)
+
+
+def _chunks(piece: Slice, first: int, most: int | None) -> Iterator[tuple[int, int]]:
+    """Records that leave together: from, and up to but without."""
+    start, size = first, 0
+    bound = RECORDS if most is None else min(RECORDS, most)
+    for at in range(first, len(piece.records)):
+        length = _length(piece.records[at])
+        if at > start and (at - start >= bound or size + length > BYTES):
+            yield start, at
+            start, size = at, 0
+        size += length
+    if start < len(piece.records):
+        yield start, len(piece.records)
+
+
+def _length(record: Record) -> int:
+    return len(record.key or b"") + len(record.body or b"")

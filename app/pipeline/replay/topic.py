@@ -1,0 +1,87 @@
+"""To a topic of Kafka, or of an embedded log through its Kafka listener, in order per key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from app.bindings.record import Record
+from app.errors import BrokerError, BrokerRefused, SenderError
+from app.interfaces import Clock, Log
+from app.model.receipt import Receipt
+from app.pipeline.replay.writing import Write
+
+FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
+PATIENCE: Final = 120.0
+"""Seconds without any progress until a replay gives up: it can be resumed."""
+
+_OF_THE_RECORD: Final = frozenset({"record-too-large", "not-capable", "unwritable"})
+
+
+class Outlet(Protocol):
+    """Where records go. Records of one key arrive in their order."""
+
+    async def send(self, records: Sequence[Record]) -> Mapping[str, int]:
+        """Returns when each is stored, or will never be: how many of those, by the code of why. Raises
+        BrokerError where nothing goes on; some are stored then.
+        """
+
+
+class Topic:
+    """Fills ``Outlet``. After a failure all from the first that failed on is sent again: the last copy of
+    each key's records is in order.
+    """
+
+    def __init__(self, log: Log, name: str, write: Write, clock: Clock) -> None:
+        self._log, self._name, self._write, self._clock = log, name, write, clock
+
+    async def send(self, records: Sequence[Record]) -> Mapping[str, int]:
+        refused: Counter[str] = Counter()
+        left = list(self._written(records, refused))
+        trying = Patience(self._clock)
+        while left:
+            results = await self._log.submit(self._name, left)
+            failed = None
+            for at, result in enumerate(results):
+                if isinstance(result, Receipt):
+                    continue
+                if isinstance(result, BrokerRefused) and result.kind in _OF_THE_RECORD:
+                    refused[result.kind] += 1
+                    continue
+                failed = at, result
+                break
+            if failed is None:
+                break
+            at, error = failed
+            left = left[at:]
+            await trying.after(error, progress=at > 0)
+        return refused
+
+    def _written(self, records: Sequence[Record], refused: Counter[str]) -> list[Record]:
+        found = []
+        for record in records:
+            try:
+                found.append(self._write(record))
+            except SenderError as error:
+                refused[error.code] += 1
+        return found
+
+
+class Patience:
+    """Waits between attempts, and ends when there was no progress for long."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since = clock.monotonic()
+        self._delay = FIRST_WAIT
+
+    async def after(self, error: BrokerError, *, progress: bool = False) -> None:
+        """Raises ``error`` where another attempt makes no sense."""
+        now = self._clock.monotonic()
+        if progress:
+            self._since, self._delay = now, FIRST_WAIT
+        if not error.retryable or now - self._since > PATIENCE:
+            raise error
+        await self._clock.sleep(max(self._delay, error.retry_after or 0.0))
+        self._delay = min(self._delay * 2, LONGEST_WAIT)

@@ -1,0 +1,53 @@
+"""From the configuration to where ``pipeline replay`` and ``redrive`` send to."""
+
+from __future__ import annotations
+
+from app.brokers import kafka
+from app.config.brokers import EmbeddedBroker
+from app.config.kafka_listener import KafkaListener
+from app.config.model import Config
+from app.errors import SetupError
+from app.interfaces import Log
+from app.runtime.logs import open_logs
+from app.runtime.pipeline import archived_place, archived_topics, kafka_place
+
+
+def target_log(config: Config, name: str, setting: str = "--to") -> Log:
+    """A Kafka, or an embedded log through its Kafka listener. Raises SetupError for any other broker: records
+    of the lake are Kafka's.
+    """
+    place = kafka_place(config, name, setting)
+    broker = config.brokers[name]
+    if not isinstance(broker, EmbeddedBroker):
+        return open_logs(config)[name]
+    listener = broker.kafka_listener
+    assert isinstance(listener, KafkaListener)  # noqa: S101 - kafka_place demands it
+    return kafka.open_log(
+        name=name,
+        bootstrap_servers=place.bootstrap_servers,
+        tls=None if listener.tls is None else kafka.Tls(ca=str(listener.tls.cert)),
+        sasl=_login(listener),
+        create_topics=listener.create_topics,
+        partitions=broker.partitions,
+    )
+
+
+def archived(config: Config) -> list[tuple[str, str]]:
+    """Broker and topic of what ``archive`` reads; none where it has nothing to read."""
+    try:
+        name = archived_place(config).broker
+        return [(name, topic) for topic in archived_topics(config, name)]
+    except SetupError:
+        return []
+
+
+def _login(listener: KafkaListener) -> kafka.Sasl | None:
+    """The first user, by the first mechanism."""
+    if listener.sasl is None:
+        return None
+    username, password = next(iter(listener.sasl.users.items()))
+    return kafka.Sasl(
+        mechanism=listener.sasl.mechanisms[0],
+        username=username,
+        password=password.get_secret_value(),
+    )

@@ -1,0 +1,148 @@
+"""Lakes filled by hand, outlets that keep what they get, and what a real topic has: for replay and redrive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from app.bindings.record import Header, Record
+from app.brokers import kafka
+from app.pipeline import tables
+from app.pipeline.settings import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PATIENCE = 120.0
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Row(NamedTuple):
+    """``at``: seconds after BEGIN."""
+
+    topic: str
+    partition: int
+    offset: int
+    at: float
+    record: Record
+
+    def raw(self) -> tuple[Any, ...]:
+        record = self.record
+        place = ("main", self.topic, self.partition, self.offset)
+        when = BEGIN + timedelta(seconds=self.at)
+        return (*place, when, record.key, record.body, list(record.headers))
+
+
+def binary(
+    name: str,
+    key: bytes | None = b"k",
+    *more: Header,
+    **attributes: str,
+) -> Record:
+    """An event of 1.0 in binary mode."""
+    given = {
+        "specversion": "1.0",
+        "id": name,
+        "source": "/s",
+        "type": "com.example.a",
+        **attributes,
+    }
+    headers = tuple((f"ce_{each}", text.encode()) for each, text in given.items())
+    return Record(key, (*headers, ("content-type", b"application/json"), *more), b'{"n": 1.10}')
+
+
+def older(name: str, key: bytes | None = b"k") -> Record:
+    """An event of 0.3."""
+    given = {"specversion": "0.3", "id": name, "source": "/s", "type": "com.example.old"}
+    headers = tuple((f"ce_{each}", text.encode()) for each, text in given.items())
+    return Record(key, (*headers, ("ce_schemaurl", b"urn:x")), b"plain")
+
+
+ODD: Sequence[Record] = (
+    Record(None, (), None),
+    Record(b"", (), b""),
+    Record(b"\xff\x00", (("a", None), ("a", b""), ("a", b"\xff"), ("b", b"1"), ("a", None)), b"\x00\xff"),
+    Record(b"k", (("ce_specversion", b"1.0"), ("ce_id", b"broken")), b"{"),
+    binary("odd", b"k", ("ce_id", b"again"), ("x", None)),
+)  # fmt: skip
+"""Nulls, empties, repeats, bytes that are no text, and what is no event."""
+
+
+def fill(spark: SparkSession, lake: Lake, rows: Iterable[Row]) -> None:
+    """As the archive leaves it, one file a call."""
+    tables.make(spark, lake)
+    frame = spark.createDataFrame([row.raw() for row in rows], tables.RAW)
+    frame.coalesce(1).writeTo(lake.table(tables.RAW_TABLE)).option(
+        "fanout-enabled", "true"
+    ).append()
+
+
+def rows_of(records: Iterable[Record], topic: str = "t") -> list[Row]:
+    return [Row(topic, 0, n, n, record) for n, record in enumerate(records)]
+
+
+class Kept:
+    """An outlet."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    async def send(self, records: Sequence[Record]) -> Mapping[str, int]:
+        await asyncio.sleep(0)
+        self.records += records
+        return {}
+
+
+def open_topic(servers: str, topic: str, partitions: int = 3) -> Any:
+    """The topic, made; and a log that publishes to it."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    [made] = admin.create_topics([NewTopic(topic, partitions, 1)]).values()
+    made.result(PATIENCE)
+    return kafka.open_log(name="main", bootstrap_servers=servers)
+
+
+def produce(servers: str, topic: str, records: Iterable[Record]) -> None:
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    for record in records:
+        producer.produce(topic, record.body, record.key, headers=list(record.headers))
+        producer.poll(0)
+    assert producer.flush(PATIENCE) == 0
+
+
+def stored(servers: str, topic: str) -> list[tuple[int, Record]]:
+    """All of a topic by a client not written here: partition by partition, each with its time in ms."""
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": "reading", "enable.auto.commit": False}
+    )
+    found: list[tuple[int, Record]] = []
+    try:
+        for n in consumer.list_topics(topic, PATIENCE).topics[topic].partitions:
+            place = TopicPartition(topic, n, 0)
+            _, high = consumer.get_watermark_offsets(place, PATIENCE)
+            consumer.assign([place])
+            count = 0
+            while count < high:
+                for each in consumer.consume(1000, 0.5):
+                    assert each.error() is None, each.error()
+                    headers: Any = each.headers() or []
+                    record = Record(each.key(), tuple(headers), each.value())
+                    found.append((each.timestamp()[1], record))
+                    count += 1
+    finally:
+        consumer.close()
+    return found
+
+
+def by_key(records: Iterable[Record]) -> dict[bytes | None, list[Record]]:
+    """Those without a key in no order."""
+    found: dict[bytes | None, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.key, []).append(record)
+    if None in found:
+        found[None].sort(key=repr)
+    return found
