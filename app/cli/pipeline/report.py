@@ -1,0 +1,179 @@
+"""``skybridge pipeline report``: what happened, on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import exits, printing
+from app.cli.pipeline.group import ConfigFile, Json, open_lake, read, verb
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.config.model import Config
+    from app.pipeline.report.run import Report
+    from app.pipeline.report.samples import Shapes
+    from app.store.attempt_log import Reader
+
+
+@verb(
+    "report",
+    "skybridge pipeline report --out report.html",
+    "skybridge pipeline report --since 2026-11-01T00:00:00Z --until 2026-11-08T00:00:00Z --tables week-45",
+    "skybridge pipeline report --since 2026-11-08T00:00:00Z --against week-45 --out week-46.html",
+)
+def run(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
+        "report.html"
+    ),
+    since: Annotated[
+        str,
+        typer.Option(help="From this time on, as 2026-11-01T00:00:00Z; all there is by default."),
+    ] = "",
+    until: Annotated[str, typer.Option(help="Up to this time, which is no longer in it.")] = "",
+    tables: Annotated[
+        Path | None, typer.Option(help="A folder for the tables behind the page, as CSV.")
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="The --tables of an earlier report: schemas are compared with those, not within the range."
+        ),
+    ] = None,
+    deliveries: Annotated[
+        bool,
+        typer.Option(
+            "--deliveries/--no-deliveries", help="Read the attempts of the store as well."
+        ),
+    ] = True,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page about the events of the lake: volume, delay, duplicates, what is invalid and why, sizes,
+    hot keys, new types, changes in the data of each type, deliveries.
+
+    The page needs no network and runs no script: it can be mailed or kept. Nothing in the lake is changed.
+    """
+    settings = read(config)
+    from app.pipeline.report.page import page
+    from app.pipeline.report.run import Wanted
+    from app.pipeline.report.run import run as measure
+    from app.pipeline.report.tables import write
+
+    wanted = Wanted(
+        since=_moment("--since", since),
+        until=_moment("--until", until),
+        attempts=_attempts(settings) if deliveries else None,
+        successes=settings.store.attempts.keep == "all",
+        against=_shapes(against),
+    )
+    _demand_order(wanted.since, wanted.until)
+    session, lake = open_lake(settings, "report", quiet=as_json)
+    try:
+        with _bar(quiet=as_json) as tell:
+            report = measure(session, lake, wanted, made=_now(), tell=tell)
+    finally:
+        session.stop()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page(report), encoding="utf-8")
+    if tables is not None:
+        write(tables, report.tables)
+    _tell(report, out, as_json=as_json)
+
+
+def _moment(option: str, text: str) -> datetime | None:
+    from datetime import UTC, datetime
+
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        printing.fail(
+            f"{option} {text} is no time", cure=f"{option} 2026-11-01T00:00:00Z", code=exits.SETUP
+        )
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _demand_order(since: datetime | None, until: datetime | None) -> None:
+    if since is not None and until is not None and since >= until:
+        printing.fail(
+            "--since is not before --until",
+            cure="give the earlier one to --since",
+            code=exits.SETUP,
+        )
+
+
+def _attempts(config: Config) -> Reader | None:
+    """None where no service has made a store yet."""
+    from app.config.store import PostgresStore
+    from app.store import attempt_log
+
+    store = config.store
+    if isinstance(store, PostgresStore):
+        return attempt_log.of_database(store.dsn.get_secret_value(), config.timeouts.store)
+    return attempt_log.of_file(store.path) if store.path.exists() else None
+
+
+def _shapes(folder: Path | None) -> Shapes | None:
+    from app.pipeline.report.run import SCHEMAS
+    from app.pipeline.report.samples import former
+
+    if folder is None:
+        return None
+    try:
+        return former(folder / f"{SCHEMAS}.csv")
+    except (OSError, ValueError, KeyError) as fault:
+        printing.fail(
+            f"--against {folder} is no folder that an earlier report wrote: {fault}",
+            cure="name what was given to --tables then",
+            code=exits.SETUP,
+        )
+
+
+def _now() -> datetime:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC)
+
+
+@contextmanager
+def _bar(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A step after another; how long the next takes, nobody knows."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from app.pipeline.report.run import STEPS
+
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=printing.err(), disable=quiet) as progress:
+        task = progress.add_task("", total=len(STEPS))
+        yield lambda step: progress.update(task, description=step, completed=STEPS.index(step))
+        progress.update(task, description="done", completed=len(STEPS))
+
+
+def _tell(report: Report, out: Path, *, as_json: bool) -> None:
+    from app.pipeline.report.findings import findings
+
+    if as_json:
+        told = [each.text for each in findings(report)]
+        printing.json_line(
+            {"page": str(out), "span": report.span, "totals": report.totals, "findings": told}
+        )
+        return
+    t = report.totals
+    printing.text_line(
+        f"{t.records} records: {t.events} events, {t.duplicates} duplicates, {t.invalid} invalid"
+    )
+    for each in findings(report):
+        printing.text_line(f"{'!' if each.grave else '-'} {printing.one_line(each.text)}")
+    printing.text_line(f"the page is {out}")

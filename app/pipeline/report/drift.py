@@ -1,0 +1,161 @@
+"""How the data of a type changed: fields that came, went, changed their type, or became null.
+
+From a sample of documents before and one after. A share that differs between two samples may be chance:
+only a difference of ``SURE`` standard errors is told (a two-proportion z-test).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from math import sqrt
+from typing import Any, Final, Literal
+
+import msgspec
+
+SURE: Final = (
+    3.5  # standard errors; at 3.5 one field in 2,000 that did not change is told all the same
+)
+LEAST: Final = 15  # documents on each side: of fewer nothing is said
+DEEPEST: Final = 8  # levels; what is below is not told apart
+MOST: Final = 400  # paths of a type: more are keys that are data
+
+Change = Literal["added", "removed", "more often", "less often", "type changed", "nulls"]
+PRESENT: Final = "present"
+KINDS: Final = ("object", "array", "string", "number", "boolean", "null")
+
+Paths = dict[str, Counter[str]]
+
+
+class Shape(msgspec.Struct):
+    """``documents`` that were looked at; ``paths``: in how many of them a path is there (``present``), and in
+    how many it is of a kind. A path is ``$.lines[].sku``.
+    """
+
+    documents: int = 0
+    paths: Paths = msgspec.field(default_factory=dict)
+
+    def share(self, path: str, what: str) -> float:
+        return self.count(path, what) / self.documents if self.documents else 0.0
+
+    def count(self, path: str, what: str) -> int:
+        return self.paths.get(path, Counter())[what]
+
+    def kinds(self, path: str) -> list[str]:
+        """But for null."""
+        return [kind for kind in KINDS[:-1] if self.count(path, kind)]
+
+
+class Drift(msgspec.Struct, frozen=True):
+    """``before``, ``after``: in words of the change: shares of documents, or kinds."""
+
+    path: str
+    change: Change
+    before: str
+    after: str
+
+
+def shape_of(texts: Iterable[str]) -> Shape:
+    """Of JSON texts. One that is none counts for nothing."""
+    shape = Shape()
+    for text in texts:
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        add(shape, document)
+    return shape
+
+
+def add(shape: Shape, document: Any) -> None:
+    shape.documents += 1
+    for path, kind in set(_walk("$", document, 0)):
+        if path not in shape.paths and len(shape.paths) >= MOST:
+            continue
+        shape.paths.setdefault(path, Counter())[kind] += 1
+
+
+def compare(before: Shape, after: Shape) -> list[Drift]:
+    """Nothing where one of them is of too few documents."""
+    if min(before.documents, after.documents) < LEAST:
+        return []
+    paths = sorted({*before.paths, *after.paths})
+    found = [drift for path in paths for drift in _of_path(path, before, after)]
+    gone = {drift.path for drift in found if drift.change in {"added", "removed"}}
+    return [drift for drift in found if not _below(drift.path, gone - {drift.path})]
+
+
+def differs(one: int, of_one: int, other: int, of_other: int) -> bool:
+    """Whether two shares are too far apart for chance."""
+    if not of_one or not of_other:
+        return False
+    both = (one + other) / (of_one + of_other)
+    error = sqrt(both * (1 - both) * (1 / of_one + 1 / of_other))
+    return error > 0 and abs(one / of_one - other / of_other) / error >= SURE
+
+
+def _of_path(path: str, before: Shape, after: Shape) -> Iterator[Drift]:
+    was, now = before.count(path, PRESENT), after.count(path, PRESENT)
+    if differs(was, before.documents, now, after.documents):
+        yield Drift(path, _presence(was, now), _percent(before, path), _percent(after, path))
+    if not was or not now:
+        return
+    none, none_now = before.count(path, "null"), after.count(path, "null")
+    if differs(none, was, none_now, now):
+        yield Drift(path, "nulls", f"{none / was:.0%}", f"{none_now / now:.0%}")
+    kinds = before.kinds(path), after.kinds(path)
+    moved = [
+        kind
+        for kind in KINDS[:-1]
+        if differs(before.count(path, kind), was - none, after.count(path, kind), now - none_now)
+    ]
+    if moved and kinds[0] != kinds[1]:
+        yield Drift(path, "type changed", *(", ".join(each) for each in kinds))
+
+
+def _presence(was: int, now: int) -> Change:
+    if not was:
+        return "added"
+    if not now:
+        return "removed"
+    return "more often" if now > was else "less often"
+
+
+def _percent(shape: Shape, path: str) -> str:
+    return f"{shape.share(path, PRESENT):.0%}"
+
+
+def _below(path: str, parents: set[str]) -> bool:
+    """What came or went with a whole object is told once."""
+    return any(path.startswith((f"{parent}.", f"{parent}[")) for parent in parents)
+
+
+def _walk(path: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
+    yield path, PRESENT
+    yield path, _kind(value)
+    if depth == DEEPEST:
+        return
+    if isinstance(value, Mapping):
+        for name, below in value.items():
+            yield from _walk(f"{path}.{name}", below, depth + 1)
+    elif isinstance(value, list):
+        for below in value:
+            yield from _walk(f"{path}[]", below, depth + 1)
+
+
+def _kind(value: Any) -> str:
+    """Numbers are one kind: 1 and 1.5 are the same field."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"

@@ -1,0 +1,121 @@
+"""What is worth a look, said in words: a reader should not have to find it in the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from app.pipeline.report import words
+from app.pipeline.report.run import Report
+
+HOT: Final = 0.1  # of all records, by one key
+TIMES: Final = 10  # that an average key has
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """``place``: of the page, where the figures are. ``grave``: something is wrong, not only new."""
+
+    text: str
+    place: str
+    grave: bool = False
+
+
+def findings(report: Report) -> list[Finding]:
+    """The grave ones first."""
+    found = [
+        *_invalid(report),
+        *_given_up(report),
+        *_duplicates(report),
+        *_drift(report),
+        *_fresh(report),
+        *_keys(report),
+        *_clocks(report),
+        *_waiting(report),
+    ]
+    return sorted(found, key=lambda each: not each.grave)
+
+
+def _invalid(report: Report) -> Iterator[Finding]:
+    totals, table = report.totals, report.tables["invalid"]
+    if totals.invalid:
+        worst = table.dicts()[0]
+        yield Finding(
+            f"{words.count(totals.invalid, 'record')} ({words.share(totals.invalid, totals.records)}) did not"
+            f" decode, most often for {worst['rule']}.",
+            "invalid",
+            grave=True,
+        )
+
+
+def _given_up(report: Report) -> Iterator[Finding]:
+    lost = sum(report.tables["deliveries"].column("given_up"))
+    if lost:
+        yield Finding(
+            f"{words.count(lost, 'delivery was', 'deliveries were')} given up.",
+            "deliveries",
+            grave=True,
+        )
+
+
+def _duplicates(report: Report) -> Iterator[Finding]:
+    totals = report.totals
+    if totals.duplicates:
+        yield Finding(
+            f"{words.count(totals.duplicates, 'record repeats', 'records repeat')} an event that was there"
+            f" already ({words.share(totals.duplicates, totals.records)}).",
+            "flow",
+        )
+
+
+def _drift(report: Report) -> Iterator[Finding]:
+    changed = report.tables["drift"].column("type")
+    if changed:
+        types = sorted(set(changed))
+        named = ", ".join(types[:3]) + (" and others" if len(types) > 3 else "")  # noqa: PLR2004
+        yield Finding(f"The data of {named} changed its shape.", "drift", grave=True)
+
+
+def _fresh(report: Report) -> Iterator[Finding]:
+    if report.fresh:
+        named = ", ".join(report.fresh[:3]) + (" and others" if len(report.fresh) > 3 else "")  # noqa: PLR2004
+        yield Finding(
+            f"{words.count(len(report.fresh), 'type was', 'types were')} never seen before: {named}.",
+            "types",
+        )
+
+
+def _keys(report: Report) -> Iterator[Finding]:
+    """A key is served in order, so a hot one is a bound on speed."""
+    totals = report.totals
+    keyed = [row for row in report.tables["keys"].dicts() if row["key"] is not None]
+    if not keyed or totals.keys < 2:  # noqa: PLR2004
+        return
+    hottest = keyed[0]
+    times = hottest["records"] * totals.keys / max(1, totals.records)
+    if hottest["records"] >= HOT * totals.records and times >= TIMES:
+        yield Finding(
+            f"One key has {words.share(hottest['records'], totals.records)} of all records,"
+            f" {times:.0f} times the average: {hottest['key']}.",
+            "keys",
+        )
+
+
+def _clocks(report: Report) -> Iterator[Finding]:
+    totals = report.totals
+    if totals.ahead:
+        yield Finding(
+            f"{words.count(totals.ahead, 'event has', 'events have')} a time later than the broker's: their"
+            " producers' clocks are ahead.",
+            "delay",
+        )
+
+
+def _waiting(report: Report) -> Iterator[Finding]:
+    if report.totals.waiting:
+        yield Finding(
+            f"{words.count(report.totals.waiting, 'record waits', 'records wait')} to be made events: the"
+            " archive is behind, and this page does not count them.",
+            "flow",
+        )

@@ -1,0 +1,86 @@
+"""Numbers, times and sizes as people read them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+NONE: Final = "–"  # noqa: RUF001 - a dash as typography has it
+_MANY: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+_SIZES: Final = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
+_DAY: Final = timedelta(days=1)
+
+
+def number(value: float | None) -> str:
+    """Whole, with commas."""
+    return NONE if value is None else f"{value:,.0f}"
+
+
+def short(value: float) -> str:
+    """For an axis: 1.2 M."""
+    for unit, name in _MANY:
+        if abs(value) >= unit:
+            return f"{_three(value / unit)} {name}"
+    return _three(value)
+
+
+def size(value: float | None) -> str:
+    if value is None:
+        return NONE
+    for unit, name in _SIZES:
+        if value >= unit:
+            return f"{_three(value / unit)} {name}"
+    return f"{value:.0f} B"
+
+
+def seconds(value: float | None) -> str:
+    if value is None:
+        return NONE
+    if value == 0:
+        return "0 s"
+    for unit, name in _TIMES:
+        if abs(value) >= unit:
+            return f"{_three(value / unit)} {name}"
+    return f"{_three(value * 1e6)} µs"
+
+
+def share(part: float, whole: float) -> str:
+    """Never 0 % for something, never 100 % for less than all."""
+    if not whole:
+        return NONE
+    if not part or part == whole:
+        return "0 %" if not part else "100 %"
+    percent = 100 * part / whole
+    if percent < 0.01:  # noqa: PLR2004
+        return "< 0.01 %"
+    if percent > 99.99:  # noqa: PLR2004
+        return "> 99.99 %"
+    return f"{_three(percent) if percent < 99 else f'{percent:.2f}'} %"  # noqa: PLR2004
+
+
+def moment(value: datetime | None) -> str:
+    """To the second, in UTC, which the page says once."""
+    return NONE if value is None else value.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def tick(value: datetime, step: timedelta) -> str:
+    """For an axis: as much of it as the step needs."""
+    if step >= _DAY:
+        return value.strftime("%d %b %Y" if step >= 28 * _DAY else "%d %b")
+    if step >= timedelta(hours=3):
+        return value.strftime("%d %b %H:%M")
+    return value.strftime("%H:%M" if step >= timedelta(minutes=1) else "%H:%M:%S")
+
+
+def count(n: int, one: str, many: str = "") -> str:
+    """``3 records``."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def _three(value: float) -> str:
+    """Three digits that count; no more zeros than that."""
+    if abs(value) >= 100:  # noqa: PLR2004
+        return f"{value:.0f}"
+    text = f"{value:.3g}"
+    return text if "e" not in text else f"{value:.2f}"
