@@ -21,6 +21,8 @@ POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 _REST: Final = 9  # the colour of all others
 _LONGEST: Final = 60  # characters of a name in a legend
 
+_NAMED: Final = 10
+
 Shown = Callable[[Any], str]
 
 
@@ -149,13 +151,19 @@ def _types(report: Report) -> str:
     said = (
         "The lake has nothing before this range: which types are new cannot be told."
         if report.fresh is None
-        else f"Never seen before this range: {', '.join(sorted(fresh)) or 'none'}."
+        else f"Never seen before this range: {_listed(report.fresh)}."
     )
     return _section(
         "types", "Types and sources", said, drawn,
         _table("All types, with delay and size of data", table, mark=lambda row: row["type"] in fresh),
         _table(f"The {TOP} sources with most events", report.tables["sources"]),
     )  # fmt: skip
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The table has them all."""
+    named = ", ".join(_short(name) for name in names[:_NAMED]) or "none"
+    return named if len(names) <= _NAMED else f"{named} and {len(names) - _NAMED} more"
 
 
 def _bar(row: dict[str, Any], name: str, whole: int) -> tuple[str, float, str]:

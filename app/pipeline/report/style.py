@@ -66,8 +66,8 @@ polyline{{fill:none;stroke-width:2;stroke-linejoin:round;vector-effect:non-scali
 .hit{{fill:transparent}}.hit:hover{{fill:var(--line);fill-opacity:.5}}g:hover rect{{opacity:.75}}
 {_classes()}
 .legend{{list-style:none;display:flex;flex-wrap:wrap;gap:.15rem 1.1rem;margin:.25rem 0 .75rem;padding:0;font-size:.85rem}}
-.legend li{{max-width:100%}}
-.legend svg{{width:.75rem;height:.75rem;margin-right:.4rem;border-radius:2px;vertical-align:-.05rem}}
+.legend li{{display:flex;align-items:baseline;max-width:100%}}
+.legend svg{{flex:none;width:.75rem;height:.75rem;margin-right:.4rem;border-radius:2px;vertical-align:-.05rem}}
 .bars{{list-style:none;margin:.5rem 0 1rem;padding:0;font-size:.875rem}}
 .bars li{{display:grid;grid-template-columns:minmax(0,1fr) auto;gap:0 .75rem;margin:.45rem 0}}
 .bars .value{{color:var(--soft);font-variant-numeric:tabular-nums}}

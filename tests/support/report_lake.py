@@ -1,0 +1,204 @@
+"""A small lake for report and query, and a plain account of what is in it.
+
+The rows are put into the three tables as the archive leaves them, without Kafka and without decoding, which
+have tests of their own. The account is kept while the rows are made: nothing of the pipeline has a say in it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as f
+
+from app.pipeline import tables
+from app.pipeline.archive import progress
+from app.pipeline.settings import Lake
+from lake_house import lake_in, session_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BEGIN = datetime(2026, 11, 20, 10, tzinfo=UTC)
+MIDDLE = BEGIN + timedelta(hours=1)
+END = BEGIN + timedelta(hours=2)
+HOT = b"customer-0"
+LATE = "com.example.refund"
+"""A type that is first seen in the second hour."""
+
+ORDER = "com.example.order"
+"""A type whose data changes after the first hour."""
+
+WAITING = 3
+PROGRESS = f"snapshot-property.{progress.PROPERTY}"
+
+Record = dict[str, Any]
+
+_TIME = pa.timestamp("us", "UTC")
+_LOCATION = [
+    ("broker", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
+    ("record_time", _TIME), ("key", pa.binary()),
+]  # fmt: skip
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_TEXTS = ("specversion", "id", "source", "type", "data", "data_form", "content_mode")
+_RAW = pa.schema([*_LOCATION, ("value", pa.binary()), ("headers", _HEADERS)])
+_EVENTS = pa.schema(
+    [*_LOCATION, *((name, pa.string()) for name in _TEXTS), ("time", _TIME),
+     ("extensions", pa.map_(pa.string(), pa.string()))]
+)  # fmt: skip
+_QUARANTINE = pa.schema(
+    [*_LOCATION, ("value", pa.binary()), ("verdict", pa.string()), ("rule", pa.string()),
+     ("detail", pa.string()), ("seen", _TIME)]
+)  # fmt: skip
+
+
+@dataclass
+class Account:
+    """What a report must say."""
+
+    records: int = 0
+    invalid: int = 0
+    duplicates: int = 0
+    types: Counter[str] = field(default_factory=Counter)
+    sources: Counter[str] = field(default_factory=Counter)
+    keys: Counter[bytes | None] = field(default_factory=Counter)
+    delays: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    ids: list[tuple[str, str, str]] = field(default_factory=list)
+    """(source, id, type) of every event, in order."""
+
+    @property
+    def events(self) -> int:
+        return self.types.total()
+
+
+@dataclass
+class Made:
+    session: SparkSession
+    lake: Lake
+    account: Account
+
+
+def made(folder: Path, count: int = 400) -> Made:
+    """In the Spark of the fixture ``spark``. The last ``WAITING`` records are not derived yet."""
+    lake = lake_in(folder)
+    session = session_of(lake)
+    tables.make(session, lake)
+    account = Account()
+    rows = records(count, account)
+    behind = waiting(count)
+    identity = f.xxhash64("source", "id")
+    _append(session, lake, tables.RAW_TABLE, _frame(session, rows.raw + behind, _RAW))
+    events = _frame(session, rows.events, _EVENTS).withColumn("identity", identity)
+    _append(session, lake, tables.EVENTS_TABLE, events)
+    ends = progress.as_text(progress.reach(_frame(session, rows.raw, _RAW)))
+    quarantine = _frame(session, rows.quarantine, _QUARANTINE)
+    _append(session, lake, tables.QUARANTINE_TABLE, quarantine, **{PROGRESS: ends})
+    return Made(session, lake, account)
+
+
+def _frame(session: SparkSession, rows: list[Record], schema: pa.Schema) -> DataFrame:
+    return session.createDataFrame(pa.Table.from_pylist(rows, schema))
+
+
+def _append(session: SparkSession, lake: Lake, name: str, frame: DataFrame, **options: str) -> None:
+    columns = session.createDataFrame([], tables.COLUMNS[name]).schema
+    writer = frame.to(columns).writeTo(lake.table(name)).options(**options)
+    writer.option("fanout-enabled", "true").append()
+
+
+@dataclass
+class Rows:
+    """Of each table."""
+
+    raw: list[Record] = field(default_factory=list)
+    events: list[Record] = field(default_factory=list)
+    quarantine: list[Record] = field(default_factory=list)
+
+
+def records(count: int, account: Account, seed: int = 7) -> Rows:
+    """Two hours of them, evenly: one in twenty twice, one in fifty broken, a hot key, a new type, data that
+    changes.
+    """
+    chance = random.Random(seed)
+    rows = Rows()
+    for n in range(count):
+        at = BEGIN + timedelta(seconds=7200 * n / count)
+        key = HOT if chance.random() < 0.3 else f"customer-{chance.randrange(1, 40)}".encode()
+        size = len(_add(rows, n, at, key, chance, account))
+        account.records += 1
+        account.keys[key] += 1
+        account.sizes.append(size)
+    return rows
+
+
+def waiting(count: int) -> list[Record]:
+    """Behind the others, in the same two hours."""
+    return [
+        {
+            **_place(count + n),
+            "record_time": END - timedelta(seconds=1),
+            "key": b"w",
+            "value": b"{}",
+        }
+        for n in range(WAITING)
+    ]
+
+
+def _add(
+    rows: Rows, n: int, at: datetime, key: bytes, chance: random.Random, account: Account
+) -> bytes:
+    """One record, and what came of it; its value."""
+    here = {**_place(n), "record_time": at, "key": key}
+    kind = chance.random()
+    value = b"{}"
+    if kind < 0.02:
+        account.invalid += 1
+        broken = {
+            "verdict": "invalid",
+            "rule": "missing-attribute",
+            "detail": "source: is required",
+        }
+        rows.quarantine.append({**here, "value": value, **broken, "seen": at})
+    elif kind < 0.07 and n > 9:
+        account.duplicates += 1
+    else:
+        value = _event(rows, n, at, here, chance, account)
+    rows.raw.append({**here, "value": value, "headers": []})
+    return value
+
+
+def _event(
+    rows: Rows, n: int, at: datetime, here: Record, chance: random.Random, account: Account
+) -> bytes:
+    late = [LATE] if at >= MIDDLE else []
+    type_ = chance.choice([ORDER, ORDER, "com.example.paid", *late])
+    source, name, delay = f"/shop/{n % 5}", f"n-{n}", chance.randrange(1, 3000)
+    account.ids.append((source, name, type_))
+    account.types[type_] += 1
+    account.sources[source] += 1
+    account.delays.append(delay / 1000)
+    data = json.dumps(_data(n, type_, at, chance))
+    decoded = {"specversion": "1.0", "id": name, "source": source, "type": type_}
+    time = at - timedelta(milliseconds=delay)
+    form = {"data": data, "data_form": "json", "extensions": [], "content_mode": "binary"}
+    rows.events.append({**here, **decoded, "time": time, **form})
+    return data.encode()
+
+
+def _place(n: int) -> Record:
+    return {"broker": "main", "topic": "orders", "partition": n % 2, "offset": n // 2}
+
+
+def _data(n: int, type_: str, at: datetime, chance: random.Random) -> dict[str, Any]:
+    if type_ != ORDER:
+        return {"n": n}
+    old = at < MIDDLE
+    data: dict[str, Any] = {"n": n, "amount": n if old else f"{n}.00"}
+    return data | ({"coupon": None} if old else {"lines": [{"sku": f"S{chance.randrange(9)}"}]})
