@@ -1,0 +1,138 @@
+"""``skybridge pipeline redrive``: quarantined records that decode now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import printing
+from app.cli.pipeline.group import ConfigFile, Json, open_lake, read, verb
+
+if TYPE_CHECKING:
+    from app.config.model import Config
+    from app.interfaces import Log
+    from app.pipeline.redrive import Batch, Redriven, Send, Wanted
+
+_OWN = "topic"
+
+
+@verb(
+    "redrive",
+    "skybridge pipeline redrive --dry-run",
+    "skybridge pipeline redrive --only-rule missing-attribute --limit 1000",
+    "skybridge pipeline redrive --to topic --yes",
+    "skybridge pipeline redrive --to main/orders.mended --json",
+)
+def run(
+    config: ConfigFile = None,
+    only_rule: Annotated[
+        list[str] | None,
+        typer.Option("--only-rule", help="Records that broke this rule; may be repeated."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Records that go on, at most; 0: all.")] = 0,
+    to: Annotated[
+        str,
+        typer.Option("--to", help="Send them too: topic, each to its own; or BROKER/TOPIC."),
+    ] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before sending.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Take the records out of quarantine that decode now, and make events of them.
+
+    A record decodes now when Skybridge takes more than it did, or reads what it misread. Events that are there
+    already are not doubled. With --to the records are sent as they came too, marked by a header
+    skybridge-redrive, at least once. The archive must be stopped meanwhile.
+    """
+    from app.pipeline.redrive import Wanted
+
+    settings = read(config)
+    send = _send(settings, to) if to else None
+    wanted = Wanted(tuple(only_rule or ()), limit)
+    if send is not None and not (dry_run or yes):
+        typer.confirm(f"Send what decodes now to {_named(to)}?", abort=True, err=True)
+    _tell(_done(settings, wanted, send, dry_run=dry_run, quiet=as_json), as_json, dry_run)
+
+
+def _done(
+    config: Config, wanted: Wanted, send: Send | None, *, dry_run: bool, quiet: bool
+) -> Redriven:
+    from app.pipeline.redrive import look, redrive
+
+    session, lake = open_lake(config, "redrive", quiet=quiet)
+    try:
+        if dry_run:
+            return look(session, lake, wanted)
+        if quiet:
+            return redrive(session, lake, wanted, send=send)
+        with printing.err().status("decoding what is in quarantine", spinner="line") as status:
+            return redrive(session, lake, wanted, send=send, observe=status.update)
+    finally:
+        session.stop()
+
+
+def _named(to: str) -> str:
+    return "the topics that they came from" if to == _OWN else to
+
+
+def _send(config: Config, to: str) -> Send:
+    """Raises SetupError for a place that is none, before anything starts."""
+    from app.errors import SetupError
+    from app.runtime.replay import target_log
+
+    broker, _, topic = to.partition("/")
+    if to != _OWN:
+        if not (broker and topic):
+            raise SetupError(
+                f"{to!r} is no place to send to",
+                setting="--to",
+                cure="--to topic, or --to BROKER/TOPIC",
+            )
+        target_log(config, broker)
+
+    def send(batches: Iterable[Batch]) -> Mapping[str, int]:
+        return asyncio.run(_all(config, batches, None if to == _OWN else (broker, topic)))
+
+    return send
+
+
+async def _all(
+    config: Config, batches: Iterable[Batch], place: tuple[str, str] | None
+) -> Mapping[str, int]:
+    from app.pipeline.replay.topic import Topic
+    from app.pipeline.replay.writing import REDRIVEN, writer
+    from app.runtime.clock import SystemClock
+    from app.runtime.replay import target_log
+
+    refused: Counter[str] = Counter()
+    logs: dict[str, Log] = {}
+    write = writer("recorded", "1", REDRIVEN)
+    try:
+        for broker, topic, records in batches:
+            name, target = place or (broker, topic)
+            if name not in logs:
+                logs[name] = target_log(config, name)
+                await logs[name].start()
+            refused.update(await Topic(logs[name], target, write, SystemClock()).send(records))
+    finally:
+        for log in logs.values():
+            await log.stop()
+    return refused
+
+
+def _tell(found: Redriven, as_json: bool, dry_run: bool) -> None:
+    if as_json:
+        printing.json_line(found)
+        return
+    rows = [(each.rule or "-", each.records, each.decode) for each in found.rules]
+    printing.table(("rule", "records", "decode now"), rows)
+    if dry_run:
+        printing.text_line(f"{found.taken} records would go on")
+        return
+    printing.text_line(f"{found.taken} records went on; {found.events} events are new")
+    if found.refused:
+        printing.table(("not sent", "records"), list(found.refused.items()))

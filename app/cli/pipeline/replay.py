@@ -1,0 +1,308 @@
+"""``skybridge pipeline replay``: records of the lake once more."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import address, exits, printing
+from app.cli.pipeline.group import ConfigFile, Json, open_lake, read, verb
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.config.model import Config
+    from app.pipeline.replay.chosen import Chosen
+    from app.pipeline.replay.notes import Notes
+    from app.pipeline.replay.plan import Order, Plan
+    from app.pipeline.replay.run import Outcome
+    from app.pipeline.replay.topic import Outlet
+    from app.pipeline.session import SparkSession
+    from app.pipeline.settings import Lake
+
+_URL = "http://127.0.0.1:8080/events"
+_MANY = "TEXT, or a beginning with * behind; may be repeated."
+
+
+@verb(
+    "replay",
+    "skybridge pipeline replay --from 2026-01-01 --until 2026-01-02 --to main/orders.again --dry-run",
+    "skybridge pipeline replay --type 'com.example.order.*' --to main/orders.again --rate 500 --yes",
+    "skybridge pipeline replay --filter \"subject LIKE 'eu-%'\" --to gateway --as 1.0",
+    "skybridge pipeline replay --resume 3f9c21d07ab4",
+)
+def run(
+    config: ConfigFile = None,
+    to: Annotated[
+        str, typer.Option("--to", help="BROKER/TOPIC, or gateway: the events listener at --url.")
+    ] = "",
+    since: Annotated[
+        str, typer.Option("--from", help="The first time of the log, as 2026-01-01T00:00:00Z.")
+    ] = "",
+    until: Annotated[str, typer.Option(help="The first that is not wanted; likewise.")] = "",
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", help="Records of this topic; may be repeated.")
+    ] = None,
+    types: Annotated[list[str] | None, typer.Option("--type", help=_MANY)] = None,
+    sources: Annotated[list[str] | None, typer.Option("--source", help=_MANY)] = None,
+    subjects: Annotated[list[str] | None, typer.Option("--subject", help=_MANY)] = None,
+    sql: Annotated[str, typer.Option("--filter", help="CloudEvents SQL that is true.")] = "",
+    form: Annotated[
+        str,
+        typer.Option("--as", help="recorded, byte for byte; or 1.0: older versions brought up."),
+    ] = "recorded",
+    rate: Annotated[float, typer.Option(min=0, help="Events a second; 0 for any.")] = 0.0,
+    speed: Annotated[
+        float,
+        typer.Option(min=0, help="1 as fast as they came, 60 an hour in a minute; 0 for any."),
+    ] = 0.0,
+    url: Annotated[str, typer.Option(help="Of the events listener, for --to gateway.")] = _URL,
+    unmarked: Annotated[
+        bool, typer.Option("--unmarked", help="Without the header skybridge-replay.")
+    ] = False,
+    allow_loop: Annotated[
+        bool, typer.Option("--allow-loop", help="Also into a topic that the lake has records of.")
+    ] = False,
+    resume: Annotated[str, typer.Option(help="The id of a replay that was broken off.")] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count what would be sent, and end.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Send records of the lake once more: to a topic, or through the gateway.
+
+    Records of one key stay in order; between keys there is none. What is sent is marked by a header
+    skybridge-replay with the id of the replay, outside the event. At least once: a replay that was broken off
+    sends a second's worth again when it is resumed.
+    """
+    settings = read(config)
+    order = None
+    if not resume:
+        choice = (since, until, topics, types, sources, subjects, sql)
+        order = _order(to, form, *choice, marked=not unmarked)
+        _check(settings, order)
+    address.demand("--url", url, _URL)
+    session, lake = open_lake(settings, "replay", quiet=as_json)
+    try:
+        plan, chosen, notes = _prepared(settings, session, lake, order, resume)
+        if order is not None and not allow_loop:
+            _demand_no_loop(settings, plan)
+        if dry_run or not as_json:
+            _show(plan, as_json=as_json)
+        if dry_run:
+            return
+        if order is not None:
+            _ask(plan, yes=yes)
+            notes.begin(plan)
+        _conclude(_sent(settings, plan, chosen, notes, rate, speed, url, as_json), as_json=as_json)
+    finally:
+        session.stop()
+
+
+def _order(
+    to: str,
+    form: str,
+    since: str,
+    until: str,
+    topics: list[str] | None,
+    types: list[str] | None,
+    sources: list[str] | None,
+    subjects: list[str] | None,
+    sql: str,
+    *,
+    marked: bool,
+) -> Order:
+    from app.errors import SetupError
+    from app.pipeline.replay.choice import Choice
+    from app.pipeline.replay.plan import GATEWAY, Order
+
+    broker, _, topic = to.partition("/")
+    if to != GATEWAY and not (broker and topic):
+        raise SetupError(
+            f"{to!r} is no place to send to" if to else "where to is not said",
+            setting="--to",
+            cure="--to BROKER/TOPIC, or --to gateway",
+        )
+    if form not in {"recorded", "1.0"}:
+        raise SetupError(f"{form!r} is no form", setting="--as", cure="--as recorded, or --as 1.0")
+    choice = Choice(
+        since=_time("--from", since),
+        until=_time("--until", until),
+        topics=tuple(topics or ()),
+        types=tuple(types or ()),
+        sources=tuple(sources or ()),
+        subjects=tuple(subjects or ()),
+        sql=sql,
+    )
+    choice.check()
+    return Order(choice, to, "1.0" if form == "1.0" else "recorded", marked)
+
+
+def _time(option: str, text: str) -> datetime | None:
+    from datetime import UTC, datetime
+
+    from app.errors import SetupError
+
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise SetupError(
+            f"{text!r} is no time", setting=option, cure="write it as 2026-01-01T00:00:00Z"
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _check(config: Config, order: Order) -> None:
+    """What can be known before Spark starts."""
+    from app.runtime.replay import target_log
+
+    if order.topic:
+        target_log(config, order.broker)
+
+
+def _prepared(
+    config: Config, session: SparkSession, lake: Lake, order: Order | None, resume: str
+) -> tuple[Plan, Chosen, Notes]:
+    from app.pipeline.replay.chosen import Chosen
+    from app.pipeline.replay.notes import Notes
+    from app.pipeline.replay.plan import planned
+    from app.runtime.pipeline import checkpoint_of
+
+    folder = checkpoint_of(config)
+    if order is not None:
+        plan, chosen = planned(session, lake, order)
+        return plan, chosen, Notes(session, folder, plan.id)
+    notes = Notes(session, folder, resume)
+    plan = notes.plan()
+    return plan, Chosen(session, lake, plan.order.choice, plan.reach), notes
+
+
+def _demand_no_loop(config: Config, plan: Plan) -> None:
+    from app.pipeline.replay.plan import demand_no_loop
+    from app.runtime.replay import archived
+
+    demand_no_loop(plan, archived(config))
+
+
+def _show(plan: Plan, *, as_json: bool) -> None:
+    if as_json:
+        shown = {"id": plan.id, "to": plan.order.to, "as": plan.order.form}
+        printing.json_line({**shown, "sent": plan.sent, "counts": plan.counts})
+        return
+    rows = [
+        (each.type or f"({each.verdict})", each.records, each.bytes, "yes" if each.sent else "no")
+        for each in plan.counts
+    ]
+    printing.table(("type", "records", "bytes of data", "sent"), rows)
+    console = printing.err()
+    form = "byte for byte" if plan.order.form == "recorded" else "in version 1.0"
+    console.print(
+        f"replay {plan.id}: {plan.sent} records to {plan.order.to}, {form}, in order per key",
+        markup=False,
+    )
+    if not plan.order.topic:
+        console.print("what the gateway's routes publish may be archived again", markup=False)
+
+
+def _ask(plan: Plan, *, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        printing.fail(
+            f"{plan.sent} records would be sent, and nobody can be asked.",
+            cure="say --yes, or look first with --dry-run",
+            code=exits.SETUP,
+        )
+    typer.confirm(f"Send {plan.sent} records to {plan.order.to}?", abort=True, err=True)
+
+
+def _sent(
+    config: Config,
+    plan: Plan,
+    chosen: Chosen,
+    notes: Notes,
+    rate: float,
+    speed: float,
+    url: str,
+    quiet: bool,
+) -> Outcome:
+    from app.errors import BrokerError
+    from app.pipeline.replay.pace import Pace
+    from app.pipeline.replay.run import run
+    from app.runtime.clock import SystemClock
+
+    clock = SystemClock()
+
+    async def act() -> Outcome:
+        pace = Pace(clock, rate or None, speed or None)
+        async with _outlet(config, plan, url, clock) as outlet:
+            return await run(plan, chosen, outlet, notes, pace, clock, progress=moved)
+
+    with _bar(plan, quiet=quiet) as moved:
+        try:
+            return asyncio.run(act())
+        except (BrokerError, KeyboardInterrupt) as stopped:
+            printing.fail(
+                str(stopped) or "broken off.",
+                cure=f"skybridge pipeline replay --resume {plan.id}",
+                code=exits.FAILED,
+            )
+
+
+@asynccontextmanager
+async def _outlet(config: Config, plan: Plan, url: str, clock: Any) -> AsyncIterator[Outlet]:
+    from app.pipeline.replay.gateway import Gateway
+    from app.pipeline.replay.topic import Topic
+    from app.pipeline.replay.writing import writer
+    from app.runtime.replay import target_log
+
+    order = plan.order
+    mark = plan.id if order.marked else None
+    if not order.topic:
+        gateway = Gateway(url, order.form, mark, clock)
+        try:
+            yield gateway
+        finally:
+            await gateway.close()
+        return
+    log = target_log(config, order.broker)
+    await log.start()
+    try:
+        yield Topic(log, order.topic, writer(order.form, mark), clock)
+    finally:
+        await log.stop()
+
+
+@contextmanager
+def _bar(plan: Plan, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, *times, console=printing.err(), disable=quiet) as progress:
+        task = progress.add_task(f"replay {plan.id}", total=plan.total)
+        yield lambda done: progress.update(task, completed=done)
+
+
+def _conclude(outcome: Outcome, *, as_json: bool) -> None:
+    if as_json:
+        printing.json_line(outcome)
+        return
+    printing.text_line(f"replay {outcome.id}: {outcome.sent} records sent")
+    if outcome.refused:
+        printing.table(("not sent", "records"), list(outcome.refused.items()))
