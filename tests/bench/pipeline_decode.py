@@ -17,8 +17,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import msgspec
-
 import pipeline_events
+
 from app.pipeline.decode import exactly, natively
 from app.pipeline.session import open_session
 from app.pipeline.settings import Engine

@@ -37,8 +37,14 @@ def _names(columns: str) -> list[str]:
 
 DECODED = _names(tables.DECODED)
 VERDICT = _names(tables.VERDICT)
-_TIME = "try_cast(upper(time_text) AS TIMESTAMP) AS time"
-"""One expression for both ways. RFC 3339 lets ``t`` and ``z`` be small, Spark does not."""
+_INSTANT = (
+    "try_cast(upper(time_text) AS TIMESTAMP)"  # RFC 3339 lets t and z be small, Spark does not
+)
+_TIME = (
+    f"CASE WHEN {_INSTANT} BETWEEN TIMESTAMP '0001-01-01 00:00:00 UTC' "
+    f"AND TIMESTAMP '9999-12-31 23:59:59.999999 UTC' THEN {_INSTANT} END AS time"
+)
+"""One expression for both ways. Python, and so many a reader of the lake, dies of other years."""
 
 
 def natively(raw: DataFrame) -> DataFrame:
