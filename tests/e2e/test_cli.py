@@ -60,7 +60,7 @@ async def post(child: Child, type_: str) -> None:
 
 async def eventually(child: Child, path: str, wanted: Any) -> Any:
     """The JSON answer of ``path`` once ``wanted(answer)`` is true."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while not wanted(answer := (await get(child, path)).json()):
             await asyncio.sleep(0.05)
     return answer

@@ -23,7 +23,7 @@ KINDS = 12
 KEYS = 20
 EVENTS = 360  # of each of the three parts
 FAILING = frozenset({"exact-1", "prefix-13"})
-START_WITHIN = 60.0
+START_WITHIN = 240.0
 
 
 def kind(number: int) -> str:

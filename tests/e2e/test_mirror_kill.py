@@ -22,7 +22,7 @@ CONNECTIONS, KEYS, PER_KEY, KILLS = 16, 100, 20, 3
 EVENTS = KEYS * PER_KEY
 CONCURRENCY = 64  # attempts in flight
 COMMIT_EVERY = 1.0  # seconds
-WITHIN = 60.0
+WITHIN = 240.0
 
 CONFIG = """
 version: 1

@@ -70,7 +70,7 @@ async def test_one_stuck_key_parks_and_everything_survives_sigkill_in_order(
 
 
 async def until_parked(service: Service, rows: int) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while (found := (await service.status())["parked"]["rows"]) != rows:
             await asyncio.sleep(0.05)
     assert found == rows

@@ -21,7 +21,7 @@ from delivery_house import numbered
 from service_process import ServiceProcess, free_ports
 from webhook_target import Received, WebhookTarget, status
 
-PATIENCE = 60.0  # a bound: every wait ends with its condition
+PATIENCE = 240.0  # a bound: every wait ends with its condition
 KEYS = 10
 CONCURRENCY = 16
 OK = status(204)

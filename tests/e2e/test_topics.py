@@ -22,7 +22,7 @@ from app.cli import exits
 from child_service import run
 from service_process import ServiceProcess, free_ports
 
-PATIENCE = 60.0  # a bound: every wait ends with its condition
+PATIENCE = 240.0  # a bound: every wait ends with its condition
 KINDS = [
     "embedded",
     pytest.param("kafka", marks=pytest.mark.kafka),

@@ -18,7 +18,7 @@ from kafka_server import KafkaServer
 
 pytestmark = pytest.mark.kafka
 
-PATIENCE = 60.0  # a bound: every wait ends with its condition
+PATIENCE = 240.0  # a bound: every wait ends with its condition
 
 
 class Counted(AdminClient):

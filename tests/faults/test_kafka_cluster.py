@@ -46,7 +46,7 @@ def opened(cluster: KafkaCluster, acks: Literal["all", 1]) -> PortableLog:
 
 async def leader_of(log: PortableLog, topic: str) -> int:
     """Waits until there is one."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while True:
             found = await log.metadata([topic])
             leader = found.topics[0].partitions[0].leader if found.topics else None
@@ -99,7 +99,7 @@ async def _read_when_led(cluster: KafkaCluster, topic: str, dead: int) -> set[st
     log = opened(cluster, "all")
     await log.start()
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             while await leader_of(log, topic) == dead:
                 await asyncio.sleep(0.1)
     finally:

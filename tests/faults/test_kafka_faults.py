@@ -304,7 +304,7 @@ class TestAConsumerThatWasAsleep:
     async def _take(self, consumer: Consumer, count: int) -> tuple[list[Message], list[object]]:
         messages: list[Message] = []
         changes: list[object] = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             while len(messages) < count:
                 event = await consumer.poll(0.2)
                 if isinstance(event, tuple):

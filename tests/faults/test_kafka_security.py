@@ -255,7 +255,7 @@ async def until_ready(client: httpx.AsyncClient, service: PublishingService, wit
 
 async def until_says(client: httpx.AsyncClient, service: PublishingService, words: str) -> None:
     """Not ready, with these words."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while True:
             try:
                 answer = await client.get(service.ready)

@@ -40,7 +40,7 @@ timeouts: {{not_ready: 0s}}
 """
 
 
-SHORT = Load(keys=100, per_key=20, kills=3, deadline=60)
+SHORT = Load(keys=100, per_key=20, kills=3, deadline=400)
 FULL = Load(keys=200, per_key=100, kills=20, deadline=400)
 
 

@@ -97,7 +97,7 @@ class TestABrokerThatIsKilled:
             return sum(len(sender.acknowledged) for sender in senders)
 
         wanted = count() + by
-        await until(lambda: count() >= wanted, within=60.0)
+        await until(lambda: count() >= wanted, within=240.0)
 
     async def test_who_consumes_goes_on_with_what_is_unfinished(
         self, own_pulsar: PulsarServer
@@ -112,10 +112,10 @@ class TestABrokerThatIsKilled:
         await consumer.commit()
         await asyncio.to_thread(own_pulsar.kill)
         await asyncio.to_thread(own_pulsar.restart)
-        again = await assigned(consumer, within=60.0)
+        again = await assigned(consumer, within=240.0)
         assert again.epoch > messages[0].epoch
         assert not consumer.holds(messages[1]), "somebody else may have had it meanwhile"
-        assert bodies(await take(consumer, 4, within=60.0)) == [b"1", b"3", b"4", b"5"]
+        assert bodies(await take(consumer, 4, within=240.0)) == [b"1", b"3", b"4", b"5"]
         await until_stored(log, topic, HEALED_WITHIN)
         await consumer.close()
         await log.stop()

@@ -26,7 +26,7 @@ pytestmark = [
 
 KEYS = 40
 STUCK = {f"/k{number}" for number in range(8)}
-IN_TIME = 60.0
+IN_TIME = 240.0
 
 
 class Doors:

@@ -97,7 +97,7 @@ async def test_a_database_that_goes_away_loses_nothing_acknowledged_and_heals(
     """Writers say StoreUnavailable meanwhile, and try again by themselves."""
     refused: list[StoreUnavailable] = []
     dsn = fresh_database(own_postgres.dsn)
-    async with housed(lambda: open_shared_store(dsn, timeout=2)) as house, asyncio.timeout(60):
+    async with housed(lambda: open_shared_store(dsn, timeout=2)) as house, asyncio.timeout(240):
         store = await house.open()
 
         async def write_all(numbers: range) -> None:
@@ -131,7 +131,7 @@ def by_offset(row):
 async def test_a_process_that_stands_still_in_a_write_gives_up_its_lock(postgres):
     """Rule 5: a worker stopped beyond its lease must not keep its successor from owning."""
     dsn = fresh_database(postgres)
-    async with housed(lambda: open_shared_store(dsn)) as house, asyncio.timeout(60):
+    async with housed(lambda: open_shared_store(dsn)) as house, asyncio.timeout(240):
         successor = await house.open()
         await successor.owners.own(*MINE, [ORDERS], 5, NOW)
         engine = await asyncio.to_thread(open_engine, dsn, 0.3)
@@ -179,7 +179,7 @@ async def test_nobody_becomes_the_owner_while_a_write_of_the_one_before_is_on_it
         looked.set()
         assert go_on.wait(60)
 
-    async with housed(lambda: open_shared_store(dsn)) as house, asyncio.timeout(60):
+    async with housed(lambda: open_shared_store(dsn)) as house, asyncio.timeout(240):
         before, after = await house.open(), await house.open()
         await before.owners.own(*MINE, [ORDERS], 5, NOW)
         writing = asyncio.create_task(before._transactions.run(write))
@@ -220,7 +220,7 @@ async def test_a_deadlock_of_two_processes_costs_time_and_nothing_else(two):
     one._timeout = other._timeout = (
         30.0  # on a busy machine it may cost more than a usual answer may
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         await asyncio.gather(
             one.run(write, ORDERS, PAYMENTS), other.together(write, PAYMENTS, ORDERS)
         )
@@ -237,7 +237,7 @@ async def test_two_processes_never_take_the_same_command(two):
         while len(taken) < len(asked):
             taken.extend(each.id for each in await store.commands.take([SUBSCRIPTION], NOW))
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         await asyncio.gather(take(one), take(other))
     assert sorted(taken) == asked
 
@@ -257,7 +257,7 @@ async def test_two_processes_never_hand_out_the_same_message_nor_two_of_a_lane(t
                 got.append(row.message.offset)
                 await store.pulled.acknowledge(SUBSCRIPTION, [row.token], NOW)
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         await asyncio.gather(*map(pull, (*two, *two)))
     for lane in range(lanes):
         assert [n for n in got if n % lanes == lane] == [*range(lane, lanes * each, lanes)]

@@ -15,7 +15,7 @@ from app.model.capabilities import Capabilities
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.receipt import Receipt
 
-PATIENCE = 60.0  # seconds; a bound, not a wait: every wait ends with its condition
+PATIENCE = 240.0  # seconds; a bound, not a wait: every wait ends with its condition
 JAVA_HASHES = {
     b"21": 1173551340,
     b"foobar": 1357151166,

@@ -21,7 +21,7 @@ import httpx
 from service_process import ServiceProcess, free_ports
 from webhook_target import Received, WebhookTarget, status
 
-PATIENCE = 60.0  # a bound: every wait ends with its condition
+PATIENCE = 240.0  # a bound: every wait ends with its condition
 CONCURRENCY = 16
 COMMIT_EVERY = 1.5  # seconds: the interval is one, and two slow cores add to it
 MOST_IN_A_BATCH = 500

@@ -15,7 +15,7 @@ import httpx
 
 from service_process import ServiceProcess, free_ports
 
-PATIENCE = 60.0  # a bound: every wait ends with its condition
+PATIENCE = 240.0  # a bound: every wait ends with its condition
 SUBSCRIPTION = "billing"
 
 
