@@ -140,7 +140,9 @@ def _exactly(made: DataFrame) -> Tally:
 
 def _in_order(made: DataFrame) -> DataFrame:
     """Records of a key together, as they stood in the source; those without a key anywhere."""
-    keyed = F.xxhash64("topic", F.coalesce("key", F.col("source_offset").cast("binary")))
+    keyed = F.xxhash64(
+        "topic", F.coalesce("key", F.col("source_offset").cast("string").cast("binary"))
+    )
     return made.repartition(keyed).sortWithinPartitions(*_ORDER)
 
 

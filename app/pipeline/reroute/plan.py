@@ -74,7 +74,8 @@ def _target_faults(job: Reroute, target: Target | Exchange) -> Iterator[str]:
     elif _same(place, job.source):
         for topic in job.topics:
             if _may_be(target.topic, topic):
-                yield f"{target.topic} may be {topic}, which the job reads: its records would go round"
+                may = "is" if target.topic == topic else f"may be {topic},"
+                yield f"{target.topic} {may} a topic that the job reads: its records would go round"
 
 
 def _same(one: KafkaPlace, other: KafkaPlace) -> bool:

@@ -1,0 +1,184 @@
+"""``skybridge pipeline reroute``: the routes of the configuration, from topics to topics, on Spark."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import printing
+from app.cli.pipeline.group import ConfigFile, Json, read, verb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from app.config.model import Config
+    from app.pipeline.reroute.job import Tally
+    from app.pipeline.reroute.plan import Plan
+    from app.pipeline.session import SparkSession
+
+_DIGITS = 12  # of a digest in the name of a checkpoint
+
+
+@verb(
+    "reroute",
+    "skybridge pipeline reroute --from main --topics orders --config reroute.yaml --dry-run",
+    "skybridge pipeline reroute --from main --topics orders,returns --config reroute.yaml --once",
+    "skybridge pipeline reroute --from main --topics orders --rejects orders.rejected",
+)
+def reroute(
+    broker: Annotated[
+        str, typer.Option("--from", help="The broker to read from, a name under brokers.")
+    ],
+    topics: Annotated[str, typer.Option("--topics", help="Topics to read, with commas between.")],
+    config: ConfigFile = None,
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="What is there now, then end; else go on with what comes."),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what would be written, from the begin of the topics."),
+    ] = False,
+    rejects: Annotated[
+        str | None,
+        typer.Option(
+            "--rejects",
+            help="A topic of the same broker for what does not decode, and what no route takes.",
+        ),
+    ] = None,
+    seconds: Annotated[
+        int, typer.Option("--every", min=1, help="Seconds from the begin of one batch to the next.")
+    ] = 10,
+    most: Annotated[
+        int, typer.Option("--most", min=1, help="Most records of one batch, over all partitions.")
+    ] = 200_000,
+    as_json: Json = False,
+) -> None:
+    """Publish the records of topics anew, as the routes of the configuration say: filters, topics, keys, content
+    modes and versions as in the gateway.
+
+    What the routes ask that cannot run on Spark is said before anything is read. A broken-off run goes on where it
+    was; the batch it was in may come twice.
+    """
+    settings = read(config)
+    plan = _plan(settings, broker, topics, rejects)
+    if not as_json:
+        _say(plan)
+    session = _session(settings, quiet=as_json)
+    try:
+        if dry_run:
+            _tell(_counted(session, plan), as_json=as_json)
+            return
+        place = _checkpoint(settings, plan)
+        found = _run(session, plan, place, once=once, seconds=seconds, most=most, quiet=as_json)
+        _tell(found, as_json=as_json)
+    finally:
+        session.stop()
+
+
+def _plan(config: Config, broker: str, topics: str, rejects: str | None) -> Plan:
+    from app.pipeline.reroute.plan import plan_of
+    from app.runtime.reroute import reroute_of
+
+    names = [name.strip() for name in topics.split(",") if name.strip()]
+    return plan_of(reroute_of(config, broker, names, rejects))
+
+
+def _session(config: Config, *, quiet: bool) -> SparkSession:
+    """Without a lake: no table is read or written."""
+    from app.cli import jars
+    from app.pipeline.session import open_session
+    from app.runtime.pipeline import engine_of
+
+    engine = engine_of(config)
+    if not {"spark.jars", "spark.jars.packages"} & engine.conf.keys():
+        jars.bring(quiet=quiet)
+    return open_session(engine, None, app_name="skybridge reroute")
+
+
+def _checkpoint(config: Config, plan: Plan) -> str:
+    """One for a broker and its topics: the routes may change from run to run."""
+    from app.runtime.pipeline import checkpoint_of
+
+    job = plan.job
+    said = "\n".join([job.source.broker, *sorted(job.topics)])
+    return f"{checkpoint_of(config)}/reroute-{hashlib.sha256(said.encode()).hexdigest()[:_DIGITS]}"
+
+
+def _counted(session: SparkSession, plan: Plan) -> Tally:
+    from app.pipeline import source
+    from app.pipeline.reroute import job
+
+    return job.counted(plan, source.records(session, plan.job.source, plan.job.topics))
+
+
+def _run(
+    session: SparkSession,
+    plan: Plan,
+    checkpoint: str,
+    *,
+    once: bool,
+    seconds: int,
+    most: int,
+    quiet: bool,
+) -> Tally:
+    from app.pipeline.reroute import job
+
+    found = [job.Tally()]
+    with _bar(quiet=quiet) as moved:
+
+        def progress(tally: Tally) -> None:
+            found.append(found.pop() + tally)
+            moved(found[-1])
+
+        query = job.started(
+            session,
+            plan,
+            checkpoint=checkpoint,
+            once=once,
+            seconds=seconds,
+            most=most,
+            progress=progress,
+        )
+        try:
+            query.awaitTermination()
+        except KeyboardInterrupt:
+            query.stop()
+    return found[-1]
+
+
+@contextmanager
+def _bar(*, quiet: bool) -> Iterator[Callable[[Tally], None]]:
+    """How many records have been read and written: tell it of each batch. How many there will be, nobody knows."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=printing.err(), disable=quiet) as progress:
+        task = progress.add_task("waiting for the first batch")
+
+        def moved(tally: Tally) -> None:
+            text = f"{tally.read:,} read, {tally.written:,} written, {tally.exact:,} the exact way"
+            progress.update(task, description=text)
+
+        yield moved
+
+
+def _say(plan: Plan) -> None:
+    console = printing.err()
+    for step in plan.steps:
+        console.print(str(step), markup=False)
+    for note in plan.notes:
+        console.print(note, style="yellow", markup=False)
+
+
+def _tell(tally: Tally, *, as_json: bool) -> None:
+    if as_json:
+        printing.json_line(tally)
+        return
+    rows: list[tuple[Any, ...]] = [("route", name, count) for name, count in tally.routes.items()]
+    rows += [("rejected", why, count) for why, count in tally.rejected.items()]
+    rows += [("read", "", tally.read), ("exactly", "", tally.exact), ("written", "", tally.written)]
+    printing.table(("what", "which", "count"), rows)
