@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.cli.pipeline import archive, query, report
+from app.cli.pipeline import archive, query, redrive, replay, report, reroute
 from app.cli.pipeline.group import app
 
-__all__ = ["app", "archive", "query", "report"]
+__all__ = ["app", "archive", "query", "redrive", "replay", "report", "reroute"]
