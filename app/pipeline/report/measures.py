@@ -34,7 +34,9 @@ _MICRO: Final = 1_000_000
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """``raw``: what ``events`` and ``quarantine`` were derived from already; ``waiting``: the rest."""
+    """``raw``: what ``events`` and ``quarantine`` were derived from already; ``waiting``: the rest. A range of
+    offsets that the archive is half through is left out of all three: their sums agree while it runs.
+    """
 
     raw: Any
     events: Any
@@ -70,7 +72,14 @@ def scope_of(spark: SparkSession, lake: Lake, span: Span) -> Scope:
         for name in (lake_tables.RAW_TABLE, lake_tables.EVENTS_TABLE, lake_tables.QUARANTINE_TABLE)
     )
     beyond = progress.beyond(done)
-    return Scope(raw.where(~beyond), events, quarantine, raw.where(beyond), span, span.step)
+    return Scope(
+        raw=raw.where(~beyond),
+        events=events.where(~beyond),
+        quarantine=quarantine.where(~beyond),
+        waiting=raw.where(beyond),
+        span=span,
+        step=span.step,
+    )
 
 
 def delay() -> Column:
