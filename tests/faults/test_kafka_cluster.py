@@ -110,7 +110,7 @@ async def _read_when_led(cluster: KafkaCluster, topic: str, dead: int) -> set[st
     place = ["--topic", topic, "--partition", "0", "--offset", "earliest"]
     where = ["--bootstrap-server", alive, *place]  # without a group: it needs no coordinator
     text = await asyncio.to_thread(
-        run_tool, "consumer.ConsoleConsumer", [*where, "--timeout-ms", "5000"]
+        run_tool, "consumer.ConsoleConsumer", [*where, "--timeout-ms", "12000"]
     )
     return set(text.split())
 

@@ -55,8 +55,11 @@ def read_back(bootstrap_servers: str, topic: str) -> list[Stored]:
     """Everything in the topic, by a client that shares no code with ours."""
     shown = ("timestamp", "partition", "offset")
     properties = [word for name in shown for word in ("--formatter-property", f"print.{name}=true")]
-    where = ["--bootstrap-server", bootstrap_servers, "--topic", topic, "--from-beginning"]
-    text = run_tool("consumer.ConsoleConsumer", [*where, "--timeout-ms", "2000", *properties])
+    where = ["--bootstrap-server", bootstrap_servers, "--topic", topic]
+    ends = run_tool("GetOffsetShell", where).split()
+    count = sum(int(line.rpartition(":")[2]) for line in ends)
+    until_all = ["--from-beginning", "--max-messages", str(count), "--timeout-ms", "90000"]
+    text = run_tool("consumer.ConsoleConsumer", [*where, *until_all, *properties])
     rows = [line.split("\t") for line in text.splitlines() if line.startswith("LogAppendTime:")]
     return [Stored(*(int(field.split(":")[1]) for field in fields), body) for *fields, body in rows]
 
