@@ -144,14 +144,14 @@ def _corpus() -> Iterator[Record]:
     return (record_of(case) for case in cases("kafka"))
 
 
-def _run(session: SparkSession, house: _House, folder: Path) -> jobs.Tally:
+def _run(session: SparkSession, house: _House, folder: Path, most: int) -> jobs.Tally:
     tallies: list[jobs.Tally] = []
     query = jobs.started(
         session,
         house.plan(),
         checkpoint=str(folder / "checkpoint"),
         once=True,
-        most=1500,
+        most=most,
         progress=tallies.append,
     )
     query.awaitTermination()
@@ -192,7 +192,7 @@ def _equal_through_kafka(
     records = [*_corpus(), *made(count, seed=count)]
     due = house.due(records)
     publish(servers, house.source, records, PARTITIONS)
-    tally = _run(session, house, folder)
+    tally = _run(session, house, folder, most=count // 2)  # of several batches
     _assert_equal(house, due)
     assert tally.read == len(records)
     rejected = sum(map(len, due[house.rejects]))
