@@ -42,7 +42,7 @@ def test_every_message_of_the_corpora(session: SparkSession, tmp_path: Path) -> 
 
 
 def test_generated_records_of_every_version_and_mode(session: SparkSession, tmp_path: Path) -> None:
-    _assert_equal(session, tmp_path, generated(2_000))
+    _assert_equal(session, tmp_path, generated(600))
 
 
 @pytest.mark.long

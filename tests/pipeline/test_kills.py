@@ -115,6 +115,7 @@ def prove(servers: str, folder: Path, count: int, most: int, kills: Sequence[Kil
 
 @pytest.mark.kafka
 @pytest.mark.fault
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("spark")
 def test_three_kills_neither_lose_nor_double(kafka: str, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from lake_house import lake_in, session_of
 COUNT = 329
 SERVERS = Path(__file__).parents[2] / ".servers"
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(1800)]
 
 CONFIG = """
 version: 1

@@ -64,7 +64,7 @@ from virtual_clock import VirtualClock
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(600)]
 
 SERVERS = Path(__file__).parents[2] / ".servers"
 SKYBRIDGE = Path(sys.executable).with_name("skybridge")
