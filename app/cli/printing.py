@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
+    from rich.progress import Progress
 
 
 def out() -> Console:
@@ -28,6 +29,22 @@ def err() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def counting(*fields: str, quiet: bool = False) -> Progress:
+    """Bars of work that is counted, with the time it has taken and will; ``fields`` of a task are shown."""
+    from rich import progress
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        *(progress.TextColumn(f"{{task.fields[{name}]}}") for name in fields),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        console=err(),
+        disable=quiet,
+    )
 
 
 def json_line(value: Any) -> None:

@@ -10,7 +10,6 @@ from app.cli import asking, letters, printing
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rich.progress import Progress
 
 PATH = "/v1/dead-letters"
 LOOK = 0.5  # seconds between looks
@@ -92,7 +91,7 @@ def _follow(
     """Until none is on its way, or the person has seen enough."""
     standing = _standing(server, token, subscriptions, begun)
     total = standing.left if total is None else total
-    with _progress(quiet) as bar:
+    with printing.counting("said", quiet=quiet) as bar:
         task = bar.add_task("redriving", total=total, said="")
         since = time.monotonic()
         try:
@@ -107,28 +106,6 @@ def _follow(
         except KeyboardInterrupt:
             pass  # they go on without being looked at
     return standing
-
-
-def _progress(quiet: bool) -> Progress:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[said]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=printing.err(),
-        disable=quiet,
-    )
 
 
 def _standing(server: str, token: str, subscriptions: Collection[str], begun: int) -> Standing:

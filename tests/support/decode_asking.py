@@ -26,8 +26,11 @@ def frame(spark: SparkSession, folder: Path, records: Sequence[Record]) -> DataF
 
 
 def rows(found: DataFrame) -> list[dict[str, Any]]:
-    """As Python has them, in order, without the place that they were at."""
-    columns = [name for name in found.columns if name not in {"broker", "topic", "partition", "record_time", "key"}]  # fmt: skip
+    """As Python has them, in order, without the place that they were at, and without ``time``: Python
+    has no local time for the first and last of Spark's instants.
+    """
+    left_out = {"broker", "topic", "partition", "record_time", "key", "time"}
+    columns = [name for name in found.columns if name not in left_out]
     collected = [row.asDict(recursive=True) for row in found.select(*columns).collect()]
     return [_plain(row) for row in sorted(collected, key=lambda row: row["offset"])]
 

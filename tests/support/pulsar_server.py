@@ -33,6 +33,7 @@ from kafka_install import Missing
 from pulsar_install import HOME, SERVERS, install, installed
 
 READY_WITHIN = 300.0  # seconds; a cold JVM beside busy neighbours takes its time
+AWAKE_WITHIN = 60.0  # seconds that one that was stopped has to find its bookie again
 STATE = SERVERS / "pulsar.json"
 _JVM = (
     "-Xms128m", "-Xmx512m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC",
@@ -125,13 +126,18 @@ class PulsarServer:
 
     def wait_until_answering(self) -> None:
         """The port alone is not enough: the broker must find itself fit to carry a message."""
-        deadline = time.monotonic() + READY_WITHIN
-        while not answers(self.admin_url, self._headers):
-            assert self._process is not None
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                raise RuntimeError(f"Pulsar did not come up: {self.log.read_text()[-2000:]}")
+        if not self._well_within(READY_WITHIN):
+            self.kill()
+            raise RuntimeError(f"Pulsar did not come up: {self.log.read_text()[-2000:]}")
+
+    def _well_within(self, seconds: float) -> bool:
+        assert self._process is not None
+        deadline = time.monotonic() + seconds
+        while self._process.poll() is None and time.monotonic() < deadline:
+            if answers(self.admin_url, self._headers) and carries(self.admin_url, self._headers):
+                return True
             time.sleep(0.1)
+        return False
 
     def kill(self) -> None:
         """SIGKILL: what the operating system has not yet been given is lost."""
@@ -155,9 +161,8 @@ class PulsarServer:
         assert self._process is not None
         if self._process.poll() is None:
             self.resume()
-            self.wait_until_answering()
-        else:
-            self.start()
+        if not self._well_within(AWAKE_WITHIN):
+            self.restart()
 
     def stop(self) -> None:
         """For good. The data is thrown away, so nothing is gained by asking politely."""
@@ -211,6 +216,17 @@ def answers(admin_url: str, headers: Mapping[str, str] | None = None) -> bool:
             f"{admin_url}/admin/v2/namespaces/public/default", headers=headers, timeout=2,
             trust_env=False,
         )  # fmt: skip
+    except httpx.HTTPError:
+        return False
+    return answer.status_code == httpx.codes.OK
+
+
+def carries(admin_url: str, headers: Mapping[str, str] | None = None) -> bool:
+    """Whether a message goes through it: a broker that answers may still look for its bookie."""
+    try:
+        answer = httpx.get(
+            f"{admin_url}/admin/v2/brokers/health", headers=headers, timeout=30, trust_env=False
+        )
     except httpx.HTTPError:
         return False
     return answer.status_code == httpx.codes.OK

@@ -107,23 +107,7 @@ def _telling(*, once: bool, quiet: bool) -> Iterator[Callable[[Told], None]]:
 
 @contextmanager
 def _bars() -> Iterator[Callable[[Told], None]]:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=printing.err(),
-    ) as progress:
+    with printing.counting() as progress:
         bars = {
             "copy": progress.add_task("copying records", total=None),
             "derive": progress.add_task("making events", total=None),

@@ -50,15 +50,25 @@ def read(file: Path | None) -> Config:
 
 
 def open_lake(config: Config, name: str, *, quiet: bool = False) -> tuple[SparkSession, Lake]:
-    """A session for a verb, with the lake of the configuration; the jars are fetched where they are missing.
+    """A session for a verb, with the lake of the configuration. Raises as ``open_spark`` does."""
+    from app.runtime.pipeline import lake_of
+
+    lake = lake_of(config)
+    return open_spark(config, name, lake, quiet=quiet), lake
+
+
+def open_spark(
+    config: Config, name: str, lake: Lake | None = None, *, quiet: bool = False
+) -> SparkSession:
+    """A session for a verb; the jars are fetched where they are missing.
 
     ``name``: of the verb. Raises SetupError without the extra, Java or jars.
     """
     from app.cli import jars
     from app.pipeline.session import open_session
-    from app.runtime.pipeline import engine_of, lake_of
+    from app.runtime.pipeline import engine_of
 
-    engine, lake = engine_of(config), lake_of(config)
+    engine = engine_of(config)
     if not {"spark.jars", "spark.jars.packages"} & engine.conf.keys():
         jars.bring(quiet=quiet)
-    return open_session(engine, lake, app_name=f"skybridge {name}"), lake
+    return open_session(engine, lake, app_name=f"skybridge {name}")

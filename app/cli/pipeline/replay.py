@@ -283,18 +283,7 @@ async def _outlet(config: Config, plan: Plan, url: str, clock: Any) -> AsyncIter
 
 @contextmanager
 def _bar(plan: Plan, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, *times, console=printing.err(), disable=quiet) as progress:
+    with printing.counting(quiet=quiet) as progress:
         task = progress.add_task(f"replay {plan.id}", total=plan.total)
         yield lambda done: progress.update(task, completed=done)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import printing
-from app.cli.pipeline.group import ConfigFile, Json, read, verb
+from app.cli.pipeline.group import ConfigFile, Json, open_spark, read, verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ def reroute(
     plan = _plan(settings, broker, topics, rejects)
     if not as_json:
         _say(plan)
-    session = _session(settings, quiet=as_json)
+    session = open_spark(settings, "reroute", quiet=as_json)
     try:
         if dry_run:
             _tell(_counted(session, plan), as_json=as_json)
@@ -85,18 +85,6 @@ def _plan(config: Config, broker: str, topics: str, rejects: str | None) -> Plan
 
     names = [name.strip() for name in topics.split(",") if name.strip()]
     return plan_of(reroute_of(config, broker, names, rejects))
-
-
-def _session(config: Config, *, quiet: bool) -> SparkSession:
-    """Without a lake: no table is read or written."""
-    from app.cli import jars
-    from app.pipeline.session import open_session
-    from app.runtime.pipeline import engine_of
-
-    engine = engine_of(config)
-    if not {"spark.jars", "spark.jars.packages"} & engine.conf.keys():
-        jars.bring(quiet=quiet)
-    return open_session(engine, None, app_name="skybridge reroute")
 
 
 def _checkpoint(config: Config, plan: Plan) -> str:

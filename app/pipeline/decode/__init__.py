@@ -24,19 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["decoded", "exactly", "natively"]
 
 
-def _names(columns: str) -> list[str]:
-    """The names in a list of columns as ``pipeline.tables`` writes them."""
-    depth, names, start = 0, [], True
-    for word in columns.replace("<", " < ").replace(">", " > ").replace(",", " , ").split():
-        depth += (word == "<") - (word == ">")
-        if start:
-            names.append(word)
-        start = word == "," and depth == 0
-    return names
-
-
-DECODED = _names(tables.DECODED)
-VERDICT = _names(tables.VERDICT)
+DECODED = tables.names(tables.DECODED)
+VERDICT = tables.names(tables.VERDICT)
 _INSTANT = (
     "try_cast(upper(time_text) AS TIMESTAMP)"  # RFC 3339 lets t and z be small, Spark does not
 )
@@ -77,7 +66,7 @@ def decoded(raw: DataFrame) -> DataFrame:
         "CAST(NULL AS BINARY) AS value",
         "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers",
     )
-    doubtful = judged.where("doubt").select(*_names(tables.RAW))
+    doubtful = judged.where("doubt").select(*tables.names(tables.RAW))
     return clear.unionByName(exactly(doubtful))
 
 
