@@ -19,6 +19,8 @@ ARGS ?=
 
 export PYTHONPATH := tests/support
 PYTEST := $(PY) -m pytest -p time_per_folder
+# Two processes share the tests, a file at a time, each with servers of its own. STREAMS=0: one, for a debugger.
+STREAMS ?= 2
 
 .PHONY: help
 help: ## this list
@@ -53,7 +55,7 @@ servers: install ## the servers that tests run against, into .servers (ARGS=--st
 
 .PHONY: test
 test: install servers ## every short test, with the time per folder at the end
-	$(PYTEST) -m "not long" $(ARGS)
+	$(PYTEST) -n $(STREAMS) --dist loadfile --no-loadscope-reorder -m "not long" $(ARGS)
 
 .PHONY: long
 long: install servers ## the full counts of the long tests
