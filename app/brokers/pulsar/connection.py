@@ -11,6 +11,7 @@ import math
 import os
 import ssl
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -47,9 +48,12 @@ class Connection:
         conf = producing(_COMPRESSIONS[settings.compression], settings.send_timeout)
         return await self._ask("create_producer_async", topic, conf)
 
-    async def consumer(self, topic: str, group: str, name: str) -> Any:
-        """A member under Failover. Raises ClientError or TimeoutError."""
-        conf = consuming(name, self._settings.receiver_queue)
+    async def consumer(
+        self, topic: str, group: str, name: str, listener: Callable[[Any, Any], None]
+    ) -> Any:
+        """A member under Failover. ``listener`` gets the consumer and each message, on a thread of the
+        library, perhaps before we return. Raises ClientError or TimeoutError."""
+        conf = consuming(name, self._settings.receiver_queue, listener)
         return await self._ask("subscribe_async", topic, group, conf)
 
     async def reader(self, topic: str, start: Any) -> Any:

@@ -298,7 +298,8 @@ class PulsarConsumer(Consumer):
         return seat
 
     async def _open(self, seat: Seat) -> None:
-        handle = await self._connection.consumer(seat.wire, self._group, self._name)
+        listener = seat.sit_down()
+        handle = await self._connection.consumer(seat.wire, self._group, self._name, listener)
         if self._closed:
             handle.close_async(ignore)
         else:

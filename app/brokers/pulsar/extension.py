@@ -13,6 +13,7 @@ half of a plain client, which is needed for three reasons, each measured or seen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import _pulsar
@@ -43,12 +44,15 @@ def producing(compression: pulsar.CompressionType, send_timeout: float) -> Any:
     return conf
 
 
-def consuming(name: str, receiver_queue: int) -> Any:
-    """A member under Failover."""
+def consuming(name: str, receiver_queue: int, listener: Callable[[Any, Any], None]) -> Any:
+    """A member under Failover. By a listener, not by ``receive_async``: between asking whether somebody
+    waits for a message and putting it at hand, the library lets go of its lock, and a receive that
+    comes then waits for the *next* message, which overtakes this one."""
     conf = _pulsar.ConsumerConfiguration()
     conf.consumer_type(pulsar.ConsumerType.Failover)
     conf.consumer_name(name)
     conf.receiver_queue_size(receiver_queue)
+    conf.message_listener(listener)
     conf.batch_index_ack_enabled(True)
     # A partition that has no subscription yet is new: nothing before us may be passed over.
     conf.subscription_initial_position(pulsar.InitialPosition.Earliest)

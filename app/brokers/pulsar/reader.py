@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx
+import pulsar
 
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.answers import Internal
 from app.brokers.pulsar.connection import Connection
-from app.brokers.pulsar.errors import AdminError
+from app.brokers.pulsar.errors import AdminError, ClientError
 from app.brokers.pulsar.messages import message_of
 from app.brokers.pulsar.places import Place, out_of_range, place_of, read_position
 from app.errors import PositionOutOfRange
 from app.model.message import Message, Partition
 
 READ_WITHIN = 10.0  # seconds for a message that the broker says it has
+BUNDLE = 100  # messages of one turn in a thread
 
 
 async def read(
@@ -45,12 +48,28 @@ async def _messages(
     connection: Connection, reader: Any, first: Place
 ) -> AsyncGenerator[tuple[Place, Any], None]:
     """What there is, also in a batch of which only a part was asked for."""
-    ask = connection.bridge.ask
-    while await ask(reader.has_message_available_async, within=READ_WITHIN):
-        raw = await ask(reader.read_next_async, within=READ_WITHIN)
-        place = place_of(raw.message_id())
-        if place >= first:
-            yield place, raw
+    while await connection.bridge.ask(reader.has_message_available_async, within=READ_WITHIN):
+        for raw in await asyncio.to_thread(_at_hand, reader):
+            place = place_of(raw.message_id())
+            if place >= first:
+                yield place, raw
+
+
+def _at_hand(reader: Any) -> list[Any]:
+    """In a thread, by calls that block: those that do not can turn messages round (``extension``).
+    Raises ClientError, or TimeoutError when the first one does not come."""
+    found: list[Any] = []
+    wait = round(READ_WITHIN * 1000)
+    try:
+        while len(found) < BUNDLE:
+            found.append(reader.read_next(wait))
+            wait = 0
+    except pulsar.Timeout as late:
+        if not found:  # else no more is at hand
+            raise TimeoutError from late
+    except pulsar.PulsarException as error:
+        raise ClientError(getattr(pulsar.Result, type(error).__name__)) from error
+    return found
 
 
 async def wire_of(admin: Admin, partition: Partition) -> str:

@@ -2,7 +2,8 @@
 
 A broker that has a new owner, or a member that is back, sends everything unfinished again, in order.
 So whatever arrives is compared with what was taken under the same ownership, and a message is handed
-out once in it.
+out once in it. That stands on the order of arrival, which the library keeps for a listener only: a
+message that arrives while a receive is asked for can stay behind and be overtaken by the next one.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pulsar import Result
-
 from app.brokers.pulsar.bridge import Bridge, ignore
 from app.brokers.pulsar.messages import message_of
 from app.brokers.pulsar.places import Place, place_of
@@ -22,6 +21,16 @@ from app.delivery.offsets import FinishedRuns
 from app.model.message import Message, Partition
 
 STANDBY = 0  # the epoch of who owns nothing
+
+
+class Sitting:
+    """One consumer of the library: messages that its listener was given, and those that the loop saw."""
+
+    __slots__ = ("given", "seen")
+
+    def __init__(self) -> None:
+        self.given = 0
+        self.seen = 0
 
 
 class Seat:
@@ -54,23 +63,22 @@ class Seat:
         self._ahead = ahead
         self._arrived = arrived
         self._rewound = rewound
-        self._asked = 0  # receives under way
-        self._tickets = 0  # receives asked for, of this handle
-        self._turn = 0  # whose answer is next
-        self._answers: dict[int, Any] = {}  # by ticket: those that came before their turn
+        self._sitting = Sitting()
         self._early: list[tuple[float, Any]] = []  # when they came: nobody has said that we own it
         self._offset = -1  # of the newest one handed out
         self._forget()
 
-    def take_place(self, handle: Any) -> None:
-        """A new consumer of the client library stands for us."""
-        self.handle = handle
-        self.lost_since = None
-        self._asked = self._tickets = self._turn = 0
-        self._answers.clear()
+    def sit_down(self) -> Callable[[Any, Any], None]:
+        """The listener for the next consumer of the library; what the last one still brings is void."""
+        self._sitting = Sitting()
         self._early.clear()
         self._forget()
-        self._ask()
+        return partial(self._given, self._sitting)
+
+    def take_place(self, handle: Any) -> None:
+        """The consumer with that listener stands for us."""
+        self.handle = handle
+        self.lost_since = None
 
     def own(self, epoch: int) -> None:
         """From now on ours; what came while nobody had told us is ours too."""
@@ -84,12 +92,12 @@ class Seat:
         """As the answer to a question of then says. What came before it was sent to us as the owner
         that we were once; what came after it may be sent to the owner that we are by now."""
         self._early = [each for each in self._early if each[0] >= asked]
-        self._ask()
+        self._go_on()
 
     def let_go(self) -> None:
         self.epoch, self.leaving = STANDBY, False
         self._forget()
-        self._ask()
+        self._go_on()
 
     def connected(self) -> bool:
         return self.handle is not None and bool(self.handle.is_connected())
@@ -106,7 +114,7 @@ class Seat:
             self._open[text] = self._sequence, raw.message_id()
             offset = self._offset = max(place.offset, self._offset + 1)
             taken.append(message_of(raw, place, offset, self.partition, self.epoch))
-        self._ask()
+        self._go_on()
         return taken
 
     def settle(self, message: Message) -> None:
@@ -138,27 +146,30 @@ class Seat:
         self._first: Place | None = None
         self._newest: Place | None = None
 
-    def _ask(self) -> None:
-        """Receives under way and messages that wait make up the bound of what is fetched ahead."""
-        handle = self.handle
-        here = len(self._waiting) + len(self._early) + len(self._answers)
-        while handle is not None and self._asked + here < self._ahead:
-            self._asked += 1
-            ticket, self._tickets = self._tickets, self._tickets + 1
-            handle.receive_async(partial(self._bridge.post, self._came, handle, ticket))
+    def _given(self, sitting: Sitting, handle: Any, raw: Any) -> None:
+        """On a thread of the library. What is on its way to the loop counts for the bound of what is
+        fetched ahead, also while the loop is busy with something else."""
+        sitting.given += 1
+        self._bridge.post(self._came, sitting, raw)
+        if self._ahead_of_us(sitting) >= self._ahead:
+            handle.pause_message_listener()
+            if (
+                self._ahead_of_us(sitting) <= self._ahead // 2
+            ):  # taken before we paused: nobody else resumes
+                handle.resume_message_listener()
 
-    def _came(self, handle: Any, ticket: int, result: Result, raw: Any) -> None:
-        """In the order of asking, which is that of the messages: what the library has at hand it gives
-        on our thread, at once, past what its own thread still waits to hand over."""
-        if handle is not self.handle:
-            return
-        self._asked -= 1
-        self._answers[ticket] = raw if result == Result.Ok else None
-        while self.handle is handle and self._turn in self._answers:
-            raw = self._answers.pop(self._turn)
-            self._turn += 1
-            if raw is not None:  # else it is closed, or will be replaced
-                self._take_in(raw)
+    def _ahead_of_us(self, sitting: Sitting) -> int:
+        return sitting.given - sitting.seen + len(self._waiting) + len(self._early)
+
+    def _go_on(self) -> None:
+        """There may be room again; it costs nothing where nobody has paused."""
+        if self.handle is not None and self._ahead_of_us(self._sitting) <= self._ahead // 2:
+            self.handle.resume_message_listener()
+
+    def _came(self, sitting: Sitting, raw: Any) -> None:
+        sitting.seen += 1
+        if sitting is self._sitting:
+            self._take_in(raw)
 
     def _take_in(self, raw: Any) -> None:
         if self.epoch == STANDBY or self.leaving:
@@ -179,7 +190,7 @@ class Seat:
         text = place.text
         if text not in self._held and text not in self._open:
             self._acknowledge(raw.message_id())  # finished, and the broker has not heard of it
-        self._ask()
+        self._go_on()
 
     def _acknowledge(self, message_id: Any) -> None:
         self.settled = True

@@ -24,7 +24,7 @@ class Connection:
         self.bridge = Bridge(asyncio.get_running_loop())
         self.asked: list[str] = []
 
-    async def consumer(self, wire: str, _group: str, _name: str) -> None:
+    async def consumer(self, wire: str, _group: str, _name: str, _listener: object) -> None:
         self.asked.append(wire)
         await asyncio.Event().wait()
 

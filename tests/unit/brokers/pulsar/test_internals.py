@@ -25,8 +25,10 @@ NAMES = {
     "Client": "create_producer_async subscribe_async create_reader_async close_async "
     "get_topic_partitions_async",
     "Producer": "send_async is_connected close_async",
-    "Consumer": "receive_async acknowledge_async close_async is_connected get_last_message_id_async",
-    "Reader": "has_message_available_async read_next_async close_async",
+    "Consumer": "acknowledge_async close_async is_connected get_last_message_id_async "
+    "pause_message_listener resume_message_listener",
+    "ConsumerConfiguration": "message_listener",
+    "Reader": "has_message_available_async read_next close_async",
     "Message": "properties partition_key has_null_value data event_timestamp publish_timestamp",
 }
 

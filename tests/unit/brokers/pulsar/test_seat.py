@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from _pulsar import MessageBuilder, MessageId, Result
+from _pulsar import MessageBuilder, MessageId
 
 from app.brokers.pulsar.bridge import Bridge
 from app.brokers.pulsar.seat import STANDBY, Seat
@@ -29,14 +30,28 @@ class Raw:
 
 
 class Handle:
-    """A consumer of the client library: receives wait until a message is pushed."""
+    """A consumer of the client library: its listener gets what is pushed, unless it is paused."""
 
     def __init__(self) -> None:
-        self.receives: list[Callable[..., None]] = []
+        self.listener: Callable[[Any, Any], None]
+        self.paused = False
+        self.at_hand: deque[Raw] = deque()
         self.acknowledged: list[int] = []
 
-    def receive_async(self, callback: Callable[..., None]) -> None:
-        self.receives.append(callback)
+    def push(self, *entries: int) -> None:
+        self.at_hand += map(Raw, entries)
+        self._listen()
+
+    def pause_message_listener(self) -> None:
+        self.paused = True
+
+    def resume_message_listener(self) -> None:
+        self.paused = False
+        asyncio.get_running_loop().call_soon(self._listen)  # on another thread, really
+
+    def _listen(self) -> None:
+        while self.at_hand and not self.paused:
+            self.listener(self, self.at_hand.popleft())
 
     def acknowledge_async(self, message_id: MessageId, _callback: object) -> None:
         self.acknowledged.append(message_id.entry_id())
@@ -55,7 +70,12 @@ class Bench:
             Partition("t", 0), "t-partition-0", Bridge(asyncio.get_running_loop()), ahead=ahead,
             arrived=lambda _seat: None, rewound=self._rewound,
         )  # fmt: skip
-        self.seat.take_place(self.handle)
+        self.sit(self.handle)
+
+    def sit(self, handle: Handle) -> None:
+        handle.listener = self.seat.sit_down()
+        self.seat.take_place(handle)
+        self.handle = handle
 
     def _rewound(self, seat: Seat) -> None:
         self.rewinds += 1
@@ -63,13 +83,17 @@ class Bench:
         seat.own(100 + self.rewinds)
 
     async def push(self, *entries: int) -> None:
-        for entry in entries:
-            self.handle.receives.pop(0)(Result.Ok, Raw(entry))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        self.handle.push(*entries)
+        await settled()
 
     def take(self) -> list[Message]:
         return self.seat.take(100)
+
+
+async def settled() -> None:
+    """What was posted to the loop has been done, and what follows from it."""
+    for _ in range(4):
+        await asyncio.sleep(0)
 
 
 def bodies(messages: list[Message]) -> list[bytes | None]:
@@ -112,20 +136,29 @@ async def test_a_broker_that_goes_back_before_the_first_starts_a_new_ownership()
     assert bench.handle.acknowledged == []
 
 
-async def test_answers_that_overtake_each_other_are_put_in_the_order_of_asking() -> None:
-    """The library answers a receive at once, on our thread, when it has a message at hand, past those
-    that its own thread still waits to hand over. Taken as they come, the slow ones would be older than
-    the newest, hence finished, hence acknowledged: lost."""
+async def test_what_the_last_consumer_still_brings_is_void() -> None:
+    """Its messages come again by the next one, in order; taken twice they would be sent twice."""
     bench = Bench()
+    old = bench.handle
+    old.push(0, 1)
+    bench.sit(Handle())
+    await settled()
     bench.seat.own(1)
-    slow = [bench.handle.receives.pop(0) for _ in range(3)]
-    await bench.push(3, 4)
-    assert bench.take() == []
-    for entry, answer in enumerate(slow):
-        answer(Result.Ok, Raw(entry))
-    await asyncio.sleep(0)
-    assert bodies(bench.take()) == [b"0", b"1", b"2", b"3", b"4"]
-    assert bench.handle.acknowledged == []
+    await bench.push(0, 1, 2)
+    assert bodies(bench.take()) == [b"0", b"1", b"2"]
+    assert (old.acknowledged, bench.handle.acknowledged) == ([], [])
+
+
+async def test_what_comes_before_the_consumer_itself_is_kept() -> None:
+    """Its listener may run before the call that makes it has returned."""
+    bench = Bench()
+    handle = Handle()
+    handle.listener = bench.seat.sit_down()
+    handle.push(0, 1)
+    await settled()
+    bench.seat.take_place(handle)
+    bench.seat.own(1)
+    assert bodies(bench.take()) == [b"0", b"1"]
 
 
 async def test_what_comes_before_ownership_is_told_waits_for_it() -> None:
@@ -141,9 +174,10 @@ async def test_what_came_to_a_former_owner_is_forgotten_and_what_came_since_is_n
     """Leftovers of an ownership that is over are finished by others; what comes after the question
     may be the first of a new one, and nobody would send it again."""
     bench = Bench(ahead=3)
-    await bench.push(0, 1)
+    await bench.push(0, 1, 2)
+    assert bench.handle.paused
     bench.seat.belongs_to_another(time.monotonic())
-    assert len(bench.handle.receives) == 3
+    assert not bench.handle.paused, "there is room again"
     asked = time.monotonic()
     await bench.push(7)
     bench.seat.belongs_to_another(asked)
@@ -152,13 +186,40 @@ async def test_what_came_to_a_former_owner_is_forgotten_and_what_came_since_is_n
 
 
 async def test_nothing_is_fetched_beyond_the_bound() -> None:
-    """A paused partition must not fill the memory (rule 8)."""
+    """A paused partition must not fill the memory (rule 8); and what is beyond it comes when there is room."""
     bench = Bench(ahead=3)
     bench.seat.own(1)
-    await bench.push(0, 1, 2)
-    assert bench.handle.receives == []
-    assert len(bench.take()) == 3
-    assert len(bench.handle.receives) == 3
+    await bench.push(*range(10))
+    assert len(bench.handle.at_hand) == 7
+    assert bodies(bench.take()) == [b"0", b"1", b"2"]
+    await settled()
+    assert bodies(bench.take()) == [b"3", b"4", b"5"]
+
+
+async def test_the_bound_holds_while_the_loop_is_busy() -> None:
+    """What the listener was given and the loop has not seen counts too."""
+    bench = Bench(ahead=3)
+    bench.seat.own(1)
+    bench.handle.push(*range(10))
+    assert len(bench.handle.at_hand) == 7
+    await settled()
+    assert bodies(bench.take()) == [b"0", b"1", b"2"]
+
+
+async def test_a_listener_that_pauses_when_all_was_taken_meanwhile_goes_on_by_itself() -> None:
+    """Whoever takes resumes; had he done so just before the pause, nobody would ever again."""
+    bench = Bench(ahead=2)
+    bench.seat.own(1)
+    pause = bench.handle.pause_message_listener
+
+    def late() -> None:
+        bench.seat._bridge._run()  # the loop, just before us
+        bench.take()
+        pause()
+
+    bench.handle.pause_message_listener = late  # type: ignore[method-assign]
+    bench.handle.push(0, 1)
+    assert not bench.handle.paused
 
 
 async def test_a_settle_of_an_older_ownership_is_void() -> None:
