@@ -7,19 +7,27 @@ and outcomes from closed sets, and ``Counters`` folds what exceeds its bound int
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from app import __version__
 from app.api.answers import ParkedOfSubscription
-from app.api.running import Counts, KafkaListenerState, ProcessState, RoleState
+from app.api.running import Counts, Disk, KafkaListenerState, ProcessState, RoleState
 from app.model.metadata import GroupLag, Health
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
+from app.telemetry.histograms import REST, SUM
 
 L = TypeVar("L", bound=tuple[str, ...])
 
@@ -38,6 +46,11 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "attempts_dropped": (("subscription",), "Attempts that the store was too slow to keep."),
     "attempts_trimmed": ((), "Attempts that the store let go of, by age or by number."),
     "operator_events": (("kind", "outcome"), "Operator events published, or dropped."),
+    "rebalances": (("subscription",), "How often the log gave a subscription its partitions."),
+    "labels_folded": (
+        ("metric",),
+        "Counted under `other`: the metric has as many series as may be.",
+    ),
     "kafka_connections": (("outcome",), "Connections to the Kafka listener."),
     "kafka_logins": (("outcome",), "Logins to the Kafka listener."),
     "kafka_requests": (("api",), "Requests of clients of Kafka, by API."),
@@ -45,6 +58,21 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "kafka_refused_batches": (("error",), "Batches not stored, by Kafka's name of the error."),
     "kafka_refused_frames": ((), "Requests that could not be read; their connections were closed."),
 }
+
+HISTOGRAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "accept_seconds": (("status",), "From a whole request for /events to its answer."),
+    "publish_seconds": (
+        ("broker",),
+        "Until a broker had what a request brought it, or had refused it.",
+    ),
+    "attempt_seconds": (("subscription",), "One attempt to deliver."),
+    "delivery_seconds": (
+        ("subscription",),
+        "From the record's time in its log until it was delivered.",
+    ),
+    "store_seconds": (("operation",), "Operations of the store, the wait for their turn included."),
+}
+"""Of ``Counters`` too, with the bucket as a label more."""
 
 
 class Snapshot(NamedTuple):
@@ -59,6 +87,8 @@ class Snapshot(NamedTuple):
     parked: Mapping[str, ParkedOfSubscription]
     processes: Sequence[ProcessState] = ()
     kafka_listeners: Sequence[KafkaListenerState] = ()
+    disks: Mapping[str, Disk] = MappingProxyType({})
+    certificates: Mapping[str, float] = MappingProxyType({})
 
 
 class _Snapshots(Collector):
@@ -66,7 +96,9 @@ class _Snapshots(Collector):
         self._snapshot = snapshot
 
     def collect(self) -> Iterable[Metric]:
-        yield from _counters(self._snapshot)
+        own, counted = _by_process(self._snapshot)
+        yield from _counters(own, counted)
+        yield from _histograms(own, counted)
         yield from _gauges(self._snapshot)
         yield from _processes(self._snapshot.processes)
 
@@ -78,15 +110,21 @@ def render(snapshot: Snapshot) -> bytes:
     return generate_latest(registry)
 
 
-def _counters(now: Snapshot) -> Iterator[Metric]:
-    """Those we know are always there; one that a part adds later shows with numbered labels. Where there
-    are several processes each counts for itself, under a label of its own: a sum over processes would
-    fall when one is replaced, and be taken for a restart of all (a counter only grows)."""
-    own: tuple[str, ...] = ()
-    counted: Mapping[tuple[str, ...], Counts] = {(): now.counters.values()}
-    if now.processes:
-        own, counted = ("process",), {(str(p.number),): p.counters for p in now.processes}
-    added = {name: None for values in counted.values() for name in values if name not in COUNTERS}
+ByProcess = Mapping[tuple[str, ...], Counts]
+
+
+def _by_process(now: Snapshot) -> tuple[tuple[str, ...], ByProcess]:
+    """Where there are several processes each counts for itself, under a label of its own: a sum over
+    processes would fall when one is replaced, and be taken for a restart of all (a counter only grows)."""
+    if not now.processes:
+        return (), {(): now.counters.values()}
+    return ("process",), {(str(p.number),): p.counters for p in now.processes}
+
+
+def _counters(own: tuple[str, ...], counted: ByProcess) -> Iterator[Metric]:
+    """Those we know are always there; one that a part adds later shows with numbered labels."""
+    known = COUNTERS.keys() | HISTOGRAMS.keys()
+    added = {name: None for values in counted.values() for name in values if name not in known}
     for name in [*COUNTERS, *added]:
         every = [labels for values in counted.values() for labels in values.get(name, {})]
         unknown = (tuple(f"label{n}" for n in range(max(map(len, every), default=0))), name)
@@ -96,6 +134,30 @@ def _counters(now: Snapshot) -> Iterator[Metric]:
             for texts, count in sorted(values.get(name, {}).items()):
                 family.add_metric((*texts, *process), count)
         yield family
+
+
+def _histograms(own: tuple[str, ...], counted: ByProcess) -> Iterator[Metric]:
+    for name, (labels, text) in HISTOGRAMS.items():
+        family = HistogramMetricFamily(f"skybridge_{name}", text, labels=(*labels, *own))
+        for process, values in counted.items():
+            for texts, buckets in sorted(_by_labels(values.get(name, {})).items()):
+                seconds = buckets.pop(SUM, 0) / 1e6
+                family.add_metric((*texts, *process), _growing(buckets), seconds)
+        yield family
+
+
+def _by_labels(counts: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], dict[str, int]]:
+    """The buckets of each series."""
+    found: dict[tuple[str, ...], dict[str, int]] = {}
+    for (*labels, bucket), count in counts.items():
+        found.setdefault(tuple(labels), {})[bucket] = count
+    return found
+
+
+def _growing(buckets: Mapping[str, int]) -> list[tuple[str, float]]:
+    """Each with all that is below it, as Prometheus has them."""
+    bounds = sorted(buckets, key=lambda bound: float("inf") if bound == REST else float(bound))
+    return list(zip(bounds, accumulate(buckets[bound] for bound in bounds), strict=True))
 
 
 def _processes(processes: Sequence[ProcessState]) -> Iterator[Metric]:
@@ -167,6 +229,18 @@ def _gauges(now: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "kafka_held_bytes", "Requests to a Kafka listener that have no answer yet.", ("broker",),
         {(each.broker,): each.held_bytes for each in now.kafka_listeners},
+    )  # fmt: skip
+    yield _gauge(
+        "disk_free_bytes", "Room left on the volume of a log or the store.", ("path",),
+        {(path,): disk.free for path, disk in now.disks.items()},
+    )  # fmt: skip
+    yield _gauge(
+        "disk_size_bytes", "The size of that volume.", ("path",),
+        {(path,): disk.size for path, disk in now.disks.items()},
+    )  # fmt: skip
+    yield _gauge(
+        "certificate_expiry_timestamp_seconds", "When a certificate that we show ends.",
+        ("certificate",), {(setting,): end for setting, end in now.certificates.items()},
     )  # fmt: skip
     yield from _parked(now)
 

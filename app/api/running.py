@@ -62,6 +62,13 @@ class KafkaListenerState(msgspec.Struct, frozen=True):
     refused_frames: int
 
 
+class Disk(msgspec.Struct, frozen=True):
+    """The volume of a folder, in bytes. ``free``: to this user."""
+
+    free: int
+    size: int
+
+
 class Running(Protocol):
     """A service between its start and its stop."""
 
@@ -92,6 +99,12 @@ class Running(Protocol):
 
     def kafka_listeners(self) -> Sequence[KafkaListenerState]:
         """Those that listen; empty in a process that has none."""
+
+    async def disks(self) -> Mapping[str, Disk]:
+        """By folder: what holds the embedded logs and the store."""
+
+    async def certificates(self) -> Mapping[str, float]:
+        """When those end that we show, in seconds since the epoch, by the setting that names the file."""
 
     def subscriptions(self) -> Sequence[SubscriptionStatus]: ...
 

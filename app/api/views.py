@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from app import __version__
 from app.api import answers
-from app.api.metrics import Snapshot
+from app.api.metrics import HISTOGRAMS, Snapshot
 from app.api.registry import Entry
 from app.api.running import Counts, KafkaListenerState, ProcessState, Running
 from app.api.subscription_answers import Standing
@@ -42,6 +42,7 @@ async def status(running: Running) -> answers.Status:
         counters={
             name: {",".join(labels): count for labels, count in series.items()}
             for name, series in _totals(running).items()
+            if name not in HISTOGRAMS
         },
         processes=[_process(each) for each in running.processes()],
         kafka_listeners=[_listener(each) for each in running.kafka_listeners()],
@@ -95,6 +96,8 @@ async def snapshot(running: Running) -> Snapshot:
         parked=await _parked(running),
         processes=running.processes(),
         kafka_listeners=running.kafka_listeners(),
+        disks=await running.disks(),
+        certificates=await running.certificates(),
     )
 
 

@@ -57,7 +57,7 @@ class EventsConnection(HttpToolsProtocol, abc.ABC):
         self._resource = resource
         self._limits = resource.limits
         self._renderer = renderer
-        self._pipe = Pipeline(self, self._limits.in_work)
+        self._pipe = Pipeline(self, self._limits.in_work, resource.answered)
         self._watch = Watch(self, self._limits, self.loop)
         self._rest = b""  # read, but not parsed while the pipeline is full
         self._ended = False  # nothing more is read ...

@@ -8,6 +8,7 @@ when everything before it has been answered, and what comes behind it waits.
 from __future__ import annotations
 
 from collections import deque
+from time import perf_counter
 from typing import Protocol
 
 from uvicorn._types import ASGI3Application
@@ -15,6 +16,9 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from app.gateway.answers import Answer
 from app.gateway.request import Request
+from app.telemetry import Histogram
+
+_HUNDREDS = ((), ("1xx",), ("2xx",), ("3xx",), ("4xx",), ("5xx",))  # labels
 
 
 class Connection(Protocol):
@@ -38,15 +42,16 @@ class Connection(Protocol):
 class Exchange:
     """One request and, when it has one, its answer. A refusal has only an answer.
 
-    ``last``: the connection closes behind it.
+    ``last``: the connection closes behind it. ``begun``: when the request was whole.
     """
 
-    __slots__ = ("answer", "cycle", "last", "pipeline", "request")
+    __slots__ = ("answer", "begun", "cycle", "last", "pipeline", "request")
 
     def __init__(self, pipeline: Pipeline, request: Request | None, last: bool) -> None:
         self.pipeline = pipeline
         self.request = request
         self.last = last
+        self.begun = perf_counter()
         self.answer: Answer | None = None
         self.cycle: RequestResponseCycle | None = None
 
@@ -60,7 +65,7 @@ class Exchange:
 class OrdinaryExchange(Exchange):
     """A request of the ASGI way; it begins when it is at the head."""
 
-    __slots__ = ("app", "begun")
+    __slots__ = ("app", "running")
 
     def __init__(
         self, pipeline: Pipeline, cycle: RequestResponseCycle, app: ASGI3Application
@@ -68,14 +73,18 @@ class OrdinaryExchange(Exchange):
         super().__init__(pipeline, None, last=False)
         self.cycle = cycle
         self.app = app
-        self.begun = False
+        self.running = False
 
 
 class Pipeline:
-    """Exchanges in the order of arrival; those in ``_waiting`` have not begun yet."""
+    """Exchanges in the order of arrival; those in ``_waiting`` have not begun yet. ``answered``: how long
+    hot requests wait for their answer, those before them included, by the hundred of its status."""
 
-    def __init__(self, connection: Connection, in_work: int) -> None:
+    def __init__(
+        self, connection: Connection, in_work: int, answered: Histogram | None = None
+    ) -> None:
         self.draining = False
+        self._answered = Histogram() if answered is None else answered
         self._connection = connection
         self._bound = in_work
         self._exchanges: deque[Exchange] = deque()
@@ -164,13 +173,16 @@ class Pipeline:
                     self._begin_asgi(head)
                 break
             exchanges.popleft()
+            if head.request is not None:
+                labels = _HUNDREDS[head.answer.status // 100]
+                self._answered[labels].add(perf_counter() - head.begun)
             self._connection.write(head.answer, last=head.last or self._ends_here())
         self._connection.pipeline_changed()
 
     def _begin_asgi(self, head: OrdinaryExchange) -> None:
-        if head.begun or head.cycle is None:
+        if head.running or head.cycle is None:
             return
-        head.begun = True
+        head.running = True
         if self._ends_here(own=1):
             head.cycle.keep_alive = False
         self._connection.begin_asgi(head.cycle, head.app)

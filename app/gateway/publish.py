@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from time import perf_counter
 
 from app.bindings.http import UnknownFormats, decode
 from app.bindings.record import ContentMode, Decoded
@@ -59,6 +60,7 @@ class Publisher:
         self._counters = counters
         self._received = counters.series("events_received")
         self._published = counters.series("events_published")
+        self._took = counters.histogram("publish_seconds")
         self._strict = strict_percent
         self._forward = frozenset(name.encode() for name in forward)
         self._unknown_formats: UnknownFormats = unknown_formats
@@ -135,13 +137,16 @@ class Publisher:
         self.in_flight += 1
         for (broker, topic), places in many.by_place().items():
             records = [publications[place][1].record for place in places]
-            many.follow(self._logs[broker].submit(topic, records), places)
+            many.follow(broker, self._logs[broker].submit(topic, records), places)
         return None
 
     def conclude(self, fates: Sequence[Fate], wants: bool) -> Answer:
         for _, publication, result in fates:
             self._count(publication, result)
         return conclude(fates, wants)
+
+    def took(self, broker: str, seconds: float) -> None:
+        self._took[broker,].add(seconds)
 
     def _count(self, publication: Publication, result: PublishResult) -> None:
         route, broker = publication.route, publication.broker
@@ -158,7 +163,7 @@ class Publisher:
 class _One:
     """A request of one event for one place, on its way."""
 
-    __slots__ = ("_done", "_publication", "_publisher", "_wants")
+    __slots__ = ("_begun", "_done", "_publication", "_publisher", "_wants")
 
     def __init__(
         self, publisher: Publisher, publication: Publication, wants: bool, done: Done
@@ -167,10 +172,12 @@ class _One:
         self._publication = publication
         self._wants = wants
         self._done = done
+        self._begun = perf_counter()
 
     def settle(self, stored: Stored) -> None:
         publisher = self._publisher
         publisher.in_flight -= 1
+        publisher.took(self._publication.broker, perf_counter() - self._begun)
         self._done(publisher._conclude_one(self._publication, stored, self._wants))  # noqa: SLF001 - its other half
 
 
@@ -197,8 +204,11 @@ class _Many:
         self._open = len(groups)
         return groups
 
-    def follow(self, stored: Stored, places: list[int]) -> None:
+    def follow(self, broker: str, stored: Stored, places: list[int]) -> None:
+        begun = perf_counter()
+
         def settle(stored: Stored) -> None:
+            self._publisher.took(broker, perf_counter() - begun)
             self._results.update(zip(places, results_of(stored, len(places)), strict=True))
             self._open -= 1
             if not self._open:

@@ -65,6 +65,7 @@ class EventsResource:
         self._call_back = call_back
         self.limits = limits
         self.counters = counters
+        self.answered = counters.histogram("accept_seconds")
         self.receiving = 0  # bytes of unfinished bodies, over all connections
         self._publisher = publisher
 

@@ -70,7 +70,7 @@ def build(
     """Raises SetupError for what only shows when the parts are made. ``loaded``: the same configuration
     with the places where it was written."""
     counters, nudges = Counters(), Nudges()
-    store = open_store(config, roles)
+    store = open_store(config, roles, counters.histogram("store_seconds"))
     logs = open_logs(config, store.offsets)
     callbacks = callbacks_of(config, roles)
     roster = Roster(loaded or Loaded.of(config), store, vault_of(config))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from app.api.registry import Entry, Registry
-from app.api.running import KafkaListenerState, ProcessState, RoleState
+from app.api.running import Disk, KafkaListenerState, ProcessState, RoleState
 from app.config.key_mappers import load_key_mappers
 from app.config.kinds import kinds_of, manners_of
 from app.config.model import Config
@@ -22,6 +22,8 @@ from app.routing.keys import PlainMapper
 from app.routing.places import fixed_place, is_fixed
 from app.routing.plan import Manner
 from app.runtime.build import Parts
+from app.runtime.certificates import Expiries, certificates_of
+from app.runtime.disks import disks, folders_of
 from app.runtime.kafka_listeners import OpenListener
 from app.runtime.processes.crew import Crew
 from app.runtime.targets import Targets
@@ -57,6 +59,7 @@ class State:
         self.clock = parts.clock
         self.started_at = parts.clock.monotonic()
         self.listeners: dict[str, OpenListener] = {}  # of Kafka's protocol, by the log they serve
+        self._expiries = Expiries()
         self.begun = False
         self.draining = False
         self._targets = Targets(self._config, parts.logs, parts.clock)
@@ -173,6 +176,14 @@ class State:
 
     def kafka_listeners(self) -> Sequence[KafkaListenerState]:
         return [each.fares(name) for name, each in self.listeners.items()]
+
+    async def disks(self) -> Mapping[str, Disk]:
+        return await disks(folders_of(self._parts.config))
+
+    async def certificates(self) -> Mapping[str, float]:
+        return await self._expiries.of(
+            certificates_of(self._parts.config, self._parts.roster.subscriptions)
+        )
 
     def _others(self) -> list[str]:
         """The events listener is there while one process is; what hinders another is named."""

@@ -21,6 +21,7 @@ from app.store.sole_use import SoleUse
 from app.store.stream_offsets import StreamOffsets
 from app.store.subscriptions import SubscriptionRegistry
 from app.store.transactions import TIMEOUT, Transactions
+from app.telemetry import Histogram
 
 MAX_LETTERS = 1_000_000
 
@@ -31,16 +32,21 @@ def open_store(
     timeout: float = TIMEOUT,
     max_letters: int = MAX_LETTERS,
     alone: bool = False,
+    took: Histogram | None = None,
 ) -> SqlStore:
     """The store in the SQLite file ``path``; nothing is opened before ``start``. ``alone``: no other
-    process that wants to be alone may open it."""
+    process that wants to be alone may open it. ``took``: how long operations take, by name."""
     sole_use = SoleUse(path) if alone else None
     engine = partial(sqlite.open_engine, path, sole_use)
-    return SqlStore(Transactions(engine, str(path), timeout), max_letters, sole_use)
+    return SqlStore(Transactions(engine, str(path), timeout, took), max_letters, sole_use)
 
 
 def open_shared_store(
-    dsn: str, *, timeout: float = TIMEOUT, max_letters: int = MAX_LETTERS
+    dsn: str,
+    *,
+    timeout: float = TIMEOUT,
+    max_letters: int = MAX_LETTERS,
+    took: Histogram | None = None,
 ) -> SqlStore:
     """The store in a PostgreSQL database, for any number of processes. ``dsn`` as libpq reads it, URI
     or ``name=value``. Raises SetupError for one that is none."""
@@ -48,7 +54,7 @@ def open_shared_store(
 
     name = postgresql.name_of(dsn)
     engine = partial(postgresql.open_engine, dsn, timeout)
-    return SqlStore(Transactions(engine, name, timeout), max_letters)
+    return SqlStore(Transactions(engine, name, timeout, took), max_letters)
 
 
 class SqlStore:

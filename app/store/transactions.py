@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -17,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.errors import StoreUnavailable
 from app.store import faults
+from app.telemetry import Histogram
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,10 +36,19 @@ class Transactions:
     """``open_engine`` runs on the thread, which alone uses what it opens. ``name`` of the database, for
     a person: without its password."""
 
-    def __init__(self, open_engine: Callable[[], Engine], name: str, timeout: float) -> None:
+    def __init__(
+        self,
+        open_engine: Callable[[], Engine],
+        name: str,
+        timeout: float,
+        took: Histogram | None = None,
+    ) -> None:
         self._open_engine = open_engine
         self._name = name
         self._timeout = timeout
+        self._took = (
+            Histogram() if took is None else took
+        )  # by operation: the wait for its turn is part of it
         self._thread: ThreadPoolExecutor | None = None
         self._engine: Engine | None = None
         self._pending: list[tuple[Work, asyncio.Future[Any]]] = []
@@ -65,6 +76,15 @@ class Transactions:
     ) -> T:
         """One transaction; committed and synced when this returns. StoreUnavailable when it was not,
         or not within the time-out: then it may have been all the same."""
+        begun = perf_counter()
+        try:
+            return await self._run(work, *args, **kwargs)
+        finally:
+            self._note(work, begun)
+
+    async def _run(
+        self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         engine, thread = self._engine, self._thread
         if engine is None or thread is None:
             raise StoreUnavailable("the store is not open")
@@ -88,7 +108,17 @@ class Transactions:
         self._pending.append((lambda at: work(at, *args, **kwargs), done))
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write_pending(), name="store writes")
-        return await done
+        begun = perf_counter()
+        try:
+            return await done
+        finally:
+            self._note(work, begun)
+
+    def _note(self, work: Callable[..., Any], begun: float) -> None:
+        """Also of what failed: a store that does not answer is a slow one. The functions of this package
+        are the operations, so they are few."""
+        concern = work.__module__.rpartition(".")[2]
+        self._took[f"{concern}-{work.__name__.strip('_')}",].add(perf_counter() - begun)
 
     async def _write_pending(self) -> None:
         while self._pending:
@@ -96,7 +126,7 @@ class Transactions:
             del self._pending[: len(group)]
             fates: Sequence[Fate]
             try:
-                fates = await self.run(_each, [work for work, _ in group])
+                fates = await self._run(_each, [work for work, _ in group])
             except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
                 self.trouble = str(error)
                 fates = [error] * len(group)

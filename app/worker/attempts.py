@@ -13,6 +13,7 @@ from app.delivery.outcomes import Fate, Outcome
 from app.delivery.plan import Decision, Park, PauseEndpoint, RetryAt
 from app.interfaces import Attempt, SinkAnswer
 from app.telemetry import Counters
+from app.telemetry.histograms import LONG
 from app.worker.intake import Held
 
 REMEMBERED = 1_000
@@ -41,6 +42,8 @@ class AttemptLog:
         self._subscription = subscription
         self._counters = counters
         self._keep = keep
+        self._attempted = counters.histogram("attempt_seconds")
+        self._delivered = counters.histogram("delivery_seconds", LONG)
         self._recent: deque[Attempt] = deque(maxlen=REMEMBERED)
 
     def note(
@@ -55,6 +58,11 @@ class AttemptLog:
         """``times``: monotonic at the start and at the end, and the wall clock at the end.
         ``together``: how many events the request had."""
         self._counters.add("attempts", self._subscription, outcome.label)
+        started, ended, wall = times
+        self._attempted[self._subscription,].add(ended - started)
+        if outcome.fate is Fate.DELIVERED:
+            came = held.message.time_ms / 1000
+            self._delivered[self._subscription,].add(max(0.0, wall - came))
         attempt = self._attempt(held, answer, outcome, decision, *times, together)
         self._recent.append(attempt)
         self._keep(attempt)
@@ -70,6 +78,10 @@ class AttemptLog:
     def passed(self, count: int) -> None:
         """So many more were filtered out by their log."""
         self.finished("filtered", count)
+
+    def assigned(self) -> None:
+        """The log gave partitions to this member, or all of them anew."""
+        self._counters.add("rebalances", self._subscription)
 
     def parked(self) -> None:
         """One message went from the log to the store, to be delivered from there."""

@@ -251,6 +251,7 @@ class Dispatcher:
     async def _act_on(self, event: ConsumerEvent, consumer: Consumer) -> None:
         match event:
             case Assigned(partitions, epoch):
+                self._attempts.assigned()
                 self._forget(set(partitions))
                 self._ownership.assigned(partitions, epoch)
                 await self._ownership.settle(consumer.holds)

@@ -249,6 +249,7 @@ class Offering:
     async def _act_on(self, event: ConsumerEvent) -> None:
         match event:
             case Assigned(partitions, epoch):
+                self._attempts.assigned()
                 self._forget(set(partitions))
                 self._epochs.update(dict.fromkeys(partitions, epoch))
                 self._ranges.look()

@@ -11,7 +11,7 @@ import pytest
 
 from app.api.access import demand_token
 from app.api.app import create_app
-from app.api.running import KafkaListenerState, ProcessState, RoleState
+from app.api.running import Disk, KafkaListenerState, ProcessState, RoleState
 from app.bindings import kafka
 from app.bindings.documents import FormatName
 from app.bindings.record import Record
@@ -67,6 +67,12 @@ class Service:
 
     def kafka_listeners(self) -> tuple[KafkaListenerState, ...]:
         return self.listeners
+
+    async def disks(self) -> dict[str, Disk]:
+        return {"/data": Disk(free=1, size=4)}
+
+    async def certificates(self) -> dict[str, float]:
+        return {"server.events.tls.cert": 1.5e9}
 
     async def readiness(self) -> dict[str, RoleState]:
         return self.roles_now
@@ -407,6 +413,12 @@ async def test_metrics_carry_counters_and_gauges(
     assert 'skybridge_subscription_held{subscription="billing"} 3.0' in text
     assert 'skybridge_subscription_paused_seconds{subscription="billing"} 12.5' in text
     assert 'skybridge_subscription_oldest_seconds{subscription="billing"} 3600.25' in text
+    assert 'skybridge_disk_free_bytes{path="/data"} 1.0' in text
+    assert 'skybridge_disk_size_bytes{path="/data"} 4.0' in text
+    assert (
+        "skybridge_certificate_expiry_timestamp_seconds"
+        '{certificate="server.events.tls.cert"} 1.5e+09' in text
+    )
 
 
 async def test_metrics_stay_bounded_whatever_labels_come(

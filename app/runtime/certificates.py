@@ -1,0 +1,68 @@
+"""When the certificates end that we show: of our listeners, and those that log us in somewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from cryptography import x509
+
+from app.config.brokers import EmbeddedBroker
+from app.config.model import Config
+from app.model.subscription import Subscription
+
+
+class Expiries:
+    """Files are read again when they change, on a thread of their own."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, tuple[tuple[int, int], float]] = {}
+
+    async def of(self, certificates: Mapping[str, Path]) -> Mapping[str, float]:
+        """By setting, seconds since the epoch: the first to end of a file's chain. A file that is no
+        certificate now is left out; who uses it has said so."""
+        return await asyncio.to_thread(self._of, certificates)
+
+    def _of(self, certificates: Mapping[str, Path]) -> Mapping[str, float]:
+        found: dict[str, float] = {}
+        for setting, path in certificates.items():
+            try:
+                found[setting] = self._end(path)
+            except (OSError, ValueError):
+                continue
+        return found
+
+    def _end(self, path: Path) -> float:
+        stat = path.stat()
+        version = stat.st_mtime_ns, stat.st_size
+        known = self._read.get(path)
+        if known is None or known[0] != version:
+            chain = x509.load_pem_x509_certificates(path.read_bytes())
+            known = version, min(each.not_valid_after_utc.timestamp() for each in chain)
+            self._read[path] = known
+        return known[1]
+
+
+def certificates_of(config: Config, subscriptions: Sequence[Subscription]) -> Mapping[str, Path]:
+    """By the setting that names the file. Authorities that we trust are not ours to renew."""
+    return {setting: path for setting, path in _named(config, subscriptions) if path is not None}
+
+
+def _named(
+    config: Config, subscriptions: Sequence[Subscription]
+) -> Iterator[tuple[str, Path | None]]:
+    for listener, tls in (
+        ("server.events", config.server.events.tls),
+        ("server.admin", config.server.admin.tls),
+    ):
+        yield f"{listener}.tls.cert", None if tls is None else tls.cert
+    for name, broker in config.brokers.items():
+        if isinstance(broker, EmbeddedBroker):
+            listening = broker.kafka_listener and broker.kafka_listener.tls
+            yield f"brokers.{name}.kafka_listener.tls.cert", listening.cert if listening else None
+            continue
+        ours = broker.security.tls
+        yield f"brokers.{name}.security.tls.cert", ours.cert if ours else None
+    for each in subscriptions:
+        yield f"subscriptions.{each.id}.tls.cert", each.tls.cert if each.tls else None

@@ -1,0 +1,13 @@
+"""What the service counts and says of itself; no part of it waits for anybody.
+
+=========== ====================================================================================
+counters    integers with labels, and histograms of seconds; ``api.metrics`` makes text of them
+logs        one line an entry on standard error
+=========== ====================================================================================
+"""
+
+from app.telemetry.counters import LABEL_BOUND, Counters
+from app.telemetry.histograms import Histogram, Timing
+from app.telemetry.logs import set_up_logging
+
+__all__ = ["LABEL_BOUND", "Counters", "Histogram", "Timing", "set_up_logging"]
