@@ -59,12 +59,13 @@ from replaying import (
     rows_of,
     stored,
 )
+from spark_session import JVM
 from virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 SERVERS = Path(__file__).parents[2] / ".servers"
 SKYBRIDGE = Path(sys.executable).with_name("skybridge")
@@ -342,7 +343,7 @@ pipeline:
     memory: 1g
     conf:
       spark.jars: "{jars}"
-      spark.driver.extraJavaOptions: "-XX:+UseSerialGC"
+      spark.driver.extraJavaOptions: "{jvm}"
       spark.local.dir: "{folder}/scratch"
       spark.sql.shuffle.partitions: "2"
 """
@@ -363,7 +364,7 @@ async def test_a_killed_replay_misses_nothing_when_it_is_resumed(
     log = open_topic(kafka, name)
     jars = ",".join(map(str, spark_install.install()))
     file = tmp_path / "skybridge.yaml"
-    file.write_text(CONFIG.format(kafka=kafka, folder=tmp_path, jars=jars))
+    file.write_text(CONFIG.format(kafka=kafka, folder=tmp_path, jars=jars, jvm=JVM))
     words = ["--to", f"main/{name}", "--rate", "30", "--yes", "--config", str(file)]
     with (tmp_path / "log").open("ab") as output:
         process = subprocess.Popen(
@@ -438,7 +439,7 @@ def test_what_cannot_be_is_told_with_the_cure_before_spark_starts(
     words: list[str], told: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "skybridge.yaml"
-    file.write_text(CONFIG.format(kafka="127.0.0.1:9", folder=tmp_path, jars="none.jar"))
+    file.write_text(CONFIG.format(kafka="127.0.0.1:9", folder=tmp_path, jars="none.jar", jvm=JVM))
     found = CliRunner().invoke(cli, ["pipeline", "replay", *words, "--config", str(file)])
     said = found.output + str(found.exception or "")
     assert found.exit_code != 0

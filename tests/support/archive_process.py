@@ -24,6 +24,7 @@ from app.pipeline.archive import run
 from app.pipeline.session import open_session
 from app.pipeline.settings import Engine
 from lake_house import lake_in, plan_for
+from spark_session import JVM
 
 
 def die() -> None:
@@ -84,7 +85,7 @@ def main(folder: str, servers: str, topic: str, most: str, moment: str, nth: str
     lake = lake_in(Path(folder))
     conf = {
         "spark.jars": ",".join(map(str, spark_install.install())),
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": JVM,
         "spark.sql.shuffle.partitions": "2",
         "spark.local.dir": f"{folder}-scratch",
     }

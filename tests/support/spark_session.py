@@ -17,6 +17,9 @@ from app.pipeline.session import ICEBERG
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Tests end before the second compiler has paid for itself: it took two fifths of their CPU."""
+
 LEFT_OPEN = "ignore:unclosed <socket:ResourceWarning"
 """pyspark leaves it to the garbage collector to close the sockets over which rows come."""
 
@@ -30,7 +33,7 @@ def spark_settings(folder: Path) -> Mapping[str, str]:
         "spark.app.name": "tests",
         "spark.jars": ",".join(map(str, spark_install.install())),
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": JVM,
         "spark.driver.host": "127.0.0.1",  # with the next: one alone advertises another address
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder / "scratch"),
