@@ -45,6 +45,10 @@ class TokenGuard:
 
     def __init__(self, app: Asgi, token: str | None) -> None:
         self._app = app
+        self.expect(token)
+
+    def expect(self, token: str | None) -> None:
+        """From the next request on."""
         self._expected = f"Bearer {token}".encode() if token else None
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:

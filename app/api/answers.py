@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from app.api.configuration_answers import ConfigurationState
+
 
 class FaultView(BaseModel):
     """One thing wrong with an event that was sent."""
@@ -134,6 +136,7 @@ class Status(BaseModel):
     kafka_listeners: list[KafkaListenerView] = Field(
         [], description="of Kafka's protocol, on embedded logs"
     )
+    configuration: ConfigurationState = Field(description="what it runs on, and its last reload")
 
 
 class PartitionView(BaseModel):

@@ -14,6 +14,7 @@ from app.api import (
     access,
     answers,
     attempts,
+    configuring,
     dead_letters,
     docs_page,
     draft_subscriptions,
@@ -41,7 +42,7 @@ DESCRIPTION = (
 )
 
 
-def create_app(running: Running, *, token: str | None, stopped: asyncio.Event) -> access.Asgi:
+def create_app(running: Running, *, token: str | None, stopped: asyncio.Event) -> access.TokenGuard:
     """``stopped`` ends streams that would otherwise go on for ever."""
     return access.TokenGuard(describe(running, stopped), token)
 
@@ -71,6 +72,7 @@ def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
     app.include_router(parked.router(running))
     app.include_router(attempts.router(running))
     app.include_router(explain.router(running))
+    app.include_router(configuring.router(running))
     app.include_router(_self_description(app))
     return app
 

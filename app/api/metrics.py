@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from app import __version__
 from app.api.answers import ParkedOfSubscription
+from app.api.configured import Configured
 from app.api.running import Counts, Disk, KafkaListenerState, ProcessState, RoleState
 from app.model.metadata import GroupLag, Health
 from app.model.subscription_status import SubscriptionStatus
@@ -51,6 +52,7 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("metric",),
         "Counted under `other`: the metric has as many series as may be.",
     ),
+    "config_reloads": (("outcome",), "Readings of the file again: ok, unchanged or refused."),
     "kafka_connections": (("outcome",), "Connections to the Kafka listener."),
     "kafka_logins": (("outcome",), "Logins to the Kafka listener."),
     "kafka_requests": (("api",), "Requests of clients of Kafka, by API."),
@@ -89,6 +91,7 @@ class Snapshot(NamedTuple):
     kafka_listeners: Sequence[KafkaListenerState] = ()
     disks: Mapping[str, Disk] = MappingProxyType({})
     certificates: Mapping[str, float] = MappingProxyType({})
+    configured: Configured | None = None
 
 
 class _Snapshots(Collector):
@@ -243,6 +246,20 @@ def _gauges(now: Snapshot) -> Iterator[Metric]:
         ("certificate",), {(setting,): end for setting, end in now.certificates.items()},
     )  # fmt: skip
     yield from _parked(now)
+    if now.configured is not None:
+        yield from _configuration(now.configured)
+
+
+def _configuration(now: Configured) -> Iterator[Metric]:
+    yield _gauge("config_info", "The configuration in force.", ("digest",), {(now.digest,): 1})
+    yield _gauge(
+        "config_last_reload_successful", "0 when the last one was refused.", (),
+        {(): now.last.outcome != "refused"},
+    )  # fmt: skip
+    yield _gauge(
+        "config_last_reload_success_timestamp_seconds", "When the file was taken last.", (),
+        {(): now.taken.at},
+    )  # fmt: skip
 
 
 def _parked(now: Snapshot) -> Iterator[Metric]:

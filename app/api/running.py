@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from app.api.configured import Configured
 from app.api.registry import Entry, Registry
 from app.interfaces import Attempt, Clock, Log, Notify, Store
 from app.model.metadata import GroupLag
@@ -87,6 +88,7 @@ class Running(Protocol):
     counters: Counters
     clock: Clock
     started_at: float
+    configured: Configured
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
         """The groups of our subscriptions to a topic, each with its subscription's id."""

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from app import __version__
-from app.api import answers
+from app.api import answers, configuration_answers
 from app.api.metrics import HISTOGRAMS, Snapshot
 from app.api.registry import Entry
 from app.api.running import Counts, KafkaListenerState, ProcessState, Running
@@ -46,6 +46,7 @@ async def status(running: Running) -> answers.Status:
         },
         processes=[_process(each) for each in running.processes()],
         kafka_listeners=[_listener(each) for each in running.kafka_listeners()],
+        configuration=configuration_answers.state(running.configured),
     )
 
 
@@ -98,6 +99,7 @@ async def snapshot(running: Running) -> Snapshot:
         kafka_listeners=running.kafka_listeners(),
         disks=await running.disks(),
         certificates=await running.certificates(),
+        configured=running.configured,
     )
 
 

@@ -11,7 +11,9 @@ import typer
 from app.cli import printing
 
 if TYPE_CHECKING:
-    from app.config.load import Loaded
+    from collections.abc import Sequence
+
+    from app.config.finding import Finding
     from app.config.model import Config
     from app.runtime.service import Service
 
@@ -53,36 +55,31 @@ def run(
     """Take events in, store them, deliver them.
 
     SIGTERM or Ctrl+C ends it in order: not ready, nothing new, finish or release, commit. A second
-    one ends it at once; nothing that was acknowledged is lost either way.
+    one ends it at once; nothing that was acknowledged is lost either way. SIGHUP, and a change of the
+    file itself, has the file read again and taken up without a restart; skybridge plan says what that
+    would change.
     """
     import os
 
-    from app.config.load import load
+    from app.config.source import Source
     from app.runtime.run import run as serve
 
     environ = dict(os.environ)
     if workers is not None:
         environ["SKYBRIDGE_SERVER__WORKERS"] = str(workers)
-    loaded = load(config, environ)
-    _lint(loaded)
+    source = Source(config, environ)
+    loaded, findings = source.judge(source.read())
+    _warn(findings)
     announce = _announce_json if as_json else _announce
     roles = [each.value for each in role] if role else ["gateway", "worker"]
-    code = serve(loaded, roles=roles, announce=announce)  # type: ignore[arg-type]  # RoleName's values
+    code = serve(loaded, roles=roles, announce=announce, source=source)  # type: ignore[arg-type]  # RoleName's values
     if code:
         raise typer.Exit(code)
 
 
-def _lint(loaded: Loaded) -> None:
-    """An error refuses the start: the service would not do what was asked. Warnings are said."""
+def _warn(findings: Sequence[Finding]) -> None:
     from rich.markup import escape
 
-    from app.config.finding import BadConfiguration
-    from app.config.lint import lint
-
-    findings = lint(loaded)
-    errors = [finding for finding in findings if finding.level == "error"]
-    if errors:
-        raise BadConfiguration(errors, source=loaded.source)
     for finding in findings:
         printing.err().print(f"[yellow]{escape(str(finding))}[/]")
 

@@ -44,6 +44,7 @@ class Loaded:
     ) -> None:
         self.config = config
         self.source = source
+        self.raw: bytes | None = None  # what it was read from; it may hold secrets
         self._document = document
         self._references = references
         self._secrets = _secrets(document, references)
@@ -83,6 +84,11 @@ class Loaded:
                 return None
             found = found[step]
         return _with_origins(found, path, origins)
+
+    def origins(self) -> Mapping[Path, str]:
+        """Of every value that was not written where it stands: the reference, or ``${env:NAME}`` of what
+        overrides it."""
+        return _origins(self._document, self._references)
 
     def redacted(self, text: str) -> str:
         """The text with every value that came out of a reference or the environment replaced by where
@@ -155,25 +161,36 @@ def load(path: FilePath | None, environ: Mapping[str, str]) -> Loaded:
     to loopback allowed.
     """
     source = "" if path is None else str(path)
+    return load_text(None if path is None else content(path), source, environ)
+
+
+def load_text(raw: bytes | None, source: str, environ: Mapping[str, str]) -> Loaded:
+    """As ``load``, of what was read already. None: without a file."""
     try:
-        return _loaded(_document(path), source, environ)
+        loaded = _loaded(_document(raw), source, environ)
+        loaded.raw = raw
+        return loaded
     except BadConfiguration as error:
         raise BadConfiguration(error.findings, source=source) from None
 
 
-def _document(path: FilePath | None) -> Document:
-    if path is None:
-        document = Document()
-        document.root = _copy(WITHOUT_FILE)
-        return document
+def content(path: FilePath) -> bytes:
+    """Raises BadConfiguration for a file that cannot be read."""
     try:
-        return parse(path.read_bytes())
+        return path.read_bytes()
     except OSError as error:
         message = f"the file cannot be read: {error.strerror}"
         cure = "name another with --config, or let skybridge init write one"
-        raise BadConfiguration(
-            [Finding(level="error", setting="", message=message, cure=cure)]
-        ) from None
+        finding = Finding(level="error", setting="", message=message, cure=cure)
+        raise BadConfiguration([finding], source=str(path)) from None
+
+
+def _document(raw: bytes | None) -> Document:
+    if raw is not None:
+        return parse(raw)
+    document = Document()
+    document.root = _copy(WITHOUT_FILE)
+    return document
 
 
 def _copy(value: Any) -> Any:

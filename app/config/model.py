@@ -192,6 +192,14 @@ class Logging(Strict):
     format: Literal["text", "json"] = Field("text", description="for people or for machines")
 
 
+class Reload(Strict):
+    """When a running service reads this file again; SIGHUP and ``POST /v1/config:reload`` always make it."""
+
+    watch: Duration = Field(
+        5.0, description="time between looks at the file, whose change is taken up; 0s never looks"
+    )
+
+
 class Config(Strict):
     """One installation of Skybridge."""
 
@@ -225,3 +233,4 @@ class Config(Strict):
     limits: Limits = Field(Limits(), description="bounds")
     timeouts: Timeouts = Field(Timeouts(), description="time-outs")
     log: Logging = Field(Logging(), description="what is written to standard error")
+    reload: Reload = Field(Reload(), description="changes of this file while the service runs")

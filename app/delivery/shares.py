@@ -30,6 +30,11 @@ class Shares:
     def total(self) -> int:
         return self._total
 
+    def rebound(self, bound: int) -> None:
+        """What is taken beyond it is given back in its own time."""
+        self._bound = bound
+        self._share_out()
+
     def join(self, member: Hashable) -> None:
         self._taken.setdefault(member, 0)
         self._share_out()

@@ -35,7 +35,6 @@ class _Gone(Exception):
 class EventsApp:
     def __init__(self, resource: EventsResource) -> None:
         self._resource = resource
-        self._limits = resource.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -83,7 +82,10 @@ class EventsApp:
         self, headers: list[tuple[bytes, bytes]], named: dict[bytes, bytes]
     ) -> Answer | None:
         size = sum(len(name) + len(value) + _FIELD_OVERHEAD for name, value in headers)
-        if len(headers) > self._limits.header_fields or size > self._limits.header_bytes:
+        if (
+            len(headers) > self._resource.limits.header_fields
+            or size > self._resource.limits.header_bytes
+        ):
             return HEAD_TOO_LARGE
         return self._resource.refuse_head(headers, named, expects=True)
 
@@ -91,7 +93,7 @@ class EventsApp:
         """The whole body, or why it was not read to its end."""
         body = bytearray()
         try:
-            async with asyncio.timeout(self._limits.body_timeout):
+            async with asyncio.timeout(self._resource.limits.body_timeout):
                 more = True
                 while more:
                     event = await receive()
@@ -99,7 +101,7 @@ class EventsApp:
                         raise _Gone
                     body += event.get("body", b"")
                     more = event.get("more_body", False)
-                    if len(body) > self._limits.body:
+                    if len(body) > self._resource.limits.body:
                         return BODY_TOO_LARGE
         except TimeoutError:
             return TOO_SLOW

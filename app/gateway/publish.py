@@ -92,6 +92,13 @@ class Publisher:
             return self._submit_many([(0, p) for p in publications], request, done)
         return self._submit_many(self._plan_batch(decoded, key, request.route), request, done)
 
+    def become(self, other: Publisher) -> None:
+        """From the next request on decide as ``other`` would, which was made of another configuration. What is
+        on its way stays counted here."""
+        self._router, self._strict, self._forward = other._router, other._strict, other._forward
+        self._unknown_formats = other._unknown_formats
+        self._max_batch, self._bound = other._max_batch, other._bound
+
     def _plan_batch(
         self, decoded: Sequence[Decoded], key: bytes | None, route: str | None
     ) -> Publications:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Protocol, Self
 
 import msgspec
 
@@ -45,6 +45,9 @@ class Publishing(Protocol):
     def publish(self, request: Request, done: Done) -> Answer | None:
         """The answer when it is known at once; otherwise None, and ``done`` is called once later."""
 
+    def become(self, other: Self) -> None:
+        """From the next request on."""
+
 
 class EventsResource:
     """Methods, encodings and the webhook handshake of ``/events``.
@@ -84,6 +87,11 @@ class EventsResource:
         except Exception:  # noqa: BLE001 - the sender is owed an answer whatever we did wrong
             _log.exception("publishing failed in a way that was not foreseen")
             return BUG
+
+    def become(self, other: EventsResource) -> None:
+        """From the next request on; a connection that is open keeps the bounds it began with."""
+        self._publisher.become(other._publisher)
+        self.limits, self._senders = other.limits, other._senders
 
     def refuse_head(
         self, headers: HeaderPairs, named: Mapping[bytes, bytes], *, expects: bool

@@ -95,6 +95,13 @@ class EventsServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
+    def become(self, other: EventsServer) -> None:
+        """Decide and bound as ``other`` would, which is not started; the port and its connections stay."""
+        self._limits = other._limits
+        self._resource.become(other._resource)
+        if self._uvicorn is not None:
+            self._uvicorn.config.timeout_keep_alive = int(self._limits.keep_alive)
+
     @property
     def connections(self) -> int:
         """Open connections, for the metrics."""

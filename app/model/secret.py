@@ -26,11 +26,20 @@ class FileText(str):
 
 
 class FileSecret(SecretStr):
-    """``path``: the file to read it from again, "" where it came from none."""
+    """``path``: the file to read it from again, "" where it came from none. The secret of a file is the same
+    while the file is: what is in it is for those who read it again."""
 
     def __init__(self, text: str, path: str = "") -> None:
         super().__init__(text)
         self.path = path
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FileSecret) and (self.path or other.path):
+            return self.path == other.path
+        return super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return hash(self.path) if self.path else super().__hash__()
 
 
 def is_one_line(text: str) -> bool:

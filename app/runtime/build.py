@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -189,6 +189,27 @@ def tls_of(tls: ServerTls | None) -> Tls | None:
     return None if tls is None else Tls(certificate=tls.cert, key=tls.key)
 
 
+def sinks_of(
+    config: Config,
+    logs: Mapping[str, Log],
+    clock: Clock,
+    callbacks: Callbacks | None,
+    counters: Counters,
+) -> Callable[[Subscription], Sink]:
+    """What makes the sink of a subscription. It raises SetupError."""
+    manners = manners_of(config)
+
+    def sink_for(subscription: Subscription) -> Sink:
+        return open_sink(subscription, config, logs, clock, manners, callbacks, counters)
+
+    return sink_for
+
+
+def budget_of(config: Config) -> tuple[int, int]:
+    """What ``Budget`` is made of."""
+    return config.limits.deliveries_in_flight, config.limits.held_bytes
+
+
 def _supervisor(
     config: Config,
     logs: Mapping[str, Log],
@@ -200,16 +221,11 @@ def _supervisor(
     told: OperatorEvents | None,
     keeper: AttemptKeeper,
 ) -> Supervisor:
-    manners = manners_of(config)
-
-    def sink_for(subscription: Subscription) -> Sink:
-        return open_sink(subscription, config, logs, clock, manners, callbacks, counters)
-
     return Supervisor(
         config.subscriptions,
         logs,
         store,
-        sink_for,
+        sinks_of(config, logs, clock, callbacks, counters),
         clock,
         counters,
         installation=config.installation,
@@ -217,5 +233,5 @@ def _supervisor(
         nudges=nudges,
         notify=silence if told is None else told.notify,
         keep=keeper.note,
-        budget=Budget(config.limits.deliveries_in_flight, config.limits.held_bytes),
+        budget=Budget(*budget_of(config)),
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from app.brokers.portable import PortableLog
 from app.errors import SkybridgeError
@@ -56,6 +57,11 @@ class Following:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def renew(self) -> asyncio.Task[None]:
+        """The file is another: what differs ends and begins, what it is built on too. Done with the task."""
+        self._halfway = True
+        return self._spawn(self._said("subscriptions", self._change))
 
     async def _follow(self) -> None:
         while True:
@@ -105,6 +111,8 @@ class Following:
             if left:
                 await self._supervisor.apply([each for each in wanted if each.id not in anew])
             for each in left:
+                if each.id not in self._incarnations:
+                    continue  # of the file: back in it, it goes on where it was, as after a restart
                 await forget_group(self._roster.loaded.config, self._logs, each)
             self._applied, self._incarnations, self._halfway = wanted, incarnations, True
             await self._supervisor.apply(wanted)
@@ -112,12 +120,13 @@ class Following:
                 await declare_subscriptions(self._roster.loaded.config, name, log, wanted)
             self._halfway = False
 
-    def _spawn(self, step: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(step)
+    def _spawn(self, step: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(step)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
-    async def _said(self, what: str, step: Callable[[], Awaitable[None]]) -> None:
+    async def _said(self, what: str, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Each trouble once, not each second; the next look tries again."""
         try:
             await step()

@@ -75,6 +75,12 @@ async def forget_group(
         await log.driver.forget(group_name(config.installation, subscription.id))
 
 
+def rebound(config: Config, logs: Mapping[str, PortableLog]) -> None:
+    """Of what is given to them from now on."""
+    for name, log in logs.items():
+        log.bounds = _bounds(config.brokers[name.partition("#")[0]], config)
+
+
 def _open(
     name: str, broker: Broker, config: Config, offsets: OffsetStore | None, door: Door | None
 ) -> PortableLog:

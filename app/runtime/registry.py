@@ -49,6 +49,9 @@ class Registry:
         self._forget = forget
         self._making = asyncio.Lock()  # so that the bound holds
 
+    def rebound(self, most: int) -> None:
+        self._most = most
+
     async def entries(self) -> list[Entry]:
         await self._roster.refresh()
         return self._roster.entries

@@ -101,7 +101,7 @@ class Roster:
             stored = await self._store.subscriptions.all()
             self.halts = await self._store.halts.all()
             if stored != [each.stored for each in self._made.values()]:
-                self._made = await asyncio.to_thread(self._read, stored)
+                self._made = await asyncio.to_thread(self._read, stored, self.loaded, self._file)
             self.revision = revision
             return True
 
@@ -111,48 +111,48 @@ class Roster:
     async def load(self) -> None:
         """At the start: the same id in the file and in the store is for a person to decide."""
         await self.refresh()
+        self._demand_apart(self._file)
+
+    async def consider(self, loaded: Loaded) -> None:
+        """Whether this may be the file from now on. Raises SetupError, and StoreUnavailable."""
+        await self.refresh()
+        self._demand_apart(_of_file(loaded))
+
+    async def become(self, loaded: Loaded) -> None:
+        """Its subscriptions are those of the file from now on; what the store keeps is held against it. A store that cannot be asked
+        changes nothing of what it kept, and is asked again."""
+        async with self._lock:
+            file, made = _of_file(loaded), self._made
+            if made:
+                stored = [each.stored for each in made.values()]
+                made = await asyncio.to_thread(self._read, stored, loaded, file)
+            self.loaded, self._file, self._made = loaded, file, made
+
+    def _demand_apart(self, file: Mapping[str, Entry]) -> None:
         for name in self._made:
-            if name in self._file:
+            if name in file:
                 raise SetupError(
-                    f"{name!r} is in {self._file[name].place} and was made by the API too",
+                    f"{name!r} is in {file[name].place} and was made by the API too",
                     setting=f"subscriptions.{name}",
                     cure="rename the one in the file, start, and delete the other: skybridge "
                     f"subscriptions delete {name}",
                 )
 
-    def _read(self, stored: Sequence[StoredSubscription]) -> dict[str, Made]:
+    def _read(
+        self, stored: Sequence[StoredSubscription], loaded: Loaded, file: Mapping[str, Entry]
+    ) -> dict[str, Made]:
         """The newest are judged first, so that of a circle of mirrors the last one made is refused."""
         opened = {each.id: self._opened(each) for each in stored}
         readable = [each.id for each in reversed(stored) if isinstance(opened[each.id], dict)]
         judged = examine(
-            self.loaded,
+            loaded,
             [document for name in readable if isinstance(document := opened[name], dict)],
-            self.loaded.config.subscriptions,
+            loaded.config.subscriptions,
         )
         verdicts = dict(zip(readable, judged, strict=True))
-        return {each.id: self._one(each, opened[each.id], verdicts.get(each.id)) for each in stored}
-
-    def _one(
-        self, stored: StoredSubscription, document: dict[str, Any] | str, judged: Examined | None
-    ) -> Made:
-        faults = [document] if isinstance(document, str) else []
-        if judged is not None:
-            faults += [fault.detail for fault in judged.faults]
-        if stored.id in self._file:
-            faults.append(f"{self._file[stored.id].place} has one of that id too")
-        entry = Entry(
-            id=stored.id,
-            document=_shown(_decoded(stored)),
-            origin="api",
-            etag=f'"{stored.version}.{stored.created_ms:x}"',
-            version=stored.version,
-            subscription=judged and judged.subscription,
-            faults=tuple(faults),
-            warnings=judged.warnings if judged else (),
-            created_ms=stored.created_ms,
-            updated_ms=stored.updated_ms,
-        )
-        return Made(stored, document if isinstance(document, dict) else None, entry)
+        return {
+            each.id: _one(each, opened[each.id], verdicts.get(each.id), file) for each in stored
+        }
 
     def _opened(self, stored: StoredSubscription) -> dict[str, Any] | str:
         """The document in clear, or why it cannot be read."""
@@ -161,6 +161,32 @@ class Roster:
         except Unreadable as error:
             return f"a secret of it cannot be read: {error}; give store.encryption its key again"
         return found or "its document cannot be read: delete it, and make it again"
+
+
+def _one(
+    stored: StoredSubscription,
+    document: dict[str, Any] | str,
+    judged: Examined | None,
+    file: Mapping[str, Entry],
+) -> Made:
+    faults = [document] if isinstance(document, str) else []
+    if judged is not None:
+        faults += [fault.detail for fault in judged.faults]
+    if stored.id in file:
+        faults.append(f"{file[stored.id].place} has one of that id too")
+    entry = Entry(
+        id=stored.id,
+        document=_shown(_decoded(stored)),
+        origin="api",
+        etag=f'"{stored.version}.{stored.created_ms:x}"',
+        version=stored.version,
+        subscription=judged and judged.subscription,
+        faults=tuple(faults),
+        warnings=judged.warnings if judged else (),
+        created_ms=stored.created_ms,
+        updated_ms=stored.updated_ms,
+    )
+    return Made(stored, document if isinstance(document, dict) else None, entry)
 
 
 def _decoded(stored: StoredSubscription) -> dict[str, Any]:

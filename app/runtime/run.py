@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 import uvloop
 
 from app.config.load import Loaded
+from app.config.source import Source
 from app.runtime.build import ROLES, Role, build
 from app.runtime.clock import SystemClock
 from app.runtime.heap import settle_heap
@@ -19,25 +20,34 @@ from app.telemetry import set_up_logging
 
 
 def run(
-    loaded: Loaded, *, roles: Collection[Role] = ROLES, announce: Callable[[Service], None]
+    loaded: Loaded,
+    *,
+    roles: Collection[Role] = ROLES,
+    announce: Callable[[Service], None],
+    source: Source | None = None,
 ) -> int:
-    """The exit code, after an orderly end. ``announce`` is called once, when the service accepts. With
+    """``source``: where it can be read again. The exit code, after an orderly end. ``announce`` is called once, when the service accepts. With
     ``server.workers`` above 1 it returns in every process."""
     config = loaded.config
     set_up_logging(config.log.level, as_json=config.log.format == "json")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at info it tells of every request
     if config.server.workers > 1:
-        return run_many(loaded, roles, announce)
+        return run_many(loaded, roles, announce, source)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(loaded, roles, announce))
+        runner.run(_serve(loaded, roles, announce, source))
     return 0
 
 
 async def _serve(
-    loaded: Loaded, roles: Collection[Role], announce: Callable[[Service], None]
+    loaded: Loaded,
+    roles: Collection[Role],
+    announce: Callable[[Service], None],
+    source: Source | None,
 ) -> None:
-    with Signals() as signals:
-        service = Service(build(loaded.config, SystemClock(), roles, loaded=loaded))
+    with Signals(rereads=True) as signals:
+        parts = build(loaded.config, SystemClock(), roles, loaded=loaded)
+        service = Service(parts, source=source)
+        service.hung_up = signals.hung_up
         await service.start()
         settle_heap()
         announce(service)

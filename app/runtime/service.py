@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from app.api.access import demand_token
 from app.api.app import create_app
 from app.brokers.portable import PortableLog
+from app.config.source import Source
 from app.runtime.asgi_server import AsgiServer
 from app.runtime.build import Parts, tls_of
 from app.runtime.following import Following
@@ -25,6 +26,9 @@ from app.runtime.kafka_listeners import open_kafka_listener
 from app.runtime.logs import declare_subscriptions
 from app.runtime.processes.crew import Crew
 from app.runtime.processes.door import NO_DOORS, Doors, open_door
+from app.runtime.reload.reloader import Others, Reloader
+from app.runtime.reload.renewal import Renewal, token_of
+from app.runtime.reload.watching import hear, watch
 from app.runtime.state import State
 
 LAST_WORDS = 5.0  # seconds for operator events and attempts that wait, when all others have left
@@ -42,8 +46,11 @@ class Service:
         *,
         crew: Crew | None = None,
         doors: Doors = NO_DOORS,
+        source: Source | None = None,
+        others: Others | None = None,
     ) -> None:
-        """``crew``: the processes that this one is the first of. ``doors``: by which these reach our logs."""
+        """``crew``: the processes that this one is the first of. ``doors``: by which these reach our logs.
+        ``source``: where its configuration can be read again, which ``others`` have to take up too."""
         self.parts = parts
         self.state = State(parts, crew)
         self._doors = doors
@@ -51,7 +58,16 @@ class Service:
         self.events_url = ""
         self._streams_end = asyncio.Event()
         self._closing = contextlib.AsyncExitStack()
+        self._guard = create_app(
+            self.state, token=token_of(parts.config), stopped=self._streams_end
+        )
         self._admin = self._admin_server()
+        loaded = parts.roster.loaded
+        renewal = Renewal(parts, self.state, self._following, self._guard)
+        self.reloader = Reloader(source, loaded, renewal, parts.clock, parts.counters, others)
+        self.state.configured = self.reloader
+        self.hung_up = asyncio.Event()
+        self._rereading: list[asyncio.Task[None]] = []
 
     @property
     def admin_url(self) -> str:
@@ -67,6 +83,10 @@ class Service:
             await self._closing.aclose()
             raise
         self.state.begun = True
+        self._rereading = [
+            asyncio.create_task(watch(self.reloader, self.parts.clock)),
+            asyncio.create_task(hear(self.hung_up, self.reloader)),
+        ]
 
     async def _start(self) -> None:
         parts, drain = self.parts, self.parts.config.timeouts.drain
@@ -113,6 +133,9 @@ class Service:
         """Ends within the bounds of ``timeouts.not_ready`` and ``timeouts.drain``."""
         parts, timeouts = self.parts, self.parts.config.timeouts
         self.state.draining = True
+        for task in self._rereading:
+            task.cancel()
+        await asyncio.gather(*self._rereading, return_exceptions=True)
         if timeouts.not_ready:
             _log.info(
                 "leaving: not ready, for %g s still accepting; a second signal ends at once",
@@ -133,10 +156,9 @@ class Service:
 
     def _admin_server(self) -> AsgiServer:
         admin = self.parts.config.server.admin
-        token = admin.token.get_secret_value() if admin.token else None
-        demand_token(admin.host, token)
+        demand_token(admin.host, token_of(self.parts.config))
         return AsgiServer(
-            create_app(self.state, token=token, stopped=self._streams_end),
+            self._guard,
             admin.host,
             admin.port,
             tls=tls_of(admin.tls),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from app.api.configured import Configured
 from app.api.registry import Entry, Registry
 from app.api.running import Disk, KafkaListenerState, ProcessState, RoleState
 from app.config.key_mappers import load_key_mappers
@@ -42,16 +43,13 @@ class State:
         self._crew = crew
         self.installation = parts.config.installation
         self.roles: Sequence[str] = parts.roles
-        self.routes: Sequence[Route] = parts.config.routes
         self.logs: Mapping[str, Log] = {
             name: log for name, log in parts.logs.items() if name in parts.config.brokers
         }  # what relaxed routes have beside them is no broker of its own
         self.kinds: Mapping[str, str] = kinds_of(parts.config)
         self.manners: Mapping[str, Manner] = manners_of(parts.config)
-        self.mappers: Mapping[str, PlainMapper] = load_key_mappers(parts.config.routes)
         self.store: Store | None = parts.store
         self.registry: Registry = parts.registry
-        self.largest_document = parts.config.limits.subscription_bytes
         self.nudges = parts.nudges
         told = parts.operator_events
         self.notify: Notify = silence if told is None else told.notify
@@ -60,9 +58,18 @@ class State:
         self.started_at = parts.clock.monotonic()
         self.listeners: dict[str, OpenListener] = {}  # of Kafka's protocol, by the log they serve
         self._expiries = Expiries()
+        self.configured: Configured  # filled by the service
         self.begun = False
         self.draining = False
+        self.become(parts.config, load_key_mappers(parts.config.routes))
         self._targets = Targets(self._config, parts.logs, parts.clock)
+
+    def become(self, config: Config, mappers: Mapping[str, PlainMapper]) -> None:
+        """Tell of this configuration, whose brokers are the same."""
+        self._parts = self._parts._replace(config=config)
+        self.routes: Sequence[Route] = config.routes
+        self.mappers = mappers
+        self.largest_document = config.limits.subscription_bytes
 
     def _config(self) -> Config:
         """As if those that the API made stood in the file."""

@@ -17,6 +17,12 @@ class Budget:
         self.bytes = Shares(held)
         self._refused: dict[Part, None] = {}
 
+    def rebound(self, deliveries: int, held: int) -> None:
+        self.deliveries.rebound(deliveries)
+        self.bytes.rebound(held)
+        for _ in range(len(self._refused)):
+            self.wake_one()
+
     def join(self, wake: Callable[[], None]) -> Part:
         """A part of it, for one subscription while it runs. ``wake``: called when one that was refused
         an attempt may ask again."""

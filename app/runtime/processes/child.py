@@ -16,12 +16,14 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Child(NamedTuple):
-    """``first``: none was there before it."""
+    """``first``: none was there before it. ``raw``: the file that was taken up last, None where it was none
+    since the start."""
 
     number: int
     parent: int
     pipe: Pipe
     first: bool
+    raw: bytes | None = None
 
     def settle(self) -> None:
         """Signals come from the parent alone, as SIGTERM: a terminal sends SIGINT and SIGHUP to all of its

@@ -62,6 +62,10 @@ class Crew:
             for cause in each.causes
         ]
 
+    def others_up(self) -> set[int]:
+        """Numbers of those beside this one that have started and are there."""
+        return {each.number for each in self._roll.processes if each.up and each.number != OWNER}
+
     def processes(self) -> Sequence[ProcessState]:
         return [self._state(each) for each in self._roll.processes]
 

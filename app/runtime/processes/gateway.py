@@ -9,30 +9,56 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import os
+import signal
 from collections.abc import Collection
 
 from app.config.model import Config
+from app.config.source import Source
+from app.errors import SetupError
+from app.gateway.server import EventsServer
 from app.interfaces import Clock
 from app.runtime.build import Role, consents_later, open_events
-from app.runtime.logs import open_logs
+from app.runtime.logs import open_logs, rebound
 from app.runtime.processes.child import Child
 from app.runtime.processes.crew import series_of
 from app.runtime.processes.door import Doors
-from app.runtime.processes.messages import Asked, Message, Report, Told, Up
+from app.runtime.processes.messages import (
+    Asked,
+    Built,
+    Message,
+    Offered,
+    Report,
+    Swap,
+    Swapped,
+    Told,
+    Up,
+)
 from app.runtime.service import bounded
 from app.runtime.state import routes_fare
-from app.telemetry import Counters
+from app.telemetry import Counters, set_up_logging
 
 REPORT = 1.0  # seconds between reports
 ANSWER = 5.0  # seconds for process 1 to say whether it asked for a consent
 
+_log = logging.getLogger(__name__)
+
 
 class Gateway:
     def __init__(
-        self, config: Config, roles: Collection[Role], clock: Clock, doors: Doors, child: Child
+        self,
+        config: Config,
+        roles: Collection[Role],
+        clock: Clock,
+        doors: Doors,
+        child: Child,
+        source: Source | None = None,
     ) -> None:
         self._config = config
+        self._source = source
+        self._next: tuple[int, Config, EventsServer] | None = None  # built, not in use yet
+        self._building: set[asyncio.Task[None]] = set()
         self._clock = clock
         self._child = child
         self._counters = Counters()
@@ -92,7 +118,41 @@ class Gateway:
             del self._asked[number]
 
     def _take(self, message: Message) -> None:
-        if isinstance(message, Told):
-            answer = self._asked.get(message.id)
-            if answer is not None and not answer.done():
-                answer.set_result(message.known)
+        match message:
+            case Told():
+                answer = self._asked.get(message.id)
+                if answer is not None and not answer.done():
+                    answer.set_result(message.known)
+            case Offered():
+                task = asyncio.create_task(self._build(message))
+                self._building.add(task)
+                task.add_done_callback(self._building.discard)
+            case Swap():
+                self._swap(message.id)
+            case _:
+                pass
+
+    async def _build(self, offered: Offered) -> None:
+        """Process 1 has judged it; here it has to be possible."""
+        fault = "it has no file"
+        try:
+            if self._source is not None:
+                loaded = await asyncio.to_thread(self._source.load, offered.raw)
+                events = open_events(loaded.config, self._logs, self._counters, None)
+                self._next, fault = (offered.id, loaded.config, events), ""
+        except SetupError as error:
+            fault = str(error)
+        self._child.pipe.send(Built(offered.id, fault))
+
+    def _swap(self, number: int) -> None:
+        if self._next is None or self._next[0] != number:
+            _log.warning("this process has not what the others use, and makes room for another")
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+        (_, config, events), self._next = self._next, None
+        was, self._config = self._config, config
+        self._events.become(events)
+        rebound(config, self._logs)
+        if config.log != was.log:
+            set_up_logging(config.log.level, as_json=config.log.format == "json")
+        self._child.pipe.send(Swapped(number))

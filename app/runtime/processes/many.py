@@ -12,6 +12,7 @@ import uvloop
 
 from app.config.load import Loaded
 from app.config.model import Config, Events
+from app.config.source import Source
 from app.errors import SetupError
 from app.gateway.port import open_port
 from app.runtime.build import Role
@@ -29,7 +30,9 @@ from app.runtime.signals import Signals
 _log = logging.getLogger(__name__)
 
 
-def run_many(loaded: Loaded, roles: Collection[Role], announce: Announce) -> int:
+def run_many(
+    loaded: Loaded, roles: Collection[Role], announce: Announce, source: Source | None = None
+) -> int:
     """Returns in every process: the exit code in the parent, 0 in the others. Raises SetupError."""
     config, count = loaded.config, loaded.config.server.workers
     if "gateway" not in roles:
@@ -39,7 +42,8 @@ def run_many(loaded: Loaded, roles: Collection[Role], announce: Announce) -> int
             cure="leave it at 1 with --role worker, or run the gateway role too",
         )
     with reserve(config.server.events) as reserved:
-        config = _on_port(config, reserved.getsockname()[1])
+        port = reserved.getsockname()[1]
+        config = on_port(config, port)
         doors = doors_of(config)
         gc.collect()
         gc.freeze()  # so that what all processes share stays shared
@@ -48,8 +52,10 @@ def run_many(loaded: Loaded, roles: Collection[Role], announce: Announce) -> int
         if isinstance(outcome, int):
             return outcome
     outcome.settle()
+    if source is not None and outcome.raw is not None:
+        loaded = source.load(outcome.raw)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_be(outcome, config, loaded, roles, doors, announce))
+        runner.run(_be(outcome, loaded, port, source, roles, doors, announce))
     return 0
 
 
@@ -66,7 +72,8 @@ def reserve(events: Events) -> socket.socket:
     return reserved
 
 
-def _on_port(config: Config, port: int) -> Config:
+def on_port(config: Config, port: int) -> Config:
+    """The port that was reserved, whichever the file asks for."""
     events = config.server.events.model_copy(update={"port": port})
     server = config.server.model_copy(update={"events": events})
     return config.model_copy(update={"server": server})
@@ -79,18 +86,19 @@ def _patience(config: Config) -> float:
 
 async def _be(
     child: Child,
-    config: Config,
     loaded: Loaded,
+    port: int,
+    source: Source | None,
     roles: Collection[Role],
     doors: Doors,
     announce: Announce,
 ) -> None:
-    clock = SystemClock()
+    clock, config = SystemClock(), on_port(loaded.config, port)
     if child.number == OWNER:
-        await serve_all(config, loaded, roles, clock, doors, child, announce)
+        await serve_all(config, loaded, roles, clock, doors, child, announce, source)
         return
     with Signals(patient=True) as signals:
-        gateway = Gateway(config, roles, clock, doors, child)
+        gateway = Gateway(config, roles, clock, doors, child, source)
         await gateway.start()
         settle_heap()
         await signals.asked.wait()

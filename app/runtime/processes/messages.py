@@ -59,4 +59,36 @@ class Told(msgspec.Struct, frozen=True, tag="told"):
     number: int
 
 
-Message = Up | Report | Roll | Asked | Told
+class HungUp(msgspec.Struct, frozen=True, tag="hung up"):
+    """SIGHUP came to the parent, which passes it on to process 1 alone: the file is read once."""
+
+
+class Offered(msgspec.Struct, frozen=True, tag="offered"):
+    """Process 1 to all others, through the parent: the file as it was read. Build it and say so."""
+
+    id: int
+    raw: bytes
+
+
+class Built(msgspec.Struct, frozen=True, tag="built"):
+    """The answer. ``fault``: why it cannot be."""
+
+    id: int
+    fault: str = ""
+    number: int = 0
+
+
+class Swap(msgspec.Struct, frozen=True, tag="swap"):
+    """Process 1 to all others: use what you built of ``Offered``. The parent starts new ones with it."""
+
+    id: int
+
+
+class Swapped(msgspec.Struct, frozen=True, tag="swapped"):
+    """The answer."""
+
+    id: int
+    number: int = 0
+
+
+Message = Up | Report | Roll | Asked | Told | HungUp | Offered | Built | Swap | Swapped

@@ -8,13 +8,15 @@ from collections.abc import Callable, Collection
 
 from app.config.load import Loaded
 from app.config.model import Config
+from app.config.source import Source
 from app.interfaces import Clock
 from app.runtime.build import Role, build
 from app.runtime.heap import settle_heap
 from app.runtime.processes.child import Child
 from app.runtime.processes.crew import Crew
 from app.runtime.processes.door import Doors
-from app.runtime.processes.messages import Up
+from app.runtime.processes.messages import HungUp, Message, Up
+from app.runtime.reload.fleet import Fleet
 from app.runtime.service import Service
 from app.runtime.signals import Signals
 
@@ -29,13 +31,23 @@ async def serve_all(
     doors: Doors,
     child: Child,
     announce: Announce,
+    source: Source | None = None,
 ) -> None:
     """Until it is told to leave. ``announce`` is called when the whole service accepts for the first time."""
     with Signals(patient=True) as signals:
         parts = build(config, clock, roles, loaded=loaded)
         crew = Crew(child, clock, parts.counters, parts.callbacks)
-        service = Service(parts, crew=crew, doors=doors)
-        child.listen(crew.take)
+        fleet = Fleet(child, crew)
+        service = Service(parts, crew=crew, doors=doors, source=source, others=fleet)
+        service.hung_up = signals.hung_up
+
+        def take(message: Message) -> None:
+            if isinstance(message, HungUp):
+                signals.hung_up.set()
+            crew.take(message)
+            fleet.take(message)
+
+        child.listen(take)
         await service.start()
         settle_heap()
         child.pipe.send(Up())

@@ -20,9 +20,21 @@ from msgspec.structs import replace
 
 from app.interfaces import Clock
 from app.runtime.processes.child import Child
-from app.runtime.processes.messages import Asked, Message, Report, Told, Up
+from app.runtime.processes.messages import (
+    Asked,
+    Built,
+    HungUp,
+    Message,
+    Offered,
+    Report,
+    Swap,
+    Swapped,
+    Told,
+    Up,
+)
 from app.runtime.processes.pipe import Pipe
 from app.runtime.processes.slots import OWNER, Slot, roll_of
+from app.runtime.signals import has_terminal
 
 LEAVE = (signal.SIGTERM, signal.SIGINT)
 HEARD = (*LEAVE, signal.SIGHUP, signal.SIGCHLD)
@@ -45,6 +57,9 @@ class Parent:
         self._leaving = False
         self._deadline = 0.0
         self._code = 0
+        self._offered: Offered | None = None
+        self._raw: bytes | None = None  # the file that was taken up last; it may hold secrets
+        self._terminal = has_terminal()
 
     def run(self) -> Child | int:
         """Returns in every process: in a child, what it is; in the parent, when all have left, the exit
@@ -100,7 +115,7 @@ class Parent:
         pid = os.fork()
         if pid == 0:
             ours.close()
-            return Child(slot.number, parent, theirs, first=slot.restarts < 0)
+            return Child(slot.number, parent, theirs, first=slot.restarts < 0, raw=self._raw)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
         theirs.close()
         slot.begin(pid, ours, self._clock.monotonic(), self._clock.now())
@@ -127,10 +142,12 @@ class Parent:
                 self._on_up(slot)
             case Report():
                 self._pass(OWNER, replace(message, number=slot.number, pid=slot.pid))
-            case Asked():
-                self._pass(OWNER, replace(message, number=slot.number))
             case Told():
                 self._pass(message.number, message)
+            case Asked() | Built() | Swapped():
+                self._pass(OWNER, replace(message, number=slot.number))
+            case Offered() | Swap():
+                self._on_reload(message)
 
     def _on_up(self, slot: Slot) -> None:
         """The others start when the first one is there: what it refuses is told once."""
@@ -149,6 +166,16 @@ class Parent:
         pipe = self.slots[number - 1].pipe
         if pipe is not None:
             pipe.send(message)
+
+    def _on_reload(self, message: Offered | Swap) -> None:
+        """What was swapped last is what processes begin with from now on."""
+        if isinstance(message, Offered):
+            self._offered = message
+        elif self._offered is not None and self._offered.id == message.id:
+            self._raw = self._offered.raw
+        for slot in self.slots:
+            if slot.number != OWNER:
+                self._pass(slot.number, message)
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -184,8 +211,11 @@ class Parent:
         elif number in LEAVE:
             _log.info("%s: passed on to all processes", signal.Signals(number).name)
             self._leave()
+        elif number == signal.SIGHUP and self._terminal and not has_terminal():
+            _log.info("the terminal is gone: all processes leave")
+            self._leave()
         elif number == signal.SIGHUP:
-            self._send(signal.SIGHUP)
+            self._pass(OWNER, HungUp())
 
     def _leave(self) -> None:
         self._leaving = True

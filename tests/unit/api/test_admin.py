@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 
 from app.api.access import demand_token
 from app.api.app import create_app
+from app.api.configured import Reload
 from app.api.running import Disk, KafkaListenerState, ProcessState, RoleState
 from app.bindings import kafka
 from app.bindings.documents import FormatName
@@ -58,6 +60,10 @@ class Service:
         self.groups: list[Any] = []
         self.crew: tuple[ProcessState, ...] = ()
         self.listeners: tuple[KafkaListenerState, ...] = ()
+        begun = Reload(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
+        self.configured = SimpleNamespace(
+            source="skybridge.yaml", digest=begun.digest, last=begun, taken=begun, shown={}
+        )
 
     def groups(self, broker: str, topic: str) -> dict[str, str]:
         return {}

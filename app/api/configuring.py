@@ -1,0 +1,46 @@
+"""``/v1/config``: the configuration in force, and the word to read its file again."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from app.api.configuration_answers import ConfigurationView, ReloadView, state, view_of
+from app.api.configured import Reload
+from app.api.problems import Refused
+from app.api.running import Running
+from app.errors import SenderError
+
+
+def router(running: Running) -> APIRouter:
+    routes = APIRouter(prefix="/v1", tags=["configuration"])
+
+    @routes.get("/config", operation_id="configuration")
+    async def get() -> ConfigurationView:
+        """Every setting in force, secrets hidden."""
+        configured = running.configured
+        return ConfigurationView(
+            **state(configured).model_dump(), configuration=dict(configured.shown)
+        )
+
+    @routes.post(
+        "/config:reload",
+        operation_id="reload_configuration",
+        responses=Refused.responses(409, 422),
+    )
+    async def reload() -> ReloadView:
+        """Read the file again and take up what changed. Refused whole, and nothing changes, where it is
+        invalid (422, every fault with its line) or where a setting needs a restart (409, by name)."""
+        found = await running.configured.reload("api")
+        if found.outcome == "refused":
+            raise _refusal(found)
+        return view_of(found)
+
+    return routes
+
+
+def _refusal(found: Reload) -> SenderError:
+    if found.needs_restart:
+        title, status, code = "Needs a restart", 409, "needs-restart"
+    else:
+        title, status, code = "The file is refused", 422, "invalid-configuration"
+    return SenderError(title, status=status, code=code, faults=found.faults)

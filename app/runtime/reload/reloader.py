@@ -1,0 +1,176 @@
+"""Reads the file again, holds it against what runs, and has all processes become what it says.
+
+One at a time. What is invalid, cannot be made or needs a restart is refused whole: what runs goes on, and
+status, log and a metric tell of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from app.api.configured import Cause, Outcome, Reload
+from app.config.difference import Difference, difference
+from app.config.finding import BadConfiguration, Finding
+from app.config.load import Loaded
+from app.config.shown import digest_of, view_of
+from app.config.source import Source
+from app.errors import Fault, SetupError, SkybridgeError
+from app.interfaces import Clock
+from app.runtime.reload.renewal import Renewal
+from app.telemetry import Counters
+
+_log = logging.getLogger("skybridge.reload")
+
+
+class Others(Protocol):
+    """Processes that have to agree and swap too."""
+
+    async def build(self, raw: bytes | None) -> None:
+        """Raises SetupError when one of them cannot."""
+
+    async def swap(self) -> None: ...
+
+
+class Alone:
+    async def build(self, raw: bytes | None) -> None:
+        """Nobody else has to agree."""
+
+    async def swap(self) -> None:
+        """Nobody else swaps."""
+
+
+class Reloader:
+    """Fills ``api.configuring.Configured``. ``seen``: a digest of the bytes that were judged last, whatever
+    became of them."""
+
+    def __init__(
+        self,
+        source: Source | None,
+        loaded: Loaded,
+        renewal: Renewal,
+        clock: Clock,
+        counters: Counters,
+        others: Others | None = None,
+    ) -> None:
+        self.source = loaded.source
+        self._source = source
+        self._renewal = renewal
+        self._clock = clock
+        self._counters = counters
+        self._others = others or Alone()
+        self._lock = asyncio.Lock()
+        self._loaded = loaded
+        self._view = view_of(loaded)
+        self.digest = digest_of(self._view.shown)
+        self.seen = digest_of_bytes(loaded.raw)
+        self.last = self.taken = self._told("start", "ok")
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        shown: Mapping[str, Any] = self._view.shown
+        return shown
+
+    @property
+    def every(self) -> float:
+        """Seconds between looks at the file; 0 for none."""
+        return 0.0 if self.source == "" else self._loaded.config.reload.watch
+
+    def read(self) -> bytes | None:
+        """Raises BadConfiguration."""
+        return None if self._source is None else self._source.read()
+
+    async def reload(self, cause: Cause) -> Reload:
+        async with self._lock:
+            try:
+                told = await self._reload(cause)
+            except SkybridgeError as error:
+                told = self._told(cause, "refused", faults=[_fault(error)])
+            self._note(told)
+            return told
+
+    async def _reload(self, cause: Cause) -> Reload:
+        if self._source is None:
+            raise SetupError("this service was started without a file to read again", setting="")
+        try:
+            raw = await asyncio.to_thread(self._source.read)
+            self.seen = digest_of_bytes(raw)
+            loaded, warnings = await asyncio.to_thread(self._source.judge, raw)
+        except BadConfiguration as bad:
+            return self._told(cause, "refused", faults=[_of_finding(each) for each in bad.findings])
+        view = view_of(loaded)
+        found = difference(self._view, view)
+        if found.restarts:
+            faults = [_needs_restart(each.setting, loaded) for each in found.restarts]
+            return self._told(cause, "refused", faults=faults, restart=True)
+        await self._swap(raw, loaded, found)
+        self._loaded, self._view, self.digest = loaded, view, digest_of(view.shown)
+        outcome: Outcome = "ok" if found.changes else "unchanged"
+        return self._told(cause, outcome, found=found, warnings=[str(each) for each in warnings])
+
+    async def _swap(self, raw: bytes | None, loaded: Loaded, found: Difference) -> None:
+        built = await self._renewal.build(loaded, found)
+        await self._others.build(raw)
+        await self._others.swap()
+        await self._renewal.swap(built)
+
+    def _told(
+        self,
+        cause: Cause,
+        outcome: Outcome,
+        *,
+        found: Difference | None = None,
+        faults: Sequence[Fault] = (),
+        warnings: Sequence[str] = (),
+        restart: bool = False,
+    ) -> Reload:
+        return Reload(
+            at=self._clock.now(),
+            cause=cause,
+            outcome=outcome,
+            digest=self.digest,
+            changes=[str(each) for each in found.changes] if found else (),
+            anew=found.anew if found else (),
+            faults=faults,
+            warnings=warnings,
+            needs_restart=restart,
+        )
+
+    def _note(self, told: Reload) -> None:
+        self.last = told
+        self._counters.add("config_reloads", told.outcome)
+        if told.outcome == "refused":
+            causes = "; ".join(each.detail for each in told.faults)
+            _log.error("%s is refused, what runs goes on: %s", self.source, causes)
+            return
+        self.taken = told
+        for warning in told.warnings:
+            _log.warning("%s: %s", self.source, warning)
+        for change in told.changes:
+            _log.info("changed: %s", change)
+        _log.info("%s is in force (%s), digest %s", self.source, told.outcome, told.digest)
+
+
+def digest_of_bytes(raw: bytes | None) -> str:
+    return hashlib.sha256(raw or b"").hexdigest()
+
+
+def _of_finding(finding: Finding) -> Fault:
+    return Fault("invalid-setting", str(finding), at=finding.setting)
+
+
+def _needs_restart(setting: str, loaded: Loaded) -> Fault:
+    line = loaded.place(*setting.split(".")).line
+    where = f"line {line}: " if line else ""
+    return Fault("needs-restart", f"{where}needs a restart: {setting}", at=setting)
+
+
+def _fault(error: SkybridgeError) -> Fault:
+    if not isinstance(error, SetupError):
+        return Fault("not-now", str(error))
+    setting = f"{error.setting}: " if error.setting else ""
+    cure = f" Cure: {error.cure}" if error.cure else ""
+    return Fault("invalid-setting", f"{setting}{error.args[0]}{cure}", at=error.setting)

@@ -1,0 +1,117 @@
+"""One process becomes what another configuration says: everything that can fail first, then the swap.
+
+The swap has no ``await`` in it but the one for the store's subscriptions, which comes first: between two
+requests, two deliveries, two looks of anybody, all of it is the old configuration or all of it is the new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from app.api.access import TokenGuard, demand_token
+from app.config.difference import Change, Difference, builds_anew
+from app.config.key_mappers import load_key_mappers
+from app.config.load import Loaded
+from app.config.model import Config
+from app.gateway.server import EventsServer
+from app.interfaces import Sink
+from app.model.subscription import Subscription
+from app.routing.keys import PlainMapper
+from app.runtime.build import Parts, budget_of, open_events, sinks_of
+from app.runtime.following import Following
+from app.runtime.logs import rebound
+from app.runtime.state import State
+from app.telemetry import set_up_logging
+
+RETIRED_WITHIN = 15.0  # seconds to wait for what ends; it goes on ending after that
+
+_log = logging.getLogger(__name__)
+
+
+class Built(NamedTuple):
+    """Everything that a configuration is made into, not in use yet."""
+
+    loaded: Loaded
+    changes: Sequence[Change]
+    events: EventsServer | None
+    mappers: Mapping[str, PlainMapper]
+    sink_for: Callable[[Subscription], Sink]
+
+    @property
+    def config(self) -> Config:
+        return self.loaded.config
+
+
+class Renewal:
+    """Of a service that runs."""
+
+    def __init__(self, parts: Parts, state: State, following: Following, guard: TokenGuard) -> None:
+        self._parts = parts
+        self._state = state
+        self._following = following
+        self._guard = guard
+
+    async def build(self, loaded: Loaded, found: Difference) -> Built:
+        """Nothing is in use yet. Raises SetupError for what cannot be made, and StoreUnavailable."""
+        parts, config = self._parts, loaded.config
+        demand_token(config.server.admin.host, token_of(config))
+        await parts.roster.consider(loaded)
+        sink_for = sinks_of(config, parts.logs, parts.clock, parts.callbacks, parts.counters)
+        if parts.supervisor is not None:
+            await _try_sinks(sink_for, config, found)
+        return Built(
+            loaded=loaded,
+            changes=found.changes,
+            events=parts.events and open_events(config, parts.logs, parts.counters, None),
+            mappers=load_key_mappers(config.routes),
+            sink_for=sink_for,
+        )
+
+    async def swap(self, built: Built) -> None:
+        """Returns when what is old has ended, or goes on ending in its own time."""
+        parts, config = self._parts, built.config
+        await parts.roster.become(built.loaded)
+        self._parts = parts._replace(config=config)
+        if parts.events is not None and built.events is not None:
+            parts.events.become(built.events)
+        rebound(config, parts.logs)
+        parts.registry.rebound(config.limits.subscriptions)
+        self._state.become(config, built.mappers)
+        self._guard.expect(token_of(config))
+        if any(each.setting.startswith("log.") for each in built.changes):
+            set_up_logging(config.log.level, as_json=config.log.format == "json")
+        if parts.supervisor is not None:
+            parts.supervisor.renew(built.sink_for, self._touched(built), budget_of(config))
+        await self._retire()
+
+    def _touched(self, built: Built) -> list[str]:
+        """Subscriptions of file and API whose own settings are the same."""
+        return [
+            each.id
+            for each in self._parts.roster.subscriptions
+            if builds_anew(built.changes, posts=isinstance(each.sink, str), reply=each.reply)
+        ]
+
+    async def _retire(self) -> None:
+        ending = self._following.renew()
+        _, left = await asyncio.wait((ending,), timeout=RETIRED_WITHIN)
+        if left:
+            _log.warning("subscriptions that changed are still ending, and begin anew behind that")
+
+
+async def _try_sinks(
+    sink_for: Callable[[Subscription], Sink], config: Config, found: Difference
+) -> None:
+    """A file that cannot be read or a key that is none is told now, not by a subscription that is broken."""
+    named = {each.name for each in found.changes if each.setting.startswith("subscriptions.")}
+    for each in config.subscriptions:
+        if each.id in named or each.id in found.anew:
+            await sink_for(each).stop()
+
+
+def token_of(config: Config) -> str | None:
+    token = config.server.admin.token
+    return token.get_secret_value() if token else None

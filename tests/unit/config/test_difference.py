@@ -1,0 +1,162 @@
+"""What differs between two configurations, by name; and that nothing secret is shown or digested."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.config.difference import Difference, difference, effect_of
+from app.config.load import Loaded
+from app.config.model import Config
+from app.config.shown import digest_of, view_of, view_of_shown
+from app.config.source import Source
+
+FILE = """
+server: {admin: {token: "${env:TOKEN}"}}
+routes:
+  - {name: orders, filters: [{exact: {type: order}}], to: {broker: log, topic: "${env:TOPIC}"}}
+  - {name: every.thing, to: {broker: log, topic: events}}
+subscriptions:
+  - id: billing.eu
+    source: {broker: log, topics: [events]}
+    sink: https://billing.example/hook
+    signing: {secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}
+  - {id: audit, source: {broker: log, topics: [events]}, sink: https://audit.example/hook, reply: orders}
+  - {id: copy, source: {broker: log, topics: [events]}, sink: {broker: log, topic: copies}}
+"""
+ENVIRON = {"TOKEN": "admin-token-in-clear", "TOPIC": "orders"}
+
+Differ = Callable[..., Difference]
+
+
+@pytest.fixture
+def differ(load_text: Callable[..., Loaded]) -> Differ:
+    """Between FILE and FILE with some text replaced, or something behind it."""
+
+    def found(*replaced: tuple[str, str], behind: str = "") -> Difference:
+        old = view_of(load_text(FILE, ENVIRON, minimal=True))
+        text = FILE
+        for before, after in replaced:
+            assert before in text
+            text = text.replace(before, after)
+        return difference(old, view_of(load_text(text + behind, ENVIRON, minimal=True)))
+
+    return found
+
+
+def test_the_same_text_differs_in_nothing(differ: Differ) -> None:
+    assert differ() == Difference(())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said", "anew"),
+    [
+        ("{type: order}", "{type: sale}", 'routes.orders.filters: [{"exact":{"type":"order"}}] -> '
+         '[{"exact":{"type":"sale"}}]', ("audit",)),
+        ("topic: events}}\n", "topic: all}}\n", 'routes.every.thing.to: [{"broker":"log","topic":"events"}] '
+         '-> [{"broker":"log","topic":"all"}]', ()),
+        ("ILPZ", "ILPY", "subscriptions.billing.eu.signing.secret: another value, which is not shown",
+         ("billing.eu",)),
+        ("id: audit", "id: audits", "subscriptions.audit: removed", ()),
+    ],
+)  # fmt: skip
+def test_a_change_is_named_and_begins_only_what_it_touches_anew(
+    differ: Differ, before: str, after: str, said: str, anew: tuple[str, ...]
+) -> None:
+    """A subscription whose settings are the same must not be disturbed at all."""
+    found = differ((before, after))
+    assert str(found.changes[0]) == said
+    assert found.anew == anew
+    assert found.restarts == ()
+
+
+def test_what_all_webhooks_share_begins_them_anew_and_no_mirror(differ: Differ) -> None:
+    found = differ(behind="timeouts: {webhook_dns: 1s}\n")
+    assert found.anew == ("billing.eu", "audit")
+
+
+def test_what_runs_cannot_take_up_is_named(differ: Differ) -> None:
+    found = differ(
+        ("{admin: {token", "{events: {port: 9}, admin: {token"),
+        behind="timeouts: {publish: 3s}\nlimits: {body: 2MiB}\n",
+    )
+    assert [each.setting for each in found.restarts] == ["server.events.port", "timeouts.publish"]
+    assert "limits.body" in {each.setting for each in found.changes}
+
+
+def test_the_order_of_routes_counts(differ: Differ) -> None:
+    """The first match wins."""
+    first, second = FILE.splitlines()[3:5]
+    found = differ((f"{first}\n{second}", f"{second}\n{first}"))
+    assert [(each.setting, each.what) for each in found.changes] == [
+        ("routes.every.thing", "moved"),
+        ("routes.orders", "moved"),
+    ]
+
+
+def test_a_route_that_needs_a_producer_of_its_own_needs_a_restart(differ: Differ) -> None:
+    """Rule 1: what asks for less than all replicas has connections of its own."""
+    route = "\n  - {name: quick, durability: relaxed, to: {broker: log, topic: q}}\nsubscriptions:"
+    found = differ(("\nsubscriptions:", route))
+    assert [(each.setting, each.what) for each in found.restarts] == [("routes.quick", "added")]
+
+
+def test_no_value_of_a_secret_or_reference_is_shown(load_text: Callable[..., Loaded]) -> None:
+    shown = json.dumps(view_of(load_text(FILE, ENVIRON, minimal=True)).shown)
+    assert "admin-token" not in shown
+    assert "whsec_" not in shown
+    assert '"${env:TOKEN}"' in shown
+    assert '"topic": "${env:TOPIC}"' in shown
+
+
+def test_the_digest_is_of_what_is_shown(load_text: Callable[..., Loaded]) -> None:
+    """Pods whose ${env:HOSTNAME} differs have one digest; what differs otherwise has two."""
+
+    def digest(text: str, environ: dict[str, str]) -> str:
+        return digest_of(view_of(load_text(text, environ, minimal=True)).shown)
+
+    same = digest(FILE, ENVIRON)
+    assert digest(FILE + "# a remark\n", {**ENVIRON, "TOPIC": "sales"}) == same
+    assert digest(FILE + "limits: {body: 2MiB}\n", ENVIRON) != same
+
+
+def test_a_running_one_is_compared_as_far_as_it_is_shown(load_text: Callable[..., Loaded]) -> None:
+    loaded = load_text(FILE, ENVIRON, minimal=True)
+    told = json.loads(json.dumps(view_of(loaded).shown))
+    other = view_of(load_text(FILE.replace("ILPZ", "ILPY"), ENVIRON, minimal=True))
+    assert difference(view_of_shown(told), view_of_shown(other.shown)) == Difference(())
+
+
+def test_a_secret_of_a_file_that_rotates_is_no_change(
+    load_text: Callable[..., Loaded], tmp_path: Path
+) -> None:
+    """Whoever uses it reads it again by itself: nothing has to begin anew."""
+    file = tmp_path / "secret"
+    text = FILE.replace("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", f'"${{file:{file}}}"')
+    views = []
+    for secret in (
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "whsec_AfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    ):
+        file.write_text(secret)
+        views.append(view_of(load_text(text, ENVIRON, minimal=True)))
+    assert difference(*views) == Difference(())
+
+
+@pytest.mark.parametrize("section", [*Config.model_fields])
+def test_every_section_has_an_effect(section: str) -> None:
+    """Whoever adds a section decides; without a word it needs a restart."""
+    live = {"routes", "subscriptions", "limits", "log", "pipeline", "reload"}
+    assert (effect_of(section) == "live") == (section in live)
+
+
+def test_a_source_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "skybridge.yaml"
+    file.write_text("version: 1\nbrokers: {log: {kind: embedded, path: ./log}}\n")
+    source = Source(file, {})
+    loaded, _ = source.judge(source.read())
+    assert loaded.source == str(file)
+    assert source.name == str(file)
