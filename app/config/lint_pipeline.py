@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path as FilePath
 
-from app.config.brokers import EmbeddedBroker, KafkaBroker
+from app.config.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker
 from app.config.finding import Path
 from app.config.lasting import check_lasts
 from app.config.report import Report
@@ -23,7 +23,7 @@ def _readable(report: Report) -> None:
     if name is None or not report.broker(_BROKER, name):
         return
     match report.config.brokers[name]:
-        case KafkaBroker():
+        case KafkaBroker() | PulsarBroker():
             pass
         case EmbeddedBroker() as embedded:
             if embedded.kafka_listener is None:
@@ -36,7 +36,7 @@ def _readable(report: Report) -> None:
             report.error(
                 _BROKER,
                 f"{name!r} is of kind {other.kind}, which the archive does not read",
-                "name a broker of kind kafka or embedded; a subscription whose sink is one of its"
+                "name a broker of kind kafka, pulsar or embedded; a subscription whose sink is one of its"
                 " topics mirrors others into it",
             )
 

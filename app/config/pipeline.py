@@ -59,7 +59,7 @@ class Archive(Strict):
 
     broker: Name | None = Field(
         None,
-        description="a name under brokers, of kind kafka, or embedded with a kafka_listener; without it, "
+        description="a name under brokers, of kind kafka or pulsar, or embedded with a kafka_listener; without it, "
         "the only one of these",
     )
     topics: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], ...] = Field(

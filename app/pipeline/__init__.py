@@ -1,6 +1,6 @@
 """The data pipeline: the events of a log in a lake of Iceberg tables, and back again, on Spark.
 
-Kafka, or the embedded log through its Kafka listener, is read by Spark's own source. Records go one way:
+Kafka, or the embedded log through its Kafka listener, is read by Spark's own source, Pulsar by ours. Records go one way:
 ``source`` (what is on the wire) to ``events_raw`` (as it was), from there ``decode`` to ``events`` and
 ``quarantine``. ``replay``, ``redrive``, ``reroute`` send records on; ``report`` and ``query`` look.
 
@@ -10,6 +10,7 @@ jars        the jars beside pyspark, pinned
 session     the one Spark session, with every setting that poison asks for
 tables      the lake: three tables, their columns, how they are made
 source      records of a log as a frame, in a batch or a stream
+pulsar      a data source of Spark for Pulsar
 decode      records to events: native expressions, and ``app.bindings`` itself for what is in doubt
 predicate   filters and CloudEvents SQL as Spark conditions
 archive     a log into ``events_raw``, and that into ``events`` and ``quarantine``: exactly once

@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from app.pipeline.pulsar.options import Options
+
 CatalogKind = Literal["jdbc", "rest", "hive", "glue", "hadoop"]
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -55,6 +57,16 @@ class KafkaPlace(msgspec.Struct, frozen=True):
     broker: str
     bootstrap_servers: str
     options: Mapping[str, str] = NOTHING
+
+
+class PulsarPlace(msgspec.Struct, frozen=True):
+    """A Pulsar, as its data source is told of it. Topics are their full names there: ``persistent://...``."""
+
+    cluster: Options
+
+    @property
+    def broker(self) -> str:
+        return self.cluster.name
 
 
 class Engine(msgspec.Struct, frozen=True):

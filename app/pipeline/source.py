@@ -1,6 +1,7 @@
-"""Records of a Kafka, or of an embedded log through its Kafka listener, as a frame: the columns RAW.
+"""Records of a Kafka, or of an embedded log through its Kafka listener, as a frame: the columns RAW. Those of
+a Pulsar come by a source of ours (``pipeline.pulsar``).
 
-The source is Spark's own. It reads committed records only, and an offset that is gone is an error: what
+Kafka's source is Spark's own. It reads committed records only, and an offset that is gone is an error: what
 retention took before it was read is never passed over in silence.
 """
 
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 from pyspark.sql import functions as f
 
-from app.pipeline.settings import KafkaPlace
+from app.pipeline.pulsar.options import given
+from app.pipeline.settings import KafkaPlace, PulsarPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +27,9 @@ EARLIEST: Final = -2
 
 LATEST: Final = -1
 
+OURS: Final = "cloudevents"
+"""What Spark knows our own source by."""
+
 Bound = Offsets | Literal["earliest", "latest"]
 
 _ALWAYS: Final[Mapping[str, str]] = {
@@ -36,28 +41,39 @@ _ALWAYS: Final[Mapping[str, str]] = {
 
 def records(
     spark: SparkSession,
-    place: KafkaPlace,
+    place: KafkaPlace | PulsarPlace,
     topics: Sequence[str],
     start: Bound = "earliest",
     end: Bound = "latest",
 ) -> DataFrame:
     """What lies between two bounds now, as a batch."""
     bounds = {"startingOffsets": as_text(start), "endingOffsets": as_text(end)}
+    if isinstance(place, PulsarPlace):
+        return (
+            _registered(spark)
+            .read.format(OURS)
+            .options(**given(place.cluster, topics, **bounds))
+            .load()
+        )
     reader = spark.read.format("kafka").options(**_options(place, topics), **bounds)
     return _raw(reader.load(), place)
 
 
 def stream(
     spark: SparkSession,
-    place: KafkaPlace,
+    place: KafkaPlace | PulsarPlace,
     topics: Sequence[str],
     start: Bound = "earliest",
     *,
     max_offsets_per_trigger: int | None = None,
 ) -> DataFrame:
     """What lies beyond a bound, and what comes. A checkpoint that has a position wins over ``start``;
-    ``max_offsets_per_trigger``: most records of one batch, over all partitions.
+    ``max_offsets_per_trigger``: most records of one batch, over all partitions. A batch from Pulsar has all that
+    is there when it begins: Spark 4.0 tells a source in Python no bound.
     """
+    if isinstance(place, PulsarPlace):
+        told = given(place.cluster, topics, startingOffsets=as_text(start))
+        return _registered(spark).readStream.format(OURS).options(**told).load()
     options = {**_options(place, topics), "startingOffsets": as_text(start)}
     if max_offsets_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
@@ -85,6 +101,23 @@ def _options(place: KafkaPlace, topics: Sequence[str]) -> dict[str, str]:
         "kafka.bootstrap.servers": place.bootstrap_servers,
         "subscribe": ",".join(topics),
     }
+
+
+def _registered(spark: SparkSession) -> SparkSession:
+    """What is registered already, in this session or for all, stays. Without the wrapper ``availableNow`` would
+    be one batch: after a kill the one that was begun, and nothing that came since.
+    """
+    from pyspark.errors import AnalysisException  # noqa: PLC0415
+
+    from app.pipeline.pulsar.datasource import CloudEventsSource  # noqa: PLC0415
+
+    try:
+        spark.dataSource.register(CloudEventsSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+    spark.conf.set("spark.sql.streaming.triggerAvailableNowWrapper.enabled", "true")
+    return spark
 
 
 def _raw(received: DataFrame, place: KafkaPlace) -> DataFrame:

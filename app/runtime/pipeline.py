@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from app.config.brokers import EmbeddedBroker, KafkaBroker
+from app.config.broker_parts import ClientTls
+from app.config.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker
 from app.config.kafka_listener import KafkaListener
 from app.config.model import Config
 from app.config.pipeline import Catalog as CatalogSettings
 from app.errors import SetupError
 from app.model.route import Target
-from app.pipeline.settings import Catalog, Engine, KafkaPlace, Lake
+from app.pipeline.pulsar.options import Options, full_topic
+from app.pipeline.settings import Catalog, Engine, KafkaPlace, Lake, PulsarPlace
 from app.routing.places import fixed_place, is_fixed
 from app.runtime.java_client import listener_options, options
 
@@ -47,9 +49,39 @@ def checkpoint_of(config: Config) -> str:
     return own.rstrip("/") if folder is None else folder.as_uri()
 
 
-def archived_place(config: Config) -> KafkaPlace:
+def archived_place(config: Config) -> KafkaPlace | PulsarPlace:
     """Where ``archive`` reads. Raises SetupError where Spark cannot read, or where it could mean several."""
-    return kafka_place(config, config.pipeline.archive.broker or _only_broker(config), _BROKER)
+    name = config.pipeline.archive.broker or _only_broker(config)
+    broker = config.brokers.get(name)
+    return (
+        pulsar_place(name, broker)
+        if isinstance(broker, PulsarBroker)
+        else kafka_place(config, name, _BROKER)
+    )
+
+
+def pulsar_place(name: str, broker: PulsarBroker) -> PulsarPlace:
+    """As Spark's workers reach it: files have to be on their machines too."""
+    security = broker.security
+    tls, oauth2 = security.tls or ClientTls(), security.oauth2
+    return PulsarPlace(
+        Options(
+            service_url=broker.service_url,
+            admin_url=broker.admin_url,
+            topics="",
+            name=name,
+            namespace=broker.namespace,
+            token=None if security.token is None else security.token.get_secret_value(),
+            oauth2_issuer_url=None if oauth2 is None else oauth2.issuer_url,
+            oauth2_credentials=None if oauth2 is None else str(oauth2.credentials),
+            oauth2_audience="" if oauth2 is None else oauth2.audience,
+            oauth2_scope="" if oauth2 is None else oauth2.scope,
+            tls_ca=_path(tls.ca),
+            tls_certificate=_path(tls.cert),
+            tls_key=_path(tls.key),
+            tls_verify_host=tls.verify_host,
+        )
+    )
 
 
 def kafka_place(config: Config, name: str, setting: str = "brokers") -> KafkaPlace:
@@ -90,7 +122,17 @@ def kafka_place(config: Config, name: str, setting: str = "brokers") -> KafkaPla
 
 
 def archived_topics(config: Config, broker: str) -> tuple[str, ...]:
-    """Those named, or those that the routes to that broker publish to. Raises SetupError for none."""
+    """Those named, or those that the routes to that broker publish to, as the lake calls them: topics of Pulsar
+    by their full names. Raises SetupError for none.
+    """
+    named = _archived_topics(config, broker)
+    place = config.brokers.get(broker)
+    if not isinstance(place, PulsarBroker):
+        return named
+    return tuple(full_topic(topic, place.namespace) for topic in named)
+
+
+def _archived_topics(config: Config, broker: str) -> tuple[str, ...]:
     if config.pipeline.archive.topics:
         return config.pipeline.archive.topics
     targets = list(_targets(config, broker))
@@ -110,8 +152,11 @@ def archived_topics(config: Config, broker: str) -> tuple[str, ...]:
 
 
 def _only_broker(config: Config) -> str:
-    """The one that Spark may read; an embedded log without a listener is one, to be told the cure."""
+    """The one that Spark may read; an embedded log without a listener is one, to be told the cure. A Pulsar
+    where there is nothing else.
+    """
     readable = [n for n, b in config.brokers.items() if isinstance(b, KafkaBroker | EmbeddedBroker)]
+    readable = readable or [n for n, b in config.brokers.items() if isinstance(b, PulsarBroker)]
     listening = [name for name in readable if not _is_mute(config, name)]
     return _one(listening or readable)
 
@@ -128,7 +173,7 @@ def _one(names: Sequence[str]) -> str:
     raise SetupError(
         f"which broker is archived is not said, and {which}",
         setting=_BROKER,
-        cure="name one of kind kafka, or embedded with a kafka_listener",
+        cure="name one of kind kafka or pulsar, or embedded with a kafka_listener",
     )
 
 
@@ -137,6 +182,10 @@ def _targets(config: Config, broker: str) -> Iterator[Target]:
         for target in route.to:
             if target.broker == broker and isinstance(target, Target):
                 yield target
+
+
+def _path(file: Path | None) -> str | None:
+    return None if file is None else str(file.absolute())
 
 
 def _folder(text: str) -> Path | None:

@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.progress import Progress
+from app.pipeline.pulsar.options import SCHEME
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ class Range(msgspec.Struct, frozen=True):
     before: Progress
 
     @property
+    def sparse(self) -> bool:
+        """Whether offsets do not count records: message ids of Pulsar are far from each other."""
+        return any(topic.startswith(SCHEME) for _, topic, _, _ in progress.places(self.end))
+
+    @property
     def size(self) -> int:
         """In offsets, which is never less than in records."""
         return sum(
@@ -74,12 +80,40 @@ def pending(spark: SparkSession, lake: Lake) -> Range:
 
 
 def ranges(whole: Range, most: int) -> Iterator[Range]:
-    """In pieces of about ``most`` records."""
+    """In pieces of about ``most`` offsets."""
     start, before = whole.start, whole.before
     while not progress.covers(start, whole.end):
         end = progress.slice_of(start, whole.end, most)
         yield Range(start, end, before)
         start = end
+
+
+def pieces(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[Range]:
+    """In pieces of about ``most`` records, whatever their offsets."""
+    if not whole.sparse:
+        yield from ranges(whole, most)
+        return
+    start = whole.start
+    for end in _cuts(spark, lake, whole, most):
+        yield Range(start, end, whole.before)
+        start = end
+
+
+def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[Progress]:
+    """Where each piece ends: every partition gives its share of its records."""
+    raw = spark.table(lake.table(tables.RAW_TABLE)).where(progress.between(whole.start, whole.end))
+    parts = -(-raw.count() // most)
+    shares = [n / parts for n in range(1, parts)]
+    if shares:
+        ends = f.percentile_approx("offset", shares, 10_000).alias("ends")
+        rows = raw.groupBy("broker", "topic", "partition").agg(ends).collect()
+        for n in range(len(shares)):
+            yield progress.joined(
+                whole.start,
+                progress.of((row[0], row[1], row[2], row["ends"][n] + 1) for row in rows),
+            )
+    if parts:
+        yield whole.end
 
 
 def derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:

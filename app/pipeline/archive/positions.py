@@ -1,14 +1,16 @@
-"""What a Kafka holds now, asked by its Java client: the one that Spark reads with, the same settings."""
+"""What a Kafka holds now, asked by its Java client: the one that Spark reads with, the same settings. What a
+Pulsar holds is asked of its administration (``pipeline.pulsar.positions``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from app.errors import BrokerUnavailable, SetupError
-from app.pipeline.settings import KafkaPlace
+from app.pipeline.settings import KafkaPlace, PulsarPlace
 from app.pipeline.source import Offsets
 
 if TYPE_CHECKING:
@@ -76,9 +78,26 @@ class Positions:
         return self._jvm.org.apache.kafka.common.TopicPartition(topic, number)
 
 
+class Asked(Protocol):
+    """What can be asked of either."""
+
+    def at(self, topics: Sequence[str], where: Where) -> Offsets: ...
+
+
 @contextmanager
-def asking(spark: SparkSession, place: KafkaPlace) -> Iterator[Positions]:
+def asking(spark: SparkSession, place: KafkaPlace | PulsarPlace) -> Iterator[Asked]:
     """Raises BrokerUnavailable when nobody answers, or the login is refused."""
+    if isinstance(place, PulsarPlace):
+        from app.pipeline.pulsar.positions import Positions as OfPulsar  # noqa: PLC0415 - a web client
+
+        yield OfPulsar(place.cluster)
+        return
+    with _asking_kafka(spark, place) as positions:
+        yield positions
+
+
+@contextmanager
+def _asking_kafka(spark: SparkSession, place: KafkaPlace) -> Iterator[Positions]:
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
 
     jvm: Any = spark._jvm  # noqa: SLF001 - the only way to the client that Spark has

@@ -8,7 +8,7 @@ themselves say enough: nothing beyond them was derived that would be derived twi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -41,11 +41,15 @@ def read(spark: SparkSession, table: str) -> Progress:
 
 def reach(records: DataFrame) -> Progress:
     """One beyond the last record of each partition in a frame that has LOCATION."""
-    found: dict[str, dict[str, dict[int, int]]] = {}
     ends = records.groupBy("broker", "topic", "partition").agg(f.max("offset").alias("last"))
-    for row in ends.collect():
-        topics = found.setdefault(row["broker"], {})
-        topics.setdefault(row["topic"], {})[row["partition"]] = row["last"] + 1
+    return of((broker, topic, number, last + 1) for broker, topic, number, last in ends.collect())
+
+
+def of(places: Iterable[tuple[str, str, int, int]]) -> Progress:
+    """Of broker, topic, partition and offset of each."""
+    found: dict[str, dict[str, dict[int, int]]] = {}
+    for broker, topic, partition, offset in places:
+        found.setdefault(broker, {}).setdefault(topic, {})[partition] = offset
     return found
 
 

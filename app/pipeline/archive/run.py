@@ -12,7 +12,7 @@ import msgspec
 from app.errors import SkybridgeError
 from app.pipeline import history, tables
 from app.pipeline.archive import stream
-from app.pipeline.archive.derive import Derived, Observe, Range, derive, pending, ranges
+from app.pipeline.archive.derive import Derived, Observe, Range, derive, pending, pieces
 from app.pipeline.archive.lock import alone
 from app.pipeline.archive.stream import Plan
 from app.pipeline.settings import Lake
@@ -124,7 +124,7 @@ def forever(
     return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
 
 
-def _copied(query: StreamingQuery, total: int, tell: Tell, stop: threading.Event) -> int:
+def _copied(query: StreamingQuery, total: int | None, tell: Tell, stop: threading.Event) -> int:
     """Until the stream has ended by itself, or at the end of a batch when it is to stop."""
     copied, batch = 0, -1
     tell(Told("copy", 0, total))
@@ -146,12 +146,13 @@ def _derive_all(
 ) -> Derived:
     whole = pending(spark, lake)
     derived, done = Derived(), 0
-    for piece in ranges(whole, most):
+    for piece in pieces(spark, lake, whole, most):
         if stop.is_set():
             break
         found = _derive(spark, lake, piece, observe)
         derived, done = derived + found, done + piece.size
-        tell(Told("derive", done, whole.size, found))
+        at, total = (derived.records, None) if whole.sparse else (done, whole.size)
+        tell(Told("derive", at, total, found))
     return derived
 
 

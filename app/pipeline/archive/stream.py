@@ -16,7 +16,8 @@ import msgspec
 from app.errors import SetupError
 from app.pipeline import source, tables
 from app.pipeline.archive import positions, progress
-from app.pipeline.settings import KafkaPlace, Lake
+from app.pipeline.pulsar.options import SCHEME
+from app.pipeline.settings import KafkaPlace, Lake, PulsarPlace
 from app.pipeline.source import Offsets
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ``skip_lost``   go on behind a gap that retention has torn.
     """
 
-    place: KafkaPlace
+    place: KafkaPlace | PulsarPlace
     topics: tuple[str, ...]
     checkpoints: str
     start: positions.Where = "earliest"
@@ -62,7 +63,10 @@ class Ready(msgspec.Struct, frozen=True):
     end: Offsets
 
     @property
-    def pending(self) -> int:
+    def pending(self) -> int | None:
+        """Records that are to be read; None where offsets do not count them."""
+        if any(topic.startswith(SCHEME) for topic in self.end):
+            return None
         return sum(
             max(0, self.end[topic][n] - at)
             for topic, each in self.next.items()

@@ -3,6 +3,7 @@
 ========== =====================================================================================
 native     expressions of Spark, for what is clear; everything else is in doubt
 exact      ``app.bindings`` itself, in one ``mapInArrow``, for what is in doubt
+fence      why a filter on a decoded column stays where it stands
 patterns   what is clear, as regular expressions
 judged     what ``app.bindings`` says of one record, as columns
 ========== =====================================================================================
@@ -11,17 +12,15 @@ judged     what ``app.bindings`` says of one record, as columns
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from uuid import uuid4
-
-from pyspark.sql import functions as f
 
 from app.pipeline import tables
 from app.pipeline.decode import exact, native
+from app.pipeline.decode.fence import fenced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["decoded", "exactly", "natively"]
+__all__ = ["decoded", "exactly", "fenced", "natively"]
 
 
 DECODED = tables.names(tables.DECODED)
@@ -38,14 +37,7 @@ _TIME = (
 
 def natively(raw: DataFrame) -> DataFrame:
     """RAW to DECODED and ``doubt``: where that is true, no other decoded column means anything."""
-    return _fenced(native.decoded(raw).selectExpr(*_in_order(DECODED), "doubt"))
-
-
-def _fenced(frame: DataFrame) -> DataFrame:
-    """What comes later is not pushed down: a predicate doubles with each of the projections below, and
-    the plan of a simple filter would never be made. Counting rows is the cheapest fence there is.
-    """
-    return frame.observe(f"fence {uuid4().hex}", f.count(f.lit(1)).alias("records"))
+    return fenced(native.decoded(raw).selectExpr(*_in_order(DECODED), "doubt"))
 
 
 def exactly(raw: DataFrame) -> DataFrame:
@@ -59,7 +51,7 @@ def decoded(raw: DataFrame) -> DataFrame:
     """Every record, natively where it is clear: the columns of ``exactly``. It runs ``raw`` twice: cache
     it, or use both ways on ranges, where it is dear to read.
     """
-    judged = _fenced(native.decoded(raw, kept=("value", "headers")))
+    judged = fenced(native.decoded(raw, kept=("value", "headers")))
     clear = judged.where("NOT doubt").selectExpr(
         *_in_order(DECODED),
         *(f"CAST(NULL AS {kind}) AS {name}" for name, kind in _VERDICT_TYPES),

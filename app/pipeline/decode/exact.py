@@ -5,15 +5,17 @@ The workers import ``app``: on a cluster the wheel has to be there (``docs/guide
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute
 
-from app.bindings.record import Header, Record
+from app.bindings import kafka, pulsar
+from app.bindings.record import Decoded, Header, Record
 from app.pipeline import tables
 from app.pipeline.decode.judged import Judged, judge
+from app.pipeline.pulsar.options import SCHEME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,13 +50,19 @@ def _batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def judged_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch of the columns RAW, decoded."""
-    rows = list(map(judge, records(batch)))
+    decoders = map(_decoder, batch.column("topic").to_pylist())
+    rows = list(map(judge, records(batch), decoders))
     columns = zip(*rows, strict=True) if rows else ((),) * len(_SCHEMA)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
     refused = pa.array([row.verdict is not None for row in rows], pa.bool_())
     kept = [batch.column(name) for name in _KEPT]
     sent = [_where(refused, batch.column(name)) for name in _SENT]
     return pa.RecordBatch.from_arrays([*kept, *arrays, *sent], [*_KEPT, *Judged._fields, *_SENT])
+
+
+def _decoder(topic: str | None) -> Callable[[Record], Decoded]:
+    """By whose topic it is: names of Pulsar's are URIs, which Kafka's cannot be."""
+    return pulsar.decode if (topic or "").startswith(SCHEME) else kafka.decode
 
 
 def _where(refused: pa.Array, column: pa.Array) -> pa.Array:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+from app.bindings import kafka
 from app.bindings.headers import NotACloudEvent
-from app.bindings.kafka import decode
 from app.bindings.record import Decoded, Record
 from app.errors import Fault, InvalidEvent, SenderError
 from app.event.value import AttributeType
@@ -47,9 +48,11 @@ class Judged(NamedTuple):
     faults: list[dict[str, str]] | None = None
 
 
-def judge(record: Record) -> Judged:
+def judge(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) -> Judged:
     """The columns of a record; ``verdict`` is None for one that is a valid event. Never raises: a record
     that brings the decoder down must not bring down the query with it, and is kept for ``redrive``.
+
+    ``decode``: of the binding that the record came by.
     """
     try:
         decoded = decode(record)

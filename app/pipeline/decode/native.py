@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.pipeline.decode import attributes, documents, headers, payload
-from app.pipeline.decode.sql import Columns
+from app.pipeline.decode.sql import Columns, literal
+from app.pipeline.pulsar.options import SCHEME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -69,4 +70,7 @@ def decoded(raw: DataFrame, *, kept: tuple[str, ...] = ()) -> DataFrame:
 
 def _clear() -> str:
     carried = f"IF(_structured, {documents.CLEAR}, {headers.CLEAR})"
-    return f"({carried}) AND ({attributes.CLEAR}) AND ({payload.CLEAR})"
+    of_kafka = (
+        f"NOT startswith(topic, {literal(SCHEME)})"  # Pulsar's properties have names of their own
+    )
+    return f"{of_kafka} AND ({carried}) AND ({attributes.CLEAR}) AND ({payload.CLEAR})"

@@ -1,0 +1,136 @@
+"""What a Pulsar holds now, asked of its administration, on the driver."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Literal, TypeVar
+
+import httpx
+
+from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.answers import Internal
+from app.brokers.pulsar.asking import ask_each
+from app.brokers.pulsar.errors import AdminError
+from app.brokers.pulsar.places import Place
+from app.brokers.pulsar.settings import OAuth2, PulsarSettings, Tls
+from app.errors import BrokerUnavailable, SetupError
+from app.pipeline.pulsar.offsets import offset_of
+from app.pipeline.pulsar.options import Offsets, Options
+
+Where = Literal["earliest", "latest"] | datetime
+T = TypeVar("T")
+
+
+class Positions:
+    """As ``archive.positions.Positions``, of Pulsar. Topics by their full names."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def wires(self, topics: Sequence[str]) -> dict[str, dict[int, str]]:
+        """What the partitions of topics are called. Raises SetupError that names each that is not there."""
+
+        async def ask(admin: Admin) -> dict[str, dict[int, str]]:
+            found = await ask_each(admin.wires_if_there, topics)
+            return dict(zip(topics, found, strict=True))
+
+        found = self._asked(ask)
+        if absent := [topic for topic, wires in found.items() if not wires]:
+            raise SetupError(
+                f"{self._options.name} has no topic {', '.join(absent)}",
+                setting="pipeline.archive.topics",
+                cure="name topics that exist, or publish to them first",
+            )
+        return found
+
+    def at(self, topics: Sequence[str], where: Where) -> Offsets:
+        """The first offset that is stored, the next that will be, or the first stored at a time. A partition
+        that is only planned has none.
+        """
+        places = [
+            (t, n, wire) for t, wires in self.wires(topics).items() for n, wire in wires.items()
+        ]
+
+        async def ask(admin: Admin) -> list[int | None]:
+            async def one(wire: str) -> int | None:
+                return await _offset(admin, wire, where)
+
+            return list(await ask_each(one, [wire for _, _, wire in places]))
+
+        offsets: dict[str, dict[int, int]] = {topic: {} for topic in topics}
+        for (topic, number, _), offset in zip(places, self._asked(ask), strict=True):
+            if offset is not None:
+                offsets[topic][number] = offset
+        return offsets
+
+    def _asked(self, ask: Callable[[Admin], Awaitable[T]]) -> T:
+        """On a loop of its own: whoever asks has none."""
+
+        async def run() -> T:
+            admin = Admin(_settings(self._options))
+            try:
+                return await ask(admin)
+            finally:
+                await admin.stop()
+
+        try:
+            return asyncio.run(run())
+        except (AdminError, httpx.HTTPError, OSError) as error:
+            raise BrokerUnavailable(
+                f"{self._options.name} at {self._options.admin_url} does not answer: {error!r}"
+            ) from None
+
+
+@contextmanager
+def asking(options: Options) -> Iterator[Positions]:
+    """Raises BrokerUnavailable when nobody answers, or the login is refused."""
+    yield Positions(options)
+
+
+async def _offset(admin: Admin, wire: str, where: Where) -> int | None:
+    held = await admin.internal_if_there(wire)
+    if held is None:
+        return None
+    match where:
+        case "latest":
+            place = held.latest
+        case "earliest":
+            place = _earliest(held)
+        case _:
+            found = await admin.place_at(wire, round(where.timestamp() * 1000))
+            place = held.latest if found > held.last else max(found, _earliest(held))
+    return offset_of(*place)
+
+
+def _earliest(held: Internal) -> Place:
+    """Of a partition whose messages are all gone: where the next one will be."""
+    return min(held.earliest, held.latest)
+
+
+def _settings(options: Options) -> PulsarSettings:
+    oauth2 = None
+    if options.oauth2_issuer_url is not None:
+        oauth2 = OAuth2(
+            issuer_url=options.oauth2_issuer_url,
+            credentials=options.oauth2_credentials or "",
+            audience=options.oauth2_audience,
+            scope=options.oauth2_scope,
+        )
+    return PulsarSettings(
+        name=options.name,
+        service_url=options.service_url,
+        admin_url=options.admin_url,
+        namespace=options.namespace,
+        tls=Tls(
+            ca=options.tls_ca,
+            certificate=options.tls_certificate,
+            key=options.tls_key,
+            verify_host=options.tls_verify_host,
+        ),
+        token=options.token,
+        oauth2=oauth2,
+        operation_timeout=20.0,
+    )

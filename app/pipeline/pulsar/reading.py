@@ -1,0 +1,144 @@
+"""A range of one partition as Arrow batches, by a reader of the client library and its blocking calls.
+
+Those that do not block can leave a message behind, or turn two round (``app.brokers.pulsar.extension``).
+This runs in Spark's Python workers: what it needs is imported where it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from app.pipeline.pulsar.offsets import message_id, offset_of
+from app.pipeline.pulsar.options import Options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH: Final = 2_000  # records of one Arrow batch
+WITHIN: Final = 30_000  # ms for a message that the broker says it has
+
+Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+"""Offset, milliseconds since 1970 when it was published, key, value, headers."""
+
+
+class Range(msgspec.Struct, frozen=True):
+    """``start`` to ``end``, which is not part of it. ``wire``: what the client calls the partition."""
+
+    topic: str
+    partition: int
+    wire: str
+    start: int
+    end: int
+
+
+def batches(options: Options, piece: Range) -> Iterator[pa.RecordBatch]:
+    """The columns RAW. Raises what the client raises: Spark runs the task again."""
+    rows = records(options, piece)
+    while some := list(islice(rows, BATCH)):
+        yield _batch(options, piece, some)
+
+
+def records(options: Options, piece: Range) -> Iterator[Row]:
+    """Every message of the range, in order."""
+    import pulsar  # noqa: PLC0415 - in a worker
+
+    client = _client(options)
+    try:
+        first = message_id(piece.start)
+        reader = client.create_reader(
+            piece.wire,
+            pulsar.MessageId(-1, first.ledger, first.entry, -1),  # of a batch: from its begin
+            start_message_id_inclusive=True,
+        )
+        while reader.has_message_available():
+            message = reader.read_next(WITHIN)
+            at = message.message_id()
+            offset = offset_of(at.ledger_id(), at.entry_id(), at.batch_index())
+            if offset >= piece.end:
+                return
+            if offset >= piece.start:
+                yield _row(offset, message)
+    finally:
+        client.close()
+
+
+def _row(offset: int, message: Any) -> Row:
+    from app.bindings.pulsar_properties import (  # noqa: PLC0415
+        KEY_ENCODING,
+        PulsarMessage,
+        from_message,
+    )
+
+    properties, key = message.properties(), message.partition_key()
+    record = from_message(
+        PulsarMessage(
+            properties,
+            key if key or KEY_ENCODING in properties else None,
+            None if message.has_null_value() else message.data(),
+        )
+    )
+    return offset, message.publish_timestamp(), record.key, record.body, record.headers
+
+
+def _batch(options: Options, piece: Range, rows: list[Row]) -> pa.RecordBatch:
+    import pyarrow as pa  # noqa: PLC0415
+
+    offsets, times, keys, values, headers = zip(*rows, strict=True)
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    named = [[{"key": name, "value": value} for name, value in each] for each in headers]
+    instants = pa.array([each * 1000 for each in times], pa.timestamp("us", "UTC"))
+    columns = {
+        "broker": pa.array([options.name] * len(rows), pa.string()),
+        "topic": pa.array([piece.topic] * len(rows), pa.string()),
+        "partition": pa.array([piece.partition] * len(rows), pa.int32()),
+        "offset": pa.array(offsets, pa.int64()),
+        "record_time": instants,
+        "key": pa.array(keys, pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "headers": pa.array(named, pa.list_(header)),
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def _client(options: Options) -> Any:
+    import pulsar  # noqa: PLC0415
+
+    return pulsar.Client(
+        options.service_url,
+        authentication=_authentication(options),
+        io_threads=1,
+        message_listener_threads=1,
+        stats_interval_in_seconds=0,
+        logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
+        tls_validate_hostname=options.tls_verify_host,
+        # The library would take its own list of authorities for the system's.
+        tls_trust_certs_file_path=options.tls_ca or ssl.get_default_verify_paths().cafile,
+        tls_certificate_file_path=options.tls_certificate,
+        tls_private_key_file_path=options.tls_key,
+    )
+
+
+def _authentication(options: Options) -> Any:
+    import pulsar  # noqa: PLC0415
+
+    if options.token is not None:
+        return pulsar.AuthenticationToken(options.token)
+    if options.oauth2_issuer_url is not None:
+        told = {
+            "type": "client_credentials",
+            "issuer_url": options.oauth2_issuer_url,
+            "private_key": options.oauth2_credentials,
+            "audience": options.oauth2_audience,
+            "scope": options.oauth2_scope,
+        }
+        text = msgspec.json.encode({key: value for key, value in told.items() if value})
+        return pulsar.AuthenticationOauth2(text.decode())
+    if options.tls_certificate is not None and options.tls_key is not None:
+        return pulsar.AuthenticationTLS(options.tls_certificate, options.tls_key)
+    return None
