@@ -1,11 +1,16 @@
-"""The pipeline's decoder says of every record what ``app.bindings`` says (issue 8, "Equality"; ADR 0021)."""
+"""The pipeline's decoder says of every record what ``app.bindings`` says (issue 8, "Equality"; ADR 0021).
+
+To plan the decoder costs Spark seconds, to run it on one more record nothing: all records of all tests go
+through each way once.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,93 +18,17 @@ from app.bindings.record import Record
 from app.pipeline.decode import decoded, exactly, natively
 from app.pipeline.session import open_session
 from app.pipeline.settings import Engine
-from decode_asking import differences, expected, frame, rows
+from decode_asking import differences, expected, frame, rows, shown
 from decode_records import REQUIRED, clean, corpus, generated, poison
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 CLEAR = 0.95  # of events as producers write them
 PYTHON = ("ArrowEvalPython", "BatchEvalPython", "MapInArrow", "MapInPandas", "PythonMapInArrow")
 
-
-@pytest.fixture(scope="module")
-def session(spark: SparkSession) -> SparkSession:
-    assert spark is not None  # it is there for all of the run, and ends it
-    return open_session(Engine(), None, app_name="decode")
-
-
-def _assert_equal(session: SparkSession, folder: Path, records: Sequence[Record]) -> None:
-    found = rows(decoded(frame(session, folder, records)))
-    assert len(found) == len(records)
-    told = differences(records, found, expected)
-    assert not told, "\n".join(told[:20])
-
-
-def test_every_message_of_the_corpora(session: SparkSession, tmp_path: Path) -> None:
-    """Both ways at once: same attributes, types, data, verdict, rule, faults."""
-    _assert_equal(session, tmp_path, corpus())
-
-
-def test_generated_records_of_every_version_and_mode(session: SparkSession, tmp_path: Path) -> None:
-    _assert_equal(session, tmp_path, generated(600))
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_twenty_thousand_generated_records(session: SparkSession, tmp_path: Path) -> None:
-    _assert_equal(session, tmp_path, generated(20_000))
-
-
-def test_the_exact_way_alone(session: SparkSession, tmp_path: Path) -> None:
-    """And what ``quarantine`` keeps of a record that has a verdict: its value and headers."""
-    records = list(poison().values())
-    found = rows(exactly(frame(session, tmp_path, records)))
-    assert not differences(records, found, expected)
-    for record, row in zip(records, found, strict=True):
-        refused = row["verdict"] is not None
-        assert row["value"] == (record.body if refused else None)
-        headers = [{"key": n, "value": v} for n, v in record.headers] if refused else None
-        assert row["headers"] == headers
-
-
-def test_poison_is_in_doubt_or_right(session: SparkSession, tmp_path: Path) -> None:
-    """Pipeline.md 5: no query ends, and what the bindings refuse is never passed."""
-    pills = poison()
-    found = rows(natively(frame(session, tmp_path, list(pills.values()))))
-    for (name, record), row in zip(pills.items(), found, strict=True):
-        due = expected(record)
-        if due["verdict"] is not None:
-            assert row["doubt"], name
-        elif not row["doubt"]:
-            assert not differences([record], [row], expected), name
-
-
-def test_poison_does_not_need_our_settings(session: SparkSession, tmp_path: Path) -> None:
-    """Where somebody else made the session, repeated headers must not end a query for ever."""
-    other = session.newSession()
-    other.conf.set("spark.sql.mapKeyDedupPolicy", "EXCEPTION")
-    records = list(poison().values())
-    assert len(rows(natively(frame(other, tmp_path, records)))) == len(records)
-
-
-def test_usual_events_are_clear(session: SparkSession, tmp_path: Path) -> None:
-    """Doubt costs time: of events as producers write them, in any version, nearly none is in doubt."""
-    records = clean(1_000)
-    found = rows(natively(frame(session, tmp_path, records)))
-    doubtful = [record for record, row in zip(records, found, strict=True) if row["doubt"]]
-    assert len(doubtful) <= (1 - CLEAR) * len(records), f"{len(doubtful)}: {doubtful[:5]}"
-
-
-def test_the_bytes_of_data_stay(session: SparkSession, tmp_path: Path) -> None:
-    """1.10 stays 1.10, and so do white space, escapes, and the order and repetition of keys."""
-    data = b'{ "b" : 1.10,"a":1e400, "x":"\\u00e9\\/" ,"n":123456789012345678901234567890.10, "e":[ ] }'
-    text = b'{"specversion":"1.0","id":"1","source":"/","type":"t","data": ' + data + b' ,"z":"1"}'
-    record = Record(None, (("content-type", b"application/cloudevents+json"),), text)
-    (row,) = rows(natively(frame(session, tmp_path, [record])))
-    assert (row["doubt"], row["data"]) == (False, data.decode())
-
-
+DATA = b'{ "b" : 1.10,"a":1e400, "x":"\\u00e9\\/" ,"n":123456789012345678901234567890.10, "e":[ ] }'
+DOCUMENT = b'{"specversion":"1.0","id":"1","source":"/","type":"t","data": ' + DATA + b' ,"z":"1"}'
 _NOON = 1_795_168_800_000_000  # 2026-11-20T10:00:00Z in microseconds
 TIMES = {
     "2026-11-20T10:00:00Z": _NOON,
@@ -113,36 +42,170 @@ TIMES = {
 }
 
 
-def test_time_is_the_instant_and_time_text_what_came(session: SparkSession, tmp_path: Path) -> None:
-    records = [Record(None, (*REQUIRED, ("ce_time", text.encode())), b"") for text in TIMES]
-    raw = frame(session, tmp_path, records)
-    for found in (natively(raw), exactly(raw)):
-        told = found.selectExpr("offset", "time_text", "unix_micros(time) AS at").sort("offset")
-        assert {row.time_text: row["at"] for row in told.collect()} == TIMES
+def all_records() -> dict[str, list[Record]]:
+    """By what they are for."""
+    return {
+        "corpora": corpus(),
+        "generated": generated(420),
+        "poison": list(poison().values()),
+        "usual": clean(400),
+        "data": [Record(None, (("content-type", b"application/cloudevents+json"),), DOCUMENT)],
+        "times": [Record(None, (*REQUIRED, ("ce_time", text.encode())), b"") for text in TIMES],
+    }
 
 
-def test_no_python_stands_in_the_native_plan(session: SparkSession, tmp_path: Path) -> None:
+@dataclass
+class Way:
+    """What one way made of all records, which it saw in one frame."""
+
+    frame: DataFrame
+    kinds: Mapping[str, Sequence[Record]]
+    found: Sequence[dict[str, Any]]
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        names = list(self.kinds)
+        begin = sum(len(self.kinds[name]) for name in names[: names.index(kind)])
+        return list(self.found[begin : begin + len(self.kinds[kind])])
+
+    def told(self, kind: str) -> list[str]:
+        return differences(self.kinds[kind], self.of(kind), expected)
+
+
+def _asked(raw: DataFrame, kinds: Mapping[str, Sequence[Record]], way: Any) -> Way:
+    found = shown(way(raw))
+    return Way(found, kinds, rows(found))
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    assert spark is not None  # it is there for all of the run, and ends it
+    return open_session(Engine(), None, app_name="decode")
+
+
+@pytest.fixture(scope="module")
+def kinds() -> dict[str, list[Record]]:
+    return all_records()
+
+
+@pytest.fixture(scope="module")
+def raw(
+    session: SparkSession, kinds: dict[str, list[Record]], tmp_path_factory: pytest.TempPathFactory
+) -> DataFrame:
+    every = [record for records in kinds.values() for record in records]
+    return frame(session, tmp_path_factory.mktemp("records"), every)
+
+
+@pytest.fixture(scope="module")
+def native(session: SparkSession, raw: DataFrame, kinds: dict[str, list[Record]]) -> Way:
+    """In a session where a repeated header would end a query for ever: whoever made a session without
+    our settings must not be brought down by one.
+    """
+    before = session.conf.get("spark.sql.mapKeyDedupPolicy")
+    session.conf.set("spark.sql.mapKeyDedupPolicy", "EXCEPTION")
+    try:
+        return _asked(raw, kinds, natively)
+    finally:
+        session.conf.set("spark.sql.mapKeyDedupPolicy", before)
+
+
+@pytest.fixture(scope="module")
+def exact(raw: DataFrame, kinds: dict[str, list[Record]]) -> Way:
+    return _asked(raw, kinds, exactly)
+
+
+@pytest.fixture(scope="module")
+def both(raw: DataFrame, kinds: dict[str, list[Record]]) -> Way:
+    return _asked(raw, kinds, decoded)
+
+
+@pytest.mark.parametrize("kind", ["corpora", "generated", "poison", "usual"])
+def test_both_ways_together_say_what_the_bindings_say(both: Way, kind: str) -> None:
+    """Of every message of the corpora, and of generated ones of every version and mode: same attributes,
+    types, data, verdict, rule, faults.
+    """
+    told = both.told(kind)
+    assert both.of(kind)
+    assert not told, "\n".join(told[:20])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_twenty_thousand_generated_records(session: SparkSession, tmp_path: Path) -> None:
+    records = generated(20_000)
+    found = rows(shown(decoded(frame(session, tmp_path, records))))
+    assert len(found) == len(records)
+    told = differences(records, found, expected)
+    assert not told, "\n".join(told[:20])
+
+
+def test_the_exact_way_alone(exact: Way) -> None:
+    """And what ``quarantine`` keeps of a record that has a verdict: its value and headers."""
+    assert not exact.told("poison")
+    for record, row in zip(exact.kinds["poison"], exact.of("poison"), strict=True):
+        refused = row["verdict"] is not None
+        assert row["value"] == (record.body if refused else None)
+        headers = [{"key": n, "value": v} for n, v in record.headers] if refused else None
+        assert row["headers"] == headers
+
+
+@pytest.mark.parametrize("kind", ["corpora", "generated", "poison", "usual"])
+def test_what_is_clear_is_right(native: Way, kind: str) -> None:
+    """Pipeline.md 5: no query ends, also where nobody set what a repeated header asks for, and what the
+    bindings refuse is never passed.
+    """
+    assert native.of(kind)
+    for record, row in zip(native.kinds[kind], native.of(kind), strict=True):
+        due = expected(record)
+        if due["verdict"] is not None:
+            assert row["doubt"], record
+        elif not row["doubt"]:
+            assert not differences([record], [row], expected), record
+
+
+def test_usual_events_are_clear(native: Way) -> None:
+    """Doubt costs time: of events as producers write them, in any version, nearly none is in doubt."""
+    records, found = native.kinds["usual"], native.of("usual")
+    doubtful = [record for record, row in zip(records, found, strict=True) if row["doubt"]]
+    assert len(doubtful) <= (1 - CLEAR) * len(records), f"{len(doubtful)}: {doubtful[:5]}"
+
+
+def test_the_bytes_of_data_stay(native: Way) -> None:
+    """1.10 stays 1.10, and so do white space, escapes, and the order and repetition of keys."""
+    (row,) = native.of("data")
+    assert (row["doubt"], row["data"]) == (False, DATA.decode())
+
+
+def test_time_is_the_instant_and_time_text_what_came(native: Way, exact: Way) -> None:
+    for way in (native, exact):
+        assert {row["time_text"]: row["at"] for row in way.of("times")} == TIMES
+
+
+def test_no_python_stands_in_the_native_plan(native: Way) -> None:
     """Issue 8, "Speed"."""
-    found = natively(frame(session, tmp_path, [Record(None, REQUIRED, b"")]))
-    plan = found._jdf.queryExecution().executedPlan().toString()
+    plan = native.frame._jdf.queryExecution().executedPlan().toString()
     assert not [name for name in PYTHON if name in plan]
     assert "RLike" in plan or "RLIKE" in plan
 
 
-def test_generated_code_is_small_enough_to_be_compiled(
-    session: SparkSession, tmp_path: Path
-) -> None:
+def test_a_filter_on_a_decoded_column_stays_above_the_decoder(raw: DataFrame) -> None:
+    """Below, it would be copied with each projection that it passes, and the plan never be made."""
+    found = natively(raw).where("type = 't' AND source = '/'")
+    plan = found._jdf.queryExecution().optimizedPlan().toString()
+    assert plan.startswith("Filter")
+    assert plan.index("Filter") < plan.index("CollectMetrics") < plan.index("Project")
+
+
+def test_generated_code_is_small_enough_to_be_compiled(session: SparkSession, native: Way) -> None:
     """Pipeline.md 3.3: HotSpot interprets a method beyond 8000 bytes, at a quarter of the speed. Where
     one would be larger, Spark must know, and evaluate otherwise.
     """
     limit = int(session.conf.get("spark.sql.codegen.hugeMethodLimit") or 0)
     assert 0 < limit <= 8000
-    found = natively(frame(session, tmp_path, [Record(None, REQUIRED, b"")]))
     debug = session._jvm.org.apache.spark.sql.execution.debug
     told = (
         getattr(debug, "package$")
         .__getattr__("MODULE$")
-        .codegenString(found._jdf.queryExecution().executedPlan())
+        .codegenString(native.frame._jdf.queryExecution().executedPlan())
     )
     sizes = [int(size) for size in re.findall(r"maxMethodCodeSize:(\d+)", told)]
     assert sizes

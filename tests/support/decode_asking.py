@@ -25,13 +25,18 @@ def frame(spark: SparkSession, folder: Path, records: Sequence[Record]) -> DataF
     return spark.read.parquet(str(path))
 
 
-def rows(found: DataFrame) -> list[dict[str, Any]]:
-    """As Python has them, in order, without the place that they were at, and without ``time``: Python
+def shown(found: DataFrame) -> DataFrame:
+    """Without the place that records were at, and with ``at``, microseconds since 1970, for ``time``: Python
     has no local time for the first and last of Spark's instants.
     """
     left_out = {"broker", "topic", "partition", "record_time", "key", "time"}
     columns = [name for name in found.columns if name not in left_out]
-    collected = [row.asDict(recursive=True) for row in found.select(*columns).collect()]
+    return found.selectExpr(*columns, "unix_micros(time) AS at")
+
+
+def rows(found: DataFrame) -> list[dict[str, Any]]:
+    """As Python has them, in the order of their offsets."""
+    collected = [row.asDict(recursive=True) for row in found.collect()]
     return [_plain(row) for row in sorted(collected, key=lambda row: row["offset"])]
 
 
