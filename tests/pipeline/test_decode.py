@@ -43,14 +43,14 @@ TIMES = {
 
 
 def all_records() -> dict[str, list[Record]]:
-    """By what they are for."""
+    """By what they are for; poison is the last."""
     return {
         "corpora": corpus(),
         "generated": generated(420),
-        "poison": list(poison().values()),
         "usual": clean(400),
         "data": [Record(None, (("content-type", b"application/cloudevents+json"),), DOCUMENT)],
         "times": [Record(None, (*REQUIRED, ("ce_time", text.encode())), b"") for text in TIMES],
+        "poison": list(poison().values()),
     }
 
 
@@ -115,10 +115,12 @@ def exact(raw: DataFrame, kinds: dict[str, list[Record]]) -> Way:
 
 @pytest.fixture(scope="module")
 def both(raw: DataFrame, kinds: dict[str, list[Record]]) -> Way:
-    return _asked(raw, kinds, decoded)
+    """Without poison, which costs most: each way has it."""
+    some = {name: records for name, records in kinds.items() if name != "poison"}
+    return _asked(raw.where(f"offset < {sum(map(len, some.values()))}"), some, decoded)
 
 
-@pytest.mark.parametrize("kind", ["corpora", "generated", "poison", "usual"])
+@pytest.mark.parametrize("kind", ["corpora", "generated", "usual"])
 def test_both_ways_together_say_what_the_bindings_say(both: Way, kind: str) -> None:
     """Of every message of the corpora, and of generated ones of every version and mode: same attributes,
     types, data, verdict, rule, faults.

@@ -159,6 +159,29 @@ def test_options_that_are_wrong_are_told() -> None:
         offsets_of('{"b": {"0": 1}}', ["persistent://public/default/a"], "public/default")
 
 
+def test_security_of_the_configuration_reaches_the_source(tmp_path: Path) -> None:
+    """Through Spark's options, which are texts, and back."""
+    from app.pipeline.pulsar.options import given, options_of
+
+    files = {name: str(tmp_path / name) for name in ("ca", "cert", "key")}
+    secure = {
+        "kind": "pulsar", "service_url": "pulsar+ssl://a:6651,b:6651", "admin_url": "https://a:8443",
+        "namespace": "shop/eu", "security": {"tls": {**files, "verify_host": False}, "token": "t0ken"},
+    }  # fmt: skip
+    routes = [{"name": "all", "to": {"broker": "main", "topic": "orders"}}]
+    config = Config.model_validate({"version": 1, "brokers": {"main": secure}, "routes": routes})
+    place = archived_place(config)
+    assert isinstance(place, PulsarPlace)
+    topics = archived_topics(config, "main")
+    assert topics == ("persistent://shop/eu/orders",)
+    found = options_of(given(place.cluster, topics, startingOffsets="latest"))
+    assert found.full_topics() == list(topics)
+    assert (found.name, found.token, found.tls_verify_host) == ("main", "t0ken", False)
+    assert (found.tls_ca, found.tls_certificate, found.tls_key) == tuple(files.values())
+    assert "t0ken" not in repr(place)
+    assert (found.startingoffsets, found.endingoffsets) == ("latest", "latest")
+
+
 def test_a_batch_has_what_was_published(spark: SparkSession, topic: Topic) -> None:
     """Keys, values, null ones too, and properties; messages of a batch of the client, each for itself."""
     sent = topic.send(0, 20)

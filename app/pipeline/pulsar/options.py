@@ -40,6 +40,9 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     startingoffsets: str = "earliest"
     endingoffsets: str = "latest"
 
+    def __repr__(self) -> str:
+        return f"Options(name={self.name!r}, service_url={self.service_url!r})"  # and no secret
+
     def full_topics(self) -> list[str]:
         """``persistent://tenant/namespace/topic``, each once."""
         named = filter(None, map(str.strip, self.topics.split(",")))
