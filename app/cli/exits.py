@@ -6,10 +6,14 @@ OK = 0
 FAILED = 1
 SETUP = 2
 UNREACHABLE = 3
+CHANGES = 4
+RESTART = 5
 
 MEANING = {
     OK: "done",
     FAILED: "refused, or an error was found: the output says which",
     SETUP: "an option or a setting is wrong: the message names it and the cure",
     UNREACHABLE: "nothing answers there",
+    CHANGES: "plan: there are changes",
+    RESTART: "plan: a change needs a restart",
 }

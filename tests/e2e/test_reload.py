@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from child_service import command, environment
 from reload_service import WITHIN, ReloadService
 from service_process import until
 from workers_service import children_of
@@ -143,6 +145,33 @@ def test_the_token_of_the_admin_listener_changes(service: ReloadService) -> None
     assert shown["configuration"]["server"]["admin"]["token"] == "**********"
     service.change(lambda s: s["server"]["admin"].pop("token"))
     assert service.ask("POST", "/v1/config:reload", token="first-token-of-two")[0] == 200
+
+
+def test_plan_shows_how_a_running_one_drifts_from_the_file(service: ReloadService) -> None:
+    """Issue 9.4: by name, in words, with an exit code for each case."""
+
+    def plan() -> tuple[int, str]:
+        words = ("plan", str(service.file), "--server", f"http://127.0.0.1:{service.admin}")
+        found = subprocess.run(
+            command(words),
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return found.returncode, found.stdout
+
+    assert plan() == (0, "")
+    service.change(to_topic("planned"))
+    code, said = plan()
+    assert code == 4
+    assert said.startswith("live    routes.everything.to: ")
+    service.change(lambda s: s["timeouts"].update(publish="3s"))
+    code, said = plan()
+    assert code == 5
+    assert "restart timeouts.publish: 10.0 -> 3.0" in said
+    assert service.topic_of_next() == "events", "nothing was taken up"
 
 
 def test_an_id_of_the_api_in_the_file_refuses_the_reload(service: ReloadService) -> None:

@@ -1,0 +1,118 @@
+"""``skybridge plan``: what a reload would change, by name, before anybody asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import asking, exits, printing
+from app.cli.asking import SERVER, Server, Token
+
+if TYPE_CHECKING:
+    from app.config.difference import Difference
+
+EXAMPLES = (
+    "skybridge plan skybridge.yaml                       # against the service that runs here",
+    "skybridge plan skybridge.yaml --server https://bridge.example:8081",
+    "skybridge plan new.yaml --old skybridge.yaml        # two files, no service needed",
+    "skybridge plan new.yaml --json | jq '.changes[].setting'",
+)
+
+_CURES = {404: "That service is older than this verb: compare two files with --old."}
+_OVERRIDE = "${env:SKYBRIDGE_"
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="The new configuration.")],
+    old: Annotated[
+        Path | None, typer.Option("--old", help="Compare with this file instead of a service.")
+    ] = None,
+    server: Server = SERVER,
+    token: Token = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Say what a reload to FILE would change: which settings, from what to what, which subscriptions would
+    end and begin anew, and which changes need a restart.
+
+    Against a running service it shows the drift of it. Secrets are never shown, and those of a running
+    service are not compared. Exits with 0 for no change, 4 for changes, 5 when one needs a restart (a
+    reload would be refused whole), 2 when FILE is invalid.
+    """
+    import os
+
+    from app.config.difference import difference
+    from app.config.shown import digest_of, view_of, view_of_shown
+    from app.config.source import Source
+
+    source = Source(file, os.environ)
+    new = view_of(source.judge(source.read())[0])
+    if old is not None:
+        other = Source(old, os.environ)
+        before, against = view_of(other.load(other.read())), str(old)
+        found = difference(before, new)
+    else:
+        told = asking.ask(server, token, "/v1/config", cures=_CURES)
+        before, against = view_of_shown(told["configuration"]), server
+        found = _without_overrides(difference(before, view_of_shown(new.shown)))
+    digests = (digest_of(before.shown), digest_of(new.shown))
+    if as_json:
+        _print_json(found, against, digests)
+    else:
+        _print(found, f"{file} against {against}", digests, running=old is None)
+    code = _code(found)
+    if code:
+        raise typer.Exit(code)
+
+
+def _without_overrides(found: Difference) -> Difference:
+    """What an environment variable of the service overrides, it would override after a reload too."""
+    kept = [
+        each
+        for each in found.changes
+        if not (isinstance(each.old, str) and each.old.startswith(_OVERRIDE))
+    ]
+    return found._replace(changes=tuple(kept))
+
+
+def _code(found: Difference) -> int:
+    if found.restarts:
+        return exits.RESTART
+    return exits.CHANGES if found.changes else exits.OK
+
+
+def _print(found: Difference, what: str, digests: tuple[str, str], *, running: bool) -> None:
+    count = len(found.changes)
+    said = f"{count} change{'' if count == 1 else 's'}" if count else "no change"
+    printing.err().print(f"{what}: {said}, digest {' -> '.join(dict.fromkeys(digests))}")
+    for each in found.changes:
+        printing.text_line(f"{each.effect:8}{each}")
+    for name in found.anew:
+        printing.text_line(f"anew    subscription {name} ends and begins where it was")
+    console = printing.err()
+    if found.restarts:
+        count = len(found.restarts)
+        console.print(
+            f"A reload would be refused whole: {count} change{'s' if count > 1 else ''} need"
+            f"{'' if count > 1 else 's'} a restart."
+        )
+    elif found.changes:
+        console.print("A reload takes this up without a restart.")
+    if running:
+        console.print("Secrets of a running service are not compared.")
+
+
+def _print_json(found: Difference, against: str, digests: tuple[str, str]) -> None:
+    import msgspec
+
+    words = {exits.OK: "no-change", exits.CHANGES: "changes", exits.RESTART: "needs-restart"}
+    printing.json_line(
+        {
+            "result": words[_code(found)],
+            "against": against,
+            "digest": {"old": digests[0], "new": digests[1]},
+            "changes": msgspec.to_builtins(found.changes),
+            "anew": found.anew,
+        }
+    )

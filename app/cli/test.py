@@ -1,0 +1,116 @@
+"""``skybridge test``: unit tests of one's own routes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import exits, printing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.config.cases import Suite
+    from app.runtime.cases import Mismatch
+
+EXAMPLES = (
+    "skybridge test cases.yaml --config skybridge.yaml",
+    "skybridge test cases.yaml                     # the file names its configuration",
+    "skybridge test cases.yaml --only orders       # cases with that in their name",
+    "# a case, in YAML:",
+    "#   configuration: skybridge.yaml",
+    "#   cases:",
+    "#     - name: an order goes to the log of orders",
+    "#       event: {type: com.example.order.created, partitionkey: order-7, data: {total: 12}}",
+    "#       expect: {route: orders, to: [log/orders], key: order-7, subscriptions: [billing]}",
+    "#     - name: what nobody asked for is refused",
+    "#       event: {type: com.example.other}",
+    "#       expect: {refused: no-route}",
+)
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="The cases, in YAML.")],
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration under test."
+        ),
+    ] = None,
+    only: Annotated[str, typer.Option(help="Only cases with this in their name.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a case.")] = False,
+) -> None:
+    """Test routes and subscriptions of a configuration: for each case an event, and what should become of it.
+
+    Nothing is sent and no broker is asked. A case has name, event (attributes and data; specversion,
+    id and source are filled in) and expect, of which only what is written is looked at: route, to
+    (broker/topic), key (null for none), content_mode, subscriptions (all that would take it), or
+    refused (a problem's code or status). It may have mode (binary or structured), key (the
+    request's own) and route (posted to /events/{route}). Exits with 1 when a case fails.
+    """
+    import os
+
+    from app.config.cases import read_cases
+    from app.config.source import Source
+    from app.runtime.cases import Bench
+
+    suite = read_cases(file)
+    under_test = Source(_configuration(file, suite, config), os.environ)
+    bench = Bench(under_test.judge(under_test.read())[0].config)
+    failed = total = 0
+    for case, line in zip(suite.cases.cases, suite.lines, strict=True):
+        if only not in case.name:
+            continue
+        found = bench.judge(case)
+        total, failed = total + 1, failed + bool(found)
+        if as_json:
+            _print_json(case.name, line, found)
+        else:
+            _print(case.name, f"{file}:{line}", found)
+    if not total:
+        printing.fail(f"no case has {only!r} in its name.", code=exits.SETUP)
+    if not as_json:
+        printing.err().print(f"{total - failed} passed, {failed} failed")
+    if failed:
+        raise typer.Exit(exits.FAILED)
+
+
+def _configuration(file: Path, suite: Suite, given: Path | None) -> Path:
+    if given is not None:
+        return given
+    named = suite.cases.configuration
+    if named is None:
+        printing.fail(
+            "there is no configuration to test.",
+            cure="name one with --config, or write configuration: FILE into the file of the cases.",
+            code=exits.SETUP,
+        )
+    return file.parent / named
+
+
+def _print(name: str, place: str, found: Sequence[Mismatch]) -> None:
+    if not found:
+        printing.text_line(f"ok    {name}")
+        return
+    printing.text_line(f"FAIL  {name}  ({place})")
+    for each in found:
+        printing.text_line(f"      {each.what}: expected {_said(each.expected)}")
+        printing.text_line(f"      {' ' * len(each.what)}  but came {_said(each.came)}")
+        for line in each.why:
+            printing.text_line(f"        {line}")
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def _print_json(name: str, line: int, found: Sequence[Mismatch]) -> None:
+    import msgspec
+
+    printing.json_line(
+        {"name": name, "line": line, "passed": not found, "failures": msgspec.to_builtins(found)}
+    )

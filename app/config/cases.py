@@ -1,0 +1,106 @@
+"""Unit tests of one's own routes, as a person writes them: an event, and what is expected of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from app.config.document import parse
+from app.config.finding import BadConfiguration, Path, did_you_mean
+from app.config.load import content
+from app.model.route import Name, Strict
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class Expect(Strict):
+    """Only what is written is looked at."""
+
+    route: Name | None = Field(None, description="the route that takes it")
+    to: tuple[Text, ...] = Field((), description="every place it is published to: broker/topic")
+    key: str | None = Field(None, description="the record key; null for none")
+    content_mode: Literal["binary", "structured"] | None = Field(
+        None, description="how it is written to the log"
+    )
+    subscriptions: tuple[Text, ...] = Field(
+        (), description="all that would take it, behind mirrors too; [] for none"
+    )
+    refused: Text | int | None = Field(
+        None, description="the problem that its sender would get: no-route, or its status"
+    )
+
+    @model_validator(mode="after")
+    def expects_something(self) -> Expect:
+        if not self.model_fields_set:
+            raise ValueError("says nothing that could fail: expect a route, to, key, ...")
+        return self
+
+
+class Case(Strict):
+    """``route`` and ``key``: as the request gives them."""
+
+    name: Text = Field(description="what it shows, in words")
+    event: Mapping[str, Any] = Field(
+        description="attributes, and data or data_base64; specversion, id and source are filled in"
+    )
+    mode: Literal["binary", "structured"] = Field("binary", description="how its sender writes it")
+    key: str | None = Field(None, description="the request's own key, Skybridge-Key")
+    route: Name | None = Field(None, description="posted to /events/{route}")
+    expect: Expect
+
+
+class Cases(Strict):
+    configuration: FilePath | None = Field(
+        None, description="the file under test, seen from this one; --config wins"
+    )
+    cases: Annotated[tuple[Case, ...], Field(min_length=1)]
+
+
+class Suite(BaseModel):
+    """``lines``: where each case begins."""
+
+    cases: Cases
+    lines: tuple[int, ...]
+
+
+def read_cases(file: FilePath) -> Suite:
+    """Raises BadConfiguration with everything that is wrong, each with its line."""
+    try:
+        document = parse(content(file))
+    except BadConfiguration as error:
+        raise BadConfiguration(error.findings, source=str(file)) from None
+    try:
+        cases = Cases.model_validate(document.root)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        for detail in details:
+            if detail["type"] == "too_short" and len(details) > 1:
+                continue  # what is wrong with each of them is told already
+            path: Path = detail["loc"]
+            document.wrong(path, *_words(detail["type"], detail["msg"], path))
+    else:
+        if not document.findings:
+            lines = (document.place(("cases", n)).line for n in range(len(cases.cases)))
+            return Suite(cases=cases, lines=tuple(lines))
+    raise BadConfiguration(
+        sorted(document.findings, key=lambda finding: finding.line), source=str(file)
+    )
+
+
+def _words(kind: str, message: str, path: Path) -> tuple[str, str]:
+    """What is wrong, and the cure."""
+    if kind == "missing":
+        return "is missing", f"set {path[-1]}"
+    if kind == "extra_forbidden":
+        return "unknown setting", did_you_mean(str(path[-1]), _known(path[:-1]))
+    return message.removeprefix("Value error, ").removeprefix("Input "), ""
+
+
+def _known(path: Path) -> list[str]:
+    """The settings where ``path`` leads."""
+    names = [step for step in path if isinstance(step, str)]
+    model: type[BaseModel] = Expect if "expect" in names else Case if names else Cases
+    return [*model.model_fields]

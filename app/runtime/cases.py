@@ -1,0 +1,160 @@
+"""One case of an operator's own tests: its event on its way by a configuration, held against what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from app.bindings import http
+from app.bindings.record import Decoded
+from app.bindings.table import BINDINGS
+from app.bindings.transcode import Writing
+from app.config.cases import Case
+from app.config.kinds import kinds_of
+from app.config.model import Config
+from app.errors import SenderError
+from app.filters.explain import Verdict
+from app.routing.journey import Guide, Hop, Journey, SubscriptionVerdict
+from app.runtime.guide import guide_of
+
+JSON_EVENT = "application/cloudevents+json"
+
+
+class Mismatch(msgspec.Struct, frozen=True):
+    """``what`` of the expectations; ``why``: what decided it, a line each."""
+
+    what: str
+    expected: Any
+    came: Any
+    why: tuple[str, ...] = ()
+
+
+class Bench:
+    """A configuration under test."""
+
+    def __init__(self, config: Config) -> None:
+        self._guide: Guide = guide_of(config)
+        self._kinds = kinds_of(config)
+
+    def judge(self, case: Case) -> list[Mismatch]:
+        """Empty: it is as expected."""
+        try:
+            journey = self._guide.explain(_decoded(case), _key(case.key), case.route)
+        except SenderError as error:
+            return list(_refusal(case, error, ()))
+        why = tuple(_routes(journey))
+        if journey.refused is not None or _expects(case, "refused"):
+            return list(_refusal(case, journey.refused, why))
+        found = {
+            "route": lambda: next(each.name for each in journey.routes if each.chosen),
+            "to": lambda: [f"{hop.broker}/{hop.topic}" for hop in journey.hops],
+            "key": lambda: _text(journey.hops[0].key),
+            "content_mode": lambda: self._mode(journey.hops[0]),
+            "subscriptions": lambda: sorted(each.id for each in _all(journey.hops) if each.wants),
+        }
+        return list(_mismatches(case, found, journey, why))
+
+    def _mode(self, hop: Hop) -> str:
+        kind = self._kinds.get(hop.broker, "embedded")
+        assert hop.record is not None  # noqa: S101 - a route writes one
+        return BINDINGS[kind].decode(hop.record).mode.value
+
+
+def _decoded(case: Case) -> Decoded:
+    """As the events listener reads it. Raises SenderError for what is no event."""
+    filled = {"specversion": "1.0", "id": "1", "source": "/skybridge/test", **case.event}
+    document = msgspec.json.encode(filled)
+    (decoded,) = http.decode([(b"content-type", JSON_EVENT.encode())], document)
+    if case.mode == "structured":
+        return decoded
+    message = http.encode(decoded, Writing(mode="binary"))
+    headers = [(name.lower().encode(), text.encode()) for name, text in message.headers]
+    (decoded,) = http.decode(headers, message.body)
+    return decoded
+
+
+def _key(key: str | None) -> bytes | None:
+    return None if key is None else key.encode()
+
+
+def _expects(case: Case, what: str) -> bool:
+    return what in case.expect.model_fields_set
+
+
+def _refusal(case: Case, error: SenderError | None, why: tuple[str, ...]) -> Iterator[Mismatch]:
+    expected = case.expect.refused
+    if error is None:
+        yield Mismatch("refused", expected, "accepted", why)
+    elif expected is None:
+        yield Mismatch("refused", "accepted", f"{error.status} {error.code}", (str(error), *why))
+    elif expected not in {error.code, error.status, str(error.status)}:
+        yield Mismatch("refused", expected, f"{error.status} {error.code}", (str(error),))
+
+
+def _mismatches(
+    case: Case, found: Mapping[str, Callable[[], Any]], journey: Journey, routes: tuple[str, ...]
+) -> Iterator[Mismatch]:
+    for what, look in found.items():
+        if not _expects(case, what):
+            continue
+        expected, came = getattr(case.expect, what), look()
+        if isinstance(came, list):
+            expected = sorted(expected) if what == "subscriptions" else list(expected)
+        if expected != came:
+            yield Mismatch(what, expected, came, _why(what, expected, came, journey, routes))
+
+
+def _why(
+    what: str, expected: Any, came: Any, journey: Journey, routes: tuple[str, ...]
+) -> tuple[str, ...]:
+    match what:
+        case "route" | "to":
+            return routes
+        case "key":
+            return () if journey.key is None else (f"{journey.key.mapper}: {journey.key.why}",)
+        case "subscriptions":
+            return tuple(_takers(journey, {*expected} ^ {*came}))
+    return ()
+
+
+def _routes(journey: Journey) -> Iterator[str]:
+    for each in journey.routes:
+        if each.chosen:
+            yield f"route {each.name} takes it{_because(each.filters)}"
+        elif each.asked:
+            yield f"route {each.name} passes it over{_because(each.filters)}"
+
+
+def _takers(journey: Journey, named: set[str]) -> Iterator[str]:
+    """Of subscriptions that are expected and do not, or do and are not expected."""
+    seen = {each.id: each for each in _all(journey.hops)}
+    for name in sorted(named):
+        each = seen.get(name)
+        if each is None:
+            places = ", ".join(f"{hop.broker}/{hop.topic}" for hop in journey.hops)
+            yield f"subscription {name} does not read {places}"
+        elif each.wants:
+            yield f"subscription {name} takes it{_because(each.filters)}"
+        else:
+            yield f"subscription {name} does not{each.fault and f': {each.fault}'}{_because(each.filters)}"
+
+
+def _because(filters: Sequence[Verdict]) -> str:
+    """What decided: the filter that failed, or all of them."""
+    failed = [each for each in filters if not each.passes] or filters
+    return "".join(f": {each.decided_by} ({each.because})" for each in failed)
+
+
+def _all(hops: Sequence[Hop]) -> Iterator[SubscriptionVerdict]:
+    """Behind mirrors too."""
+    for hop in hops:
+        for each in hop.subscriptions:
+            yield each
+            if each.onward is not None:
+                yield from _all([each.onward])
+
+
+def _text(key: bytes | None) -> str | None:
+    return None if key is None else key.decode("utf-8", "backslashreplace")
