@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from app.bindings.record import Header
+from msgspec.structs import replace
+
+from app.bindings.record import Decoded, Header
 from app.event.memo import Memo
 
 APART = "x-foreign-"  # before a name that would pass for one of the event's own
@@ -81,6 +83,12 @@ def forwarded(foreign: Sequence[Header], wanted: Collection[str]) -> Iterator[tu
             yield APART + name, text
         elif not _WHY_NOT[lower]:
             yield name, text
+
+
+def beside(decoded: Decoded, name: str, value: bytes) -> Decoded:
+    """With this header beside the event, in the place of those of its name (lower case)."""
+    others = [each for each in decoded.foreign if each[0].lower() != name]
+    return replace(decoded, foreign=((name, value), *others))
 
 
 def may_hold_credential(name: str) -> bool:

@@ -16,6 +16,7 @@ from app.config.listener_parts import Port
 from app.config.listener_parts import ServerTls as ServerTls  # noqa: PLC0414 - part of the model
 from app.config.pipeline import Pipeline
 from app.config.store import SqliteStore, Store
+from app.config.telemetry import Telemetry
 from app.model.duration import Count, Duration, Size
 from app.model.forwarding import ForwardedNames
 from app.model.route import Name, Route, Strict, Target
@@ -234,3 +235,4 @@ class Config(Strict):
     timeouts: Timeouts = Field(Timeouts(), description="time-outs")
     log: Logging = Field(Logging(), description="what is written to standard error")
     reload: Reload = Field(Reload(), description="changes of this file while the service runs")
+    telemetry: Telemetry = Field(Telemetry(), description="what is told to a collector")

@@ -76,14 +76,7 @@ class Publisher:
         if self.in_flight >= self._bound:
             return self._busy()
         key = request_key(request)
-        decoded = decode(
-            request.headers,
-            request.body,
-            strict_percent=self._strict,
-            max_batch=self._max_batch,
-            forward=self._forward,
-            unknown_formats=self._unknown_formats,
-        )
+        decoded = self._decode(request)
         if len(decoded) == 1 and (decoded[0].mode is not _BATCH or decoded[0].opaque):
             publications = self._router.plan(decoded[0], key, request.route)
             self._received[_ONE_BINARY if decoded[0].mode is _BINARY else _ONE_DOCUMENT] += 1
@@ -98,6 +91,16 @@ class Publisher:
         self._router, self._strict, self._forward = other._router, other._strict, other._forward
         self._unknown_formats = other._unknown_formats
         self._max_batch, self._bound = other._max_batch, other._bound
+
+    def _decode(self, request: Request) -> list[Decoded]:
+        return decode(
+            request.headers,
+            request.body,
+            strict_percent=self._strict,
+            max_batch=self._max_batch,
+            forward=self._forward,
+            unknown_formats=self._unknown_formats,
+        )
 
     def _plan_batch(
         self, decoded: Sequence[Decoded], key: bytes | None, route: str | None

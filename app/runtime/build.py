@@ -17,6 +17,7 @@ from app.gateway.resource import CallBack
 from app.gateway.senders import Senders
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
+from app.gateway.traced import TracedPublisher
 from app.interfaces import Clock, Log, Sink, Store, silence
 from app.model.subscription import Subscription
 from app.routing.plan import Router
@@ -26,10 +27,12 @@ from app.runtime.roster import Roster
 from app.runtime.sinks import open_sink
 from app.runtime.stores import open_store
 from app.runtime.telling import open_keeper, open_operator_events
+from app.runtime.tracing import system_of
 from app.sinks.callbacks import Callbacks
 from app.store.nudges import Nudges
 from app.store.vault import Vault
 from app.telemetry import Counters
+from app.telemetry.traces import traces
 from app.worker.budget import Budget
 from app.worker.keeping import AttemptKeeper
 from app.worker.operator_events import OperatorEvents
@@ -146,7 +149,11 @@ def open_events(
     router = Router(
         config.routes, load_key_mappers(config.routes), kinds_of(config), manners_of(config)
     )
-    publisher = Publisher(
+    making: Callable[..., Publisher] = Publisher
+    if (tracing := traces()) is not None:
+        systems = {name: system_of(config, name) for name in config.brokers}
+        making = partial(TracedPublisher, traces=tracing, systems=systems)
+    publisher = making(
         router,
         logs,
         counters,

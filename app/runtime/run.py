@@ -16,6 +16,7 @@ from app.runtime.heap import settle_heap
 from app.runtime.processes.many import run_many
 from app.runtime.service import Service
 from app.runtime.signals import Signals
+from app.runtime.tracing import begin_traces
 from app.telemetry import set_up_logging
 
 
@@ -30,6 +31,7 @@ def run(
     ``server.workers`` above 1 it returns in every process."""
     config = loaded.config
     set_up_logging(config.log.level, as_json=config.log.format == "json")
+    begin_traces(config)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at info it tells of every request
     if config.server.workers > 1:
         return run_many(loaded, roles, announce, source)

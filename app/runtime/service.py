@@ -30,6 +30,7 @@ from app.runtime.reload.reloader import Others, Reloader
 from app.runtime.reload.renewal import Renewal, token_of
 from app.runtime.reload.watching import hear, watch
 from app.runtime.state import State
+from app.runtime.tracing import end_traces
 
 LAST_WORDS = 5.0  # seconds for operator events and attempts that wait, when all others have left
 RELEASE = 5.0  # seconds beyond the drain bound; a part that takes longer is left behind
@@ -90,6 +91,7 @@ class Service:
 
     async def _start(self) -> None:
         parts, drain = self.parts, self.parts.config.timeouts.drain
+        self._closing.push_async_callback(bounded, "traces", end_traces, LAST_WORDS)
         await parts.store.start()
         self._closing.push_async_callback(parts.store.stop)
         await parts.registry.rotate()

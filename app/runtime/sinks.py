@@ -11,6 +11,7 @@ from app.model.pull import Pull
 from app.model.subscription import Subscription
 from app.routing.plan import NO_MANNERS, Manner
 from app.runtime.replies import replies_for
+from app.runtime.tracing import traced
 from app.runtime.webhooks import webhook_for
 from app.sinks.callbacks import Callbacks
 from app.sinks.topic import open_topic
@@ -33,7 +34,8 @@ def open_sink(
     target = subscription.sink
     if isinstance(target, str):
         replies = replies_for(subscription, config, logs, counters or Counters())
-        return webhook_for(subscription, config, clock, callbacks, replies)
+        posting = webhook_for(subscription, config, clock, callbacks, replies)
+        return traced(posting, subscription, config)
     if isinstance(target, Pull):
         return Unsent()
     if target.broker not in logs:
@@ -42,7 +44,7 @@ def open_sink(
             setting=f"subscriptions.{subscription.id}.sink.broker",
             cure=f"name one of: {', '.join(config.brokers) or 'none is configured'}",
         )
-    return open_topic(
+    publishing = open_topic(
         target,
         subscription,
         logs[target.broker],
@@ -50,3 +52,4 @@ def open_sink(
         manner=manners.get(target.broker, USUAL),
         within=config.timeouts.publish,
     )
+    return traced(publishing, subscription, config)

@@ -35,8 +35,9 @@ from app.runtime.processes.messages import (
     Told,
     Up,
 )
-from app.runtime.service import bounded
+from app.runtime.service import LAST_WORDS, bounded
 from app.runtime.state import routes_fare
+from app.runtime.tracing import end_traces
 from app.telemetry import Counters, set_up_logging
 
 REPORT = 1.0  # seconds between reports
@@ -93,6 +94,7 @@ class Gateway:
         if self._reporting is not None:
             self._reporting.cancel()
         await self._closing.aclose()
+        await bounded("traces", end_traces, LAST_WORDS)
 
     async def _report(self) -> None:
         while True:

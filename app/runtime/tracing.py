@@ -1,0 +1,66 @@
+"""From the settings to the traces of this process, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+
+from app.config.kinds import kinds_of
+from app.config.model import Config
+from app.errors import SetupError
+from app.interfaces import Sink
+from app.model.subscription import Subscription
+from app.sinks.traced import TracedSink
+from app.telemetry.traces import TraceSettings, close_traces, set_up_traces, traces
+from app.worker.joining import group_name
+
+
+def begin_traces(config: Config) -> None:
+    """Raises SetupError without the extra ``otel``."""
+    asked = config.telemetry.traces
+    if asked is None:
+        set_up_traces(None)
+        return
+    _demand_extra()
+    set_up_traces(
+        TraceSettings(
+            endpoint=asked.endpoint,
+            sample=asked.sample,
+            service=asked.service,
+            installation=config.installation,
+            headers={name: value.get_secret_value() for name, value in asked.headers.items()},
+            timeout=asked.timeout,
+        )
+    )
+
+
+def _demand_extra() -> None:
+    try:
+        import opentelemetry.exporter.otlp.proto.http  # noqa: PLC0415
+        import opentelemetry.sdk.trace  # noqa: F401, PLC0415
+    except ImportError:
+        raise SetupError(
+            "traces need OpenTelemetry, which is not installed",
+            setting="telemetry.traces",
+            cure="pip install 'skybridge[otel]', or leave telemetry.traces out",
+        ) from None
+
+
+async def end_traces() -> None:
+    """Spans that wait are sent; on a thread, for a collector may be slow."""
+    await asyncio.to_thread(close_traces)
+
+
+def traced(sink: Sink, subscription: Subscription, config: Config) -> Sink:
+    """The sink as it is, where nobody asked for traces."""
+    found = traces()
+    if found is None:
+        return sink
+    system = system_of(config, subscription.source.broker)
+    group = group_name(config.installation, subscription.id)
+    return TracedSink(sink, subscription, found, system, group)
+
+
+def system_of(config: Config, broker: str) -> str:
+    """As ``messaging.system`` has it. The embedded log has no name there but its own."""
+    kind = kinds_of(config).get(broker, "embedded")
+    return "skybridge" if kind == "embedded" else kind

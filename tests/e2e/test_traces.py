@@ -1,0 +1,216 @@
+"""One event, one trace: producer, gateway, publish, worker, webhook (issue 9, point 5)."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.trace import SpanKind
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from collector import Collector, Seen
+from service_process import ServiceProcess, free_ports, until
+
+WITHIN = 120.0
+OWN = "00-11111111111111111111111111111111-2222222222222222-01"  # of the event: the sender's own
+
+
+@contextmanager
+def webhook() -> Iterator[tuple[str, list[list[tuple[str, str]]]]]:
+    """Its address, and the headers of what it was sent."""
+    came: list[list[tuple[str, str]]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            came.append([(name.lower(), value) for name, value in self.headers.items()])
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            """Nobody reads it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/hook", came
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class House:
+    """A service with one route and one webhook."""
+
+    def __init__(
+        self, folder: Path, broker: dict[str, Any], sink: str, traces: dict[str, Any] | None
+    ) -> None:
+        self.topic = f"traced-{uuid4().hex[:8]}"
+        self.events, self.admin = free_ports(2)
+        config = {
+            "version": 1,
+            "installation": self.topic,
+            "server": {"events": {"port": self.events}, "admin": {"port": self.admin}},
+            "store": {"kind": "sqlite", "path": str(folder / "store.db")},
+            "brokers": {"main": broker},
+            "routes": [{"name": "all", "to": {"broker": "main", "topic": self.topic}}],
+            "subscriptions": [
+                {
+                    "id": "billing",
+                    "source": {"broker": "main", "topics": [self.topic]},
+                    "start": "earliest",
+                    "handshake": "off",
+                    "sink": sink,
+                }
+            ],
+            "webhooks": {"allow_private": ["127.0.0.0/8"]},
+            "timeouts": {"not_ready": "0s", "drain": "2s"},
+        }
+        if traces is not None:
+            config["telemetry"] = {"traces": traces}
+        path = folder / "skybridge.json"
+        path.write_text(json.dumps(config))
+        self.service = ServiceProcess(path, folder, self.admin)
+
+    def send(self, headers: dict[str, str]) -> None:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.events}/events",
+            b'{"price": 7}',
+            {
+                "ce-specversion": "1.0",
+                "ce-id": "e-1",
+                "ce-source": "/shop",
+                "ce-type": "com.example.order",
+                "ce-traceparent": OWN,
+                "content-type": "application/json",
+                **headers,
+            },
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert answer.status == 202
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as found:
+        yield found
+
+
+BROKERS = [
+    "embedded",
+    pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long]),
+]
+
+
+@pytest.fixture(params=BROKERS)
+def broker(request, tmp_path) -> dict[str, Any]:
+    if request.param == "embedded":
+        return {"kind": "embedded", "path": str(tmp_path / "log"), "partitions": 1}
+    servers = request.getfixturevalue("kafka")
+    topics = {"create": True, "partitions": 1, "replication": 1}
+    return {"kind": "kafka", "bootstrap_servers": servers, "topics": topics}
+
+
+def test_one_event_is_one_trace_of_five_spans(broker, tmp_path, collector):
+    """Each the child of the one before it, told by five parties' own words: the sender's span is made by
+    OpenTelemetry itself."""
+    sender = TracerProvider(resource=Resource({"service.name": "sender"}))
+    sender.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(collector.url)))
+    with webhook() as (url, came):
+        traces = {"endpoint": collector.url, "headers": {"authorization": "Bearer c0llect"}}
+        house = House(tmp_path, broker, url, traces)
+        house.service.start()
+        try:
+            with sender.get_tracer("test").start_as_current_span("order", kind=SpanKind.PRODUCER):
+                carrier = {"tracestate": "vendor=1"}
+                TraceContextTextMapPropagator().inject(carrier)
+                house.send(carrier)
+            until(lambda: bool(came), WITHIN, "delivery")
+        finally:
+            assert house.service.stop() == 0, "what waits is sent before the end"
+            sender.shutdown()
+    five = chain(collector.spans)
+    assert len(collector.spans) == 5
+    assert [(span.kind, span.service) for span in five] == [
+        ("producer", "sender"),
+        ("server", "skybridge"),
+        ("producer", "skybridge"),
+        ("consumer", "skybridge"),
+        ("client", "skybridge"),
+    ]
+    assert len({span.trace for span in five}) == 1
+    assert not any(span.failed for span in five)
+    judge_attributes(five, house.topic, broker["kind"])
+    headers = dict(came[0])
+    assert [name for name, _ in came[0]].count("traceparent") == 1
+    version, trace, parent, flags = headers["traceparent"].split("-")
+    assert (version, trace, parent) == ("00", five[4].trace, five[4].id)
+    assert int(flags, 16) & 1, "sampled"
+    assert headers["ce-traceparent"] == OWN
+    assert sorted(name for name in headers if name.startswith("ce-")) == [
+        "ce-id", "ce-source", "ce-specversion", "ce-traceparent", "ce-type",
+    ]  # fmt: skip
+    assert {each.get("authorization") for each in collector.headers} == {None, "Bearer c0llect"}
+
+
+def judge_attributes(five: list[Seen], topic: str, kind: str) -> None:
+    """The semantic conventions of CloudEvents, messaging and HTTP; no data, no subject."""
+    _, server, publish, process, client = five
+    event = {
+        "cloudevents.event_id": "e-1",
+        "cloudevents.event_source": "/shop",
+        "cloudevents.event_type": "com.example.order",
+        "cloudevents.event_spec_version": "1.0",
+    }
+    system = {"embedded": "skybridge"}.get(kind, kind)
+    assert server.attributes == {"http.route": "/events", "http.response.status_code": 202}
+    assert (publish.name, process.name) == (f"send {topic}", f"process {topic}")
+    assert publish.attributes == event | {
+        "messaging.operation.type": "send",
+        "messaging.operation.name": "send",
+        "messaging.system": system,
+        "messaging.destination.name": topic,
+        "skybridge.route": "all",
+    }
+    partition = process.attributes.pop("messaging.destination.partition.id")
+    assert partition.isdecimal()
+    assert process.attributes == event | {
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.system": system,
+        "messaging.destination.name": topic,
+        "messaging.consumer.group.name": f"skybridge.{topic}.billing",
+        "skybridge.subscription": "billing",
+        "http.response.status_code": 204,
+    }
+    port = client.attributes.pop("server.port")
+    assert isinstance(port, int)
+    assert client.attributes == {
+        "http.request.method": "POST",
+        "server.address": "127.0.0.1",
+        "http.response.status_code": 204,
+    }
+
+
+def chain(spans: list[Seen]) -> list[Seen]:
+    """From the one without a parent to the one without a child."""
+    by_parent = {span.parent: span for span in spans}
+    assert len(by_parent) == len(spans), "two spans have one parent"
+    found = [by_parent[""]]
+    while found[-1].id in by_parent:
+        found.append(by_parent[found[-1].id])
+    return found
