@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,6 @@ from app.cli import printing, verbs
 
 if TYPE_CHECKING:
     from app.config.model import Config
-    from app.config.store import PostgresStore, SqliteStore
     from app.store.upkeep import Standing
 
 app = verbs.group(
@@ -66,39 +65,53 @@ def migrate(config: ConfigFile = None) -> None:
     printing.text_line(f"the store has schema {schema.HEAD}")
 
 
-@_verb("backup", "skybridge store backup store-2026-01-31.db --config skybridge.yaml")
+@_verb("backup", "skybridge store backup backup-2026-01-31 --config skybridge.yaml")
 def backup(
-    file: Annotated[Path, typer.Argument(help="A file that is not there yet.")],
+    folder: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
     config: ConfigFile = None,
+    as_json: Json = False,
 ) -> None:
-    """Copy an SQLite store, also while services run: their writes wait for as long as it takes.
+    """Copy the store and every embedded log into one folder, also while services run.
 
-    A PostgreSQL store is copied by PostgreSQL's own means: this says which.
+    Each file is checked, and its SHA-256 shown and kept beside it. A PostgreSQL store and other brokers are
+    copied by their own means: pg_dump after this one.
     """
-    from app.store import upkeep
+    from app.runtime import backup as backups
 
-    store = _sqlite(_config(config), "pg_dump --format=custom --file=store.dump")
-    upkeep.back_up(store.path, file)
-    printing.text_line(f"{store.path} is copied to {file}")
+    with printing.counting(quiet=as_json) as bars:
+        tasks: dict[str, Any] = {}
+
+        def told(name: str, done: int, of: int) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(f"copying {name}", total=of)
+            bars.update(tasks[name], completed=done, total=of)
+
+        copied, absent = backups.back_up(_config(config), folder, told)
+    if as_json:
+        printing.json_line({"folder": str(folder), "files": copied})
+        return
+    rows = [(each.name, each.file, str(each.bytes), each.sha256) for each in copied]
+    printing.table(("what", "file", "bytes", "sha256"), rows)
+    for part in absent:
+        printing.text_line(f"{part.name} is not there yet: {part.place}")
 
 
-@_verb("restore", "skybridge store restore store-2026-01-31.db --config skybridge.yaml")
+@_verb("restore", "skybridge store restore backup-2026-01-31 --config skybridge.yaml")
 def restore(
-    file: Annotated[Path, typer.Argument(help="What backup has made.")],
+    folder: Annotated[Path, typer.Argument(help="What backup has made.")],
     config: ConfigFile = None,
 ) -> None:
-    """Put a backup in the place of an SQLite store. What is there is kept beside it.
+    """Put a backup in the place of the store and the embedded logs. What is there is kept beside it.
 
-    No process with workers may run. What was delivered since the backup and waited in it is delivered
-    again; what began to wait since is not in it.
+    No service may run. Events that were accepted since the backup are not in it; those that were delivered
+    since are delivered again.
     """
-    from app.store import upkeep
+    from app.runtime import backup as backups
 
-    store = _sqlite(_config(config), "pg_restore --clean --if-exists store.dump")
-    kept = upkeep.restore(store.path, file)
-    if kept is not None:
-        printing.text_line(f"what was there is in {kept}")
-    printing.text_line(f"{store.path} is what {file} holds")
+    for each in backups.restore(_config(config), folder):
+        if each.kept:
+            printing.text_line(f"what was there is in {each.kept}")
+        printing.text_line(f"{each.name}: {each.place} is what {folder} holds")
 
 
 def _config(file: Path | None) -> Config:
@@ -107,20 +120,6 @@ def _config(file: Path | None) -> Config:
     from app.config.load import load
 
     return load(file, os.environ).config
-
-
-def _sqlite(config: Config, instead: str) -> SqliteStore:
-    from app.config.store import PostgresStore
-    from app.errors import SetupError
-
-    store: SqliteStore | PostgresStore = config.store
-    if isinstance(store, PostgresStore):
-        raise SetupError(
-            "this store is a PostgreSQL database",
-            setting="store.kind",
-            cure=f'{instead} --dbname="$DSN", with the connection string of store.dsn',
-        )
-    return store
 
 
 def _tell(found: Standing, *, as_json: bool) -> None:

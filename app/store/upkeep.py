@@ -70,11 +70,7 @@ def back_up(path: Path, target: Path) -> None:
 def restore(path: Path, source: Path) -> Path | None:
     """Where the store that was there is kept now; None where there was none. Raises SetupError while a
     process with workers uses it, and for a file that is no whole store of ours."""
-    _demand_whole(source)
-    found = look_at_file(source)
-    schema.demand_known(found.revision or None, str(source), "")
-    if not found.revision:
-        raise SetupError(f"{source} is no store", cure="name a file that store backup has made")
+    demand_restorable(source)
     path.parent.mkdir(parents=True, exist_ok=True)
     alone = SoleUse(path)
     alone.take()
@@ -84,6 +80,15 @@ def restore(path: Path, source: Path) -> Path | None:
     finally:
         alone.release()
     return kept
+
+
+def demand_restorable(source: Path) -> None:
+    """A whole store of a schema that this release knows. Raises SetupError."""
+    _demand_whole(source)
+    found = look_at_file(source)
+    schema.demand_known(found.revision or None, str(source), "")
+    if not found.revision:
+        raise SetupError(f"{source} is no store", cure="name a file that store backup has made")
 
 
 def _set_aside(path: Path) -> Path | None:

@@ -1,0 +1,172 @@
+"""All that an installation keeps in files, copied into one folder while it runs, and put back.
+
+The logs are copied first and the store after them: what the store has of a message that was parked in between
+is then there twice, in the log as not yet finished too, and comes again. In the other order it would be lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from app.config.brokers import EmbeddedBroker
+from app.config.model import Config
+from app.config.store import SqliteStore
+from app.errors import SetupError
+from app.log import backup as log_backup
+from app.log.database import FILE
+from app.store import upkeep
+
+SUMS = "SHA256SUMS"
+_STORE = "store.db"
+_CHUNK = 1 << 20
+
+
+class Part(msgspec.Struct, frozen=True):
+    """``name`` as people say it; ``file`` in the backup; ``place``: the file or folder of the installation."""
+
+    name: str
+    file: str
+    place: Path
+    setting: str
+    is_log: bool
+
+
+class Copied(msgspec.Struct, frozen=True):
+    name: str
+    file: str
+    bytes: int
+    sha256: str
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """``kept``: where what was there is now, "" where nothing was."""
+
+    name: str
+    place: str
+    kept: str
+
+
+def parts(config: Config) -> list[Part]:
+    """In the order of copying."""
+    logs = [
+        Part(f"log {name}", f"log-{name}.db", broker.path, f"brokers.{name}.path", is_log=True)
+        for name, broker in config.brokers.items()
+        if isinstance(broker, EmbeddedBroker)
+    ]
+    if isinstance(config.store, SqliteStore):
+        logs.append(Part("store", _STORE, config.store.path, "store.path", is_log=False))
+    return logs
+
+
+def back_up(
+    config: Config, folder: Path, told: Callable[[str, int, int], None]
+) -> tuple[list[Copied], list[Part]]:
+    """What was copied, and what is not there yet. ``folder`` is whole, or not there.
+
+    ``told``: the name of a part, its pages copied, and all. Raises SetupError.
+    """
+    there = [part for part in parts(config) if _is_there(part)]
+    if not there:
+        raise SetupError(
+            "neither the store nor a log of this configuration is there yet",
+            cure="name the configuration of an installation that has run; a store in PostgreSQL is"
+            " copied by pg_dump, a broker by its own means",
+        )
+    if folder.exists():
+        raise SetupError(f"{folder} is there already", cure="name a folder that is not there yet")
+    made = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(made, ignore_errors=True)
+    try:
+        made.mkdir(mode=0o700, parents=True)  # it holds event data
+        copied = [_copy(part, made, told) for part in there]
+        (made / SUMS).write_text("".join(f"{each.sha256}  {each.file}\n" for each in copied))
+        made.rename(folder)
+    except (OSError, sqlite3.Error, apsw.Error) as error:
+        raise SetupError(
+            f"the backup {folder} could not be made: {error}",
+            cure="see that there is room, and that this user may write there",
+        ) from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return copied, [part for part in parts(config) if part not in there]
+
+
+def restore(config: Config, folder: Path) -> list[Restored]:
+    """Nothing is touched unless every file is what it was and has its place in the configuration.
+
+    Raises SetupError: for that, and while a service runs.
+    """
+    by_file = {part.file: part for part in parts(config)}
+    files = list(_demand_unchanged(folder))
+    if strange := sorted(set(files) - set(by_file)):
+        raise SetupError(
+            f"{folder} holds what this configuration has no place for: {', '.join(strange)}",
+            cure="name the configuration that the backup was made with",
+        )
+    chosen = [part for part in by_file.values() if part.file in files]
+    for part in chosen:
+        demand = log_backup.demand_whole if part.is_log else upkeep.demand_restorable
+        demand(folder / part.file)
+    return [_put_back(part, folder / part.file) for part in chosen]
+
+
+def _is_there(part: Part) -> bool:
+    return (part.place / FILE if part.is_log else part.place).exists()
+
+
+def _copy(part: Part, folder: Path, told: Callable[[str, int, int], None]) -> Copied:
+    target = folder / part.file
+    if part.is_log:
+        log_backup.back_up(part.place, target, lambda done, of: told(part.name, done, of))
+    else:
+        upkeep.back_up(part.place, target)
+        told(part.name, 1, 1)
+    return Copied(part.name, part.file, target.stat().st_size, _sum(target))
+
+
+def _put_back(part: Part, source: Path) -> Restored:
+    if part.is_log:
+        kept = log_backup.restore(part.place, source, part.setting)
+    else:
+        kept = upkeep.restore(part.place, source)
+    return Restored(part.name, str(part.place), str(kept or ""))
+
+
+def _demand_unchanged(folder: Path) -> Iterator[str]:
+    """The files of a backup. Raises SetupError, which lists every fault."""
+    try:
+        lines = (folder / SUMS).read_text().splitlines()
+    except OSError as error:
+        raise SetupError(
+            f"{folder} is no backup: {SUMS} cannot be read: {error.strerror}",
+            cure="name a folder that `skybridge store backup` has made",
+        ) from error
+    faults = []
+    for line in lines:
+        due, _, file = line.partition("  ")
+        path = folder / file
+        if not path.is_file():
+            faults.append(f"{file} is missing")
+        elif _sum(path) != due:
+            faults.append(f"{file} is not what it was")
+        yield file
+    if faults or not lines:
+        raise SetupError(
+            f"{folder} is no whole backup: {'; '.join(faults) or f'{SUMS} is empty'}",
+            cure="take another backup",
+        )
+
+
+def _sum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
