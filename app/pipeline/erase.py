@@ -3,7 +3,7 @@
 Rows of ``events_raw`` are found by decoding them, so in whatever form and version an event came. Invalid
 records have no subject to go by: those that name the text, in a header or as a JSON string, go too. Then every
 older snapshot is let go, and with it the files that still hold the bytes. What the archive looks back for is
-written into the new snapshots before. No archive may run meanwhile: the lock is held.
+written into the new snapshots before. No archive and no upkeep may run meanwhile: both locks are held.
 """
 
 from __future__ import annotations
@@ -57,13 +57,14 @@ def erase(
     now: datetime,
     tell: Callable[[str, str], None] = lambda _table, _step: None,
 ) -> list[Erased]:
-    """It may be run again after whatever ended it. Raises SetupError where an archive runs."""
+    """It may be run again after whatever ended it. Raises SetupError where an archive or upkeep runs."""
     tables.check(spark, lake)
-    with alone(spark, lake):
+    with alone(spark, lake), alone(spark, lake, "upkeep"):
         found = []
         for name, rows in _chosen(spark, lake, attribute, text).items():
             tell(name, "deleting")
             count = _delete(spark, lake, name, rows)
+            _unlist(spark, lake, name)
             tell(name, "removing old snapshots and files")
             found.append(_forget(spark, lake, name, count, now))
         return found
@@ -122,6 +123,20 @@ def _delete(spark: SparkSession, lake: Lake, name: str, rows: DataFrame) -> int:
         doomed.unpersist()
 
 
+def _unlist(spark: SparkSession, lake: Lake, name: str) -> None:
+    """A manifest remembers the files that were taken out of it, with the least and the greatest text of each
+    column: one of these may be the very text. Written anew, it lists what is there. Iceberg's procedure leaves
+    a table with a single manifest as it is.
+    """
+    table = lake.table(name)
+    jvm: Any = spark._jvm  # noqa: SLF001 - the classes of Iceberg have no other face
+    together = jvm.com.google.common.base.Functions.constant("")  # Spark brings it
+    rewriting = history.iceberg_table(spark, table).rewriteManifests().clusterBy(together)
+    for each, text in _standing(spark, table).items():
+        rewriting = rewriting.set(each, text)
+    rewriting.commit()
+
+
 def _standing(spark: SparkSession, table: str) -> dict[str, str]:
     """What stands in the newest summaries that have it."""
     found: dict[str, str] = {}
@@ -138,12 +153,12 @@ def _forget(spark: SparkSession, lake: Lake, name: str, count: int, now: datetim
     """Every snapshot but the newest, the files of those, and files that a killed writer left behind."""
     table = lake.table(name)
     loaded = history.iceberg_table(spark, table)
-    before = sum(1 for _ in history.snapshots(spark, table))
+    made = [each.made for each in history.snapshots(spark, table)]
     jvm: Any = spark._jvm  # noqa: SLF001 - the procedure refuses to remove what is younger than a day
     actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
+    expired = actions.expireSnapshots(loaded).expireOlderThan(made[0]).retainLast(1).execute()
     edge = round(now.timestamp() * 1000)
-    expired = actions.expireSnapshots(loaded).expireOlderThan(edge).retainLast(1).execute()
     orphans = actions.deleteOrphanFiles(loaded).olderThan(edge).execute()
     left = sum(1 for _ in history.snapshots(spark, table))
     files = expired.deletedDataFilesCount() + sum(1 for _ in orphans.orphanFileLocations())
-    return Erased(name, count, before - left, files)
+    return Erased(name, count, len(made) - left, files)

@@ -14,6 +14,7 @@ import msgspec
 
 from app.pipeline import history, tables
 from app.pipeline.archive import progress
+from app.pipeline.archive.lock import alone
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
@@ -63,12 +64,15 @@ def maintain(
     dry_run: bool = False,
     tell: Callable[[str, str], None] = lambda _table, _step: None,
 ) -> Iterator[Upkeep]:
-    """One table after another. ``tell``: of each step before it begins. Raises SetupError for no lake."""
+    """One table after another. ``tell``: of each step before it begins. Raises SetupError for no lake, and
+    where another upkeep or an erasure runs.
+    """
     tables.check(spark, lake)
-    for name in SORTED_BY:
-        if dry_run:
-            yield _look(spark, lake, name, kept, now)
-        else:
+    if dry_run:
+        yield from (_look(spark, lake, name, kept, now) for name in SORTED_BY)
+        return
+    with alone(spark, lake, "upkeep"):
+        for name in SORTED_BY:
             yield _keep(spark, lake, name, kept, now, tell)
 
 
@@ -76,7 +80,8 @@ def _look(spark: SparkSession, lake: Lake, name: str, kept: Kept, now: datetime)
     table = lake.table(name)
     edge = now - kept.snapshots
     history_of = list(history.snapshots(spark, table))
-    old = [each for each in history_of[needed(history_of) :] if each.made < edge.timestamp() * 1000]
+    beyond = history_of[_retained(history_of) :]
+    old = [each for each in beyond if each.made < edge.timestamp() * 1000]
     return Upkeep(
         table=name,
         files=spark.table(f"{table}.files").count(),
@@ -128,19 +133,22 @@ def needed(snapshots: list[history.Snapshot]) -> int:
     return 0
 
 
+def _retained(snapshots: list[history.Snapshot]) -> int:
+    return max(1, needed(snapshots)) + _MARGIN
+
+
 def expire(spark: SparkSession, lake: Lake, name: str, edge: datetime) -> tuple[int, int]:
     """How many snapshots and how many data files went."""
     table = lake.table(name)
-    before = sum(1 for _ in history.snapshots(spark, table))
-    retained = max(1, needed(list(history.snapshots(spark, table)))) + _MARGIN
+    there = list(history.snapshots(spark, table))
     found = _call(
         spark,
         "expire_snapshots",
         f"table => '{lake.namespace}.{name}', older_than => {_timestamp(edge)},"
-        f" retain_last => {retained}",
+        f" retain_last => {_retained(there)}",
     )
     after = sum(1 for _ in history.snapshots(spark, table))
-    return max(0, before - after), found["deleted_data_files_count"]
+    return max(0, len(there) - after), found["deleted_data_files_count"]
 
 
 def _orphans(

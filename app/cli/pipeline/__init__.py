@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from app.cli.pipeline import archive, query, redrive, replay, report, reroute
+from app.cli.pipeline import archive, erase, maintain, query, redrive, replay, report, reroute
 from app.cli.pipeline.group import app
 
-__all__ = ["app", "archive", "query", "redrive", "replay", "report", "reroute"]
+__all__ = [
+    "app",
+    "archive",
+    "erase",
+    "maintain",
+    "query",
+    "redrive",
+    "replay",
+    "report",
+    "reroute",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,8 @@ from app.cli.pipeline.group import ConfigFile, Json, open_lake, read, verb
 
 if TYPE_CHECKING:
     from app.pipeline.erase import Attribute, Erased
+    from app.pipeline.session import SparkSession
+    from app.pipeline.settings import Lake
 
 
 @verb(
@@ -29,29 +32,27 @@ def run(
 ) -> None:
     """Remove all events of a subject or a source: rows, older snapshots, and the files that hold them.
 
-    Nothing brings them back but the log that they came from: its own retention removes them there. Older
-    snapshots of the tables cannot be read any more. The archive must be stopped meanwhile.
+    The rows are counted first, and without --yes the verb asks. Nothing brings them back but the log that they
+    came from: its own retention removes them there. Older snapshots of the tables cannot be read any more. No
+    archive, redrive or maintain may run meanwhile.
     """
-    from datetime import UTC, datetime
-
     attribute, text = _chosen(subject, source)
+    if not (dry_run or yes or sys.stdin.isatty()):
+        printing.fail(
+            "rows would be removed for good, and nobody can be asked.",
+            cure="say --yes, or look first with --dry-run",
+            code=exits.SETUP,
+        )
     settings = read(config)
-    from app.pipeline.erase import erase, find
-
     session, lake = open_lake(settings, "erase", quiet=as_json)
-    found = find(session, lake, attribute, text) if dry_run or not yes else []
-    if not dry_run:
-        if not yes:
-            _tell(found, as_json=False)
-            typer.confirm("Remove them for good?", abort=True)
-        with printing.err().status("looking", spinner="line") as status:
-            found = erase(
-                *(session, lake, attribute, text),
-                now=datetime.now(UTC),
-                tell=lambda table, step: status.update(f"{table}: {step}"),
-            )
-    session.stop()
-    _tell(found, as_json=as_json)
+    try:
+        found = _counted(session, lake, attribute, text)
+        if not dry_run:
+            _ask(found, attribute, text, yes=yes, quiet=as_json)
+            found = _erased(session, lake, attribute, text)
+    finally:
+        session.stop()
+    _report(found, attribute, text, dry_run=dry_run, as_json=as_json)
 
 
 def _chosen(subject: str, source: str) -> tuple[Attribute, str]:
@@ -64,9 +65,42 @@ def _chosen(subject: str, source: str) -> tuple[Attribute, str]:
     return ("subject", subject) if subject else ("source", source)
 
 
-def _tell(found: list[Erased], *, as_json: bool) -> None:
+def _counted(session: SparkSession, lake: Lake, attribute: Attribute, text: str) -> list[Erased]:
+    from app.pipeline.erase import find
+
+    with printing.err().status("counting", spinner="line"):
+        return find(session, lake, attribute, text)
+
+
+def _ask(found: list[Erased], attribute: Attribute, text: str, *, yes: bool, quiet: bool) -> None:
+    """The count stands there in any case: whoever said --yes too sees it before it is too late to stop."""
+    counts = ", ".join(f"{each.rows} of {each.table}" for each in found)
+    if not quiet:
+        printing.err().print(f"{attribute} {text}: rows to remove: {counts}", markup=False)
+    if not yes:
+        typer.confirm(f"Remove for good {counts}, and every older snapshot?", abort=True, err=True)
+
+
+def _erased(session: SparkSession, lake: Lake, attribute: Attribute, text: str) -> list[Erased]:
+    from datetime import UTC, datetime
+
+    from app.pipeline.erase import erase
+
+    with printing.err().status("erasing", spinner="line") as status:
+        return erase(
+            *(session, lake, attribute, text),
+            now=datetime.now(UTC),
+            tell=lambda table, step: status.update(f"{table}: {step}"),
+        )
+
+
+def _report(
+    found: list[Erased], attribute: Attribute, text: str, *, dry_run: bool, as_json: bool
+) -> None:
     if as_json:
-        printing.json_line(found)
-        return
-    rows = [(each.table, each.rows, each.snapshots, each.files) for each in found]
-    printing.table(("table", "rows", "snapshots", "files"), rows)
+        printing.json_line({attribute: text, "dry_run": dry_run, "tables": found})
+    elif dry_run:
+        printing.table(("table", "rows to remove"), [(each.table, each.rows) for each in found])
+    else:
+        rows = [(each.table, each.rows, each.snapshots, each.files) for each in found]
+        printing.table(("table", "removed rows", "removed snapshots", "removed files"), rows)

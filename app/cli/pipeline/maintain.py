@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli import printing
 from app.cli.pipeline.group import ConfigFile, Json, open_lake, read, verb
+
+if TYPE_CHECKING:
+    from app.pipeline.maintain import Upkeep
+    from app.pipeline.session import SparkSession
+    from app.pipeline.settings import Lake
 
 Age = Annotated[
     float,
@@ -37,23 +42,12 @@ def run(
     Small files become large ones, events sorted by type and source. Safe beside a running archive: what it
     looks back for is kept.
     """
-    from datetime import UTC, datetime, timedelta
-
     settings = read(config)
-    from app.pipeline.maintain import Kept, maintain
-
     session, lake = open_lake(settings, "maintain", quiet=as_json)
-    kept = Kept(snapshots=timedelta(days=snapshots), orphans=timedelta(days=orphans))
-    with printing.err().status("looking", spinner="line") as status:
-        found = list(
-            maintain(
-                *(session, lake, kept),
-                now=datetime.now(UTC),
-                dry_run=dry_run,
-                tell=lambda table, step: status.update(f"{table}: {step}"),
-            )
-        )
-    session.stop()
+    try:
+        found = _kept(session, lake, snapshots, orphans, dry_run=dry_run)
+    finally:
+        session.stop()
     if as_json:
         printing.json_line({"dry_run": dry_run, "tables": found})
         return
@@ -61,3 +55,22 @@ def run(
     gone = "old snapshots" if dry_run else "expired snapshots"
     rows = [(t.table, t.files, t.rewritten, t.expired, t.deleted, t.orphans) for t in found]
     printing.table(("table", "files", made, gone, "deleted files", "orphans"), rows)
+
+
+def _kept(
+    session: SparkSession, lake: Lake, snapshots: float, orphans: float, *, dry_run: bool
+) -> list[Upkeep]:
+    from datetime import UTC, datetime, timedelta
+
+    from app.pipeline.maintain import Kept, maintain
+
+    kept = Kept(snapshots=timedelta(days=snapshots), orphans=timedelta(days=orphans))
+    with printing.err().status("looking", spinner="line") as status:
+        return list(
+            maintain(
+                *(session, lake, kept),
+                now=datetime.now(UTC),
+                dry_run=dry_run,
+                tell=lambda table, step: status.update(f"{table}: {step}"),
+            )
+        )

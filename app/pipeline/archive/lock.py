@@ -1,4 +1,5 @@
-"""One archive a lake: two that read the same offsets would both write them.
+"""One archive a lake: two that read the same offsets would both write them. And one upkeep a lake: what erases
+removes every file that no snapshot names, so also those that a compaction has not committed yet.
 
 A lake in a folder is held by a lock of the operating system, which ends with its process, however that
 ends. Any other lake is held by a lease in the properties of ``events_raw``, renewed while its holder lives.
@@ -14,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -25,25 +26,26 @@ from app.pipeline.settings import Lake
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FILE: Final = "_archive.lock"
-LEASE: Final = "skybridge.archive.lease"
+Right = Literal["archive", "upkeep"]
+"""``archive``: to write rows of events. ``upkeep``: to rewrite and remove files. Who needs both takes them so."""
+
 LASTS: Final = 120.0  # seconds without a renewal until somebody else may take it
 _CURE: Final = "wait until it has ended, or stop it"
 
 
 @contextlib.contextmanager
-def alone(spark: SparkSession, lake: Lake) -> Iterator[None]:
-    """The right to write rows of events into a lake. Raises SetupError that says who has it."""
+def alone(spark: SparkSession, lake: Lake, right: Right = "archive") -> Iterator[None]:
+    """A right that one process has. Raises SetupError that says who has it."""
     folder = _folder(lake)
-    holding = _leased(spark, lake) if folder is None else _locked(folder, lake)
+    holding = _leased(spark, lake, right) if folder is None else _locked(folder, lake, right)
     with holding:
         yield
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, lake: Lake) -> Iterator[None]:
+def _locked(folder: Path, lake: Lake, right: Right) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / f"{FILE}.{lake.namespace}", os.O_CREAT | os.O_RDWR, 0o644)
+    handle = os.open(folder / f"_{right}.lock.{lake.namespace}", os.O_CREAT | os.O_RDWR, 0o644)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,40 +59,40 @@ def _locked(folder: Path, lake: Lake) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _leased(spark: SparkSession, lake: Lake) -> Iterator[None]:
+def _leased(spark: SparkSession, lake: Lake, right: Right) -> Iterator[None]:
     """Two that ask at the same moment both write: the one that still reads its own name has it."""
-    own = f"{_me()} {uuid4().hex[:8]}"
-    holder, until = _lease(spark, lake)
+    own, name = f"{_me()} {uuid4().hex[:8]}", f"skybridge.{right}.lease"
+    holder, until = _lease(spark, lake, name)
     if holder and until > _now():
         raise _taken(holder)
-    _write(spark, lake, own)
+    _write(spark, lake, name, own)
     time.sleep(1.0)
-    if _lease(spark, lake)[0] != own:
-        raise _taken(_lease(spark, lake)[0])
+    if _lease(spark, lake, name)[0] != own:
+        raise _taken(_lease(spark, lake, name)[0])
     ended = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(spark, lake, own, ended), daemon=True)
+    renewing = threading.Thread(target=_renew, args=(spark, lake, name, own, ended), daemon=True)
     renewing.start()
     try:
         yield
     finally:
         ended.set()
         renewing.join()
-        spark.sql(f"ALTER TABLE {_table(lake)} UNSET TBLPROPERTIES IF EXISTS ('{LEASE}')")
+        spark.sql(f"ALTER TABLE {_table(lake)} UNSET TBLPROPERTIES IF EXISTS ('{name}')")
 
 
-def _renew(spark: SparkSession, lake: Lake, own: str, ended: threading.Event) -> None:
+def _renew(spark: SparkSession, lake: Lake, name: str, own: str, ended: threading.Event) -> None:
     while not ended.wait(LASTS / 4):
         with contextlib.suppress(Exception):  # a catalog that is away: the next one comes in time
-            _write(spark, lake, own)
+            _write(spark, lake, name, own)
 
 
-def _write(spark: SparkSession, lake: Lake, own: str) -> None:
+def _write(spark: SparkSession, lake: Lake, name: str, own: str) -> None:
     value = f"{own}|{_now() + LASTS:.0f}"
-    spark.sql(f"ALTER TABLE {_table(lake)} SET TBLPROPERTIES ('{LEASE}' = '{value}')")
+    spark.sql(f"ALTER TABLE {_table(lake)} SET TBLPROPERTIES ('{name}' = '{value}')")
 
 
-def _lease(spark: SparkSession, lake: Lake) -> tuple[str, float]:
-    found = tables.properties(spark, lake, tables.RAW_TABLE).get(LEASE, "")
+def _lease(spark: SparkSession, lake: Lake, name: str) -> tuple[str, float]:
+    found = tables.properties(spark, lake, tables.RAW_TABLE).get(name, "")
     holder, _, until = found.partition("|")
     return holder, float(until or "0")
 

@@ -1,0 +1,154 @@
+"""Every verb of the pipeline as whoever operates it starts it: a process, a configuration file, a real Kafka."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+import spark_install
+from lake_events import make_topic, produce
+from replaying import by_key, stored
+from spark_session import JVM, spark_settings
+from submitted_spark import submitted
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+
+SKYBRIDGE = Path(sys.executable).with_name("skybridge")
+COUNT, SECRETS = 300, 10
+
+CONFIG = """
+version: 1
+store: {{kind: sqlite, path: {folder}/store.db}}
+brokers:
+  main: {{kind: kafka, bootstrap_servers: "{kafka}"}}
+routes:
+  - {{name: all, to: {{broker: main, topic: {topic}.routed}}, content_mode: as_received}}
+pipeline:
+  lake: {{warehouse: "{folder}/lake", buckets: 2}}
+  archive: {{topics: [{topic}]}}
+  spark:
+    master: "local[2]"
+    memory: 1g
+    conf:
+      spark.jars: "{jars}"
+      spark.driver.extraJavaOptions: "{jvm}"
+      spark.local.dir: "{folder}/scratch"
+      spark.sql.shuffle.partitions: "2"
+"""
+
+
+class House:
+    """A topic, a configuration that archives it, and the verbs. ``environ``: what these find beside it."""
+
+    def __init__(self, kafka: str, folder: Path) -> None:
+        self.kafka, self.folder = kafka, folder
+        self.environ: Mapping[str, str] = {}
+        self.topic = f"v-{uuid4().hex[:8]}"
+        for name in (self.topic, f"{self.topic}.again", f"{self.topic}.routed"):
+            make_topic(kafka, name, 2)
+        jars = ",".join(map(str, spark_install.install()))
+        self.file = folder / "skybridge.yaml"
+        values = {"folder": folder, "kafka": kafka, "topic": self.topic, "jars": jars, "jvm": JVM}
+        self.file.write_text(CONFIG.format(**values))
+
+    def do(self, *words: str, code: int = 0) -> str:
+        """What the verb printed."""
+        done = subprocess.run(
+            [str(SKYBRIDGE), "pipeline", *words, "--config", str(self.file)],
+            capture_output=True, text=True, check=False, timeout=600, cwd=self.folder,
+            stdin=subprocess.DEVNULL, env={**os.environ, **self.environ, "TERM": "dumb", "COLUMNS": "200"},
+        )  # fmt: skip
+        assert done.returncode == code, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout + (done.stderr if code else "")
+
+    def tell(self, *words: str) -> Any:
+        """Of a verb that prints one JSON document."""
+        [line] = self.do(*words).splitlines()
+        return json.loads(line)
+
+
+@pytest.fixture
+def house(kafka: str, tmp_path: Path) -> House:
+    return House(kafka, tmp_path)
+
+
+def test_every_verb_does_its_part_in_a_process_of_its_own(house: House, tmp_path: Path) -> None:
+    """Issue 8: one after the other on one lake, with the counts of whoever sent the events. They are given a JVM,
+    as by ``spark-submit``; that a verb brings its own is shown where one is killed.
+    """
+    sent = produce(house.kafka, house.topic, COUNT)
+    secret = f"customer-{uuid4().hex}"
+    named(house.kafka, house.topic, secret)
+    records, events = sent.records + SECRETS, len(sent.events) + SECRETS
+    with submitted(tmp_path, spark_settings(tmp_path)) as house.environ:
+        assert house.tell("archive", "--once", "--json") == {
+            "copied": records,
+            "events": events,
+            "duplicates": records - events - sent.invalid,
+            "quarantined": sent.invalid,
+        }
+        looks(house, records, events, sent.invalid)
+        sends(house, records, sent.invalid)
+        keeps(house, secret)
+        counted(house, records - SECRETS, events - SECRETS)
+
+
+def counted(house: House, records: int, events: int) -> None:
+    sql = "SELECT (SELECT count(*) FROM events) AS e, (SELECT count(*) FROM events_raw) AS r"
+    assert house.tell("query", sql, "--format", "json") == {"e": events, "r": records}
+
+
+def looks(house: House, records: int, events: int, invalid: int) -> None:
+    counted(house, records, events)
+    house.do("report", "--out", "page.html", "--no-deliveries")
+    assert "<html" in (house.folder / "page.html").read_text()
+    redriven = house.tell("redrive", "--json")
+    assert (sum(rule["records"] for rule in redriven["rules"]), redriven["taken"]) == (invalid, 0)
+
+
+def sends(house: House, records: int, invalid: int) -> None:
+    """As many as there are, byte for byte."""
+    again, routed = f"{house.topic}.again", f"{house.topic}.routed"
+    words = ("--unmarked", "--yes", "--json")
+    assert house.tell("replay", "--to", f"main/{again}", *words)["sent"] == records
+    theirs = [record for _, record in stored(house.kafka, house.topic)]
+    assert by_key(record for _, record in stored(house.kafka, again)) == by_key(theirs)
+    told = house.tell("reroute", "--from", "main", "--topics", house.topic, "--once", "--json")
+    assert (told["read"], told["written"]) == (records, records - invalid)
+    assert len(stored(house.kafka, routed)) == records - invalid
+
+
+def keeps(house: House, secret: str) -> None:
+    kept = house.tell("maintain", "--json")
+    assert [each["table"] for each in kept["tables"]] == ["events_raw", "events", "quarantine"]
+    refused = house.do("erase", "--subject", secret, code=2)
+    assert "--yes" in refused
+    erased = house.tell("erase", "--subject", secret, "--yes", "--json")
+    assert erased["subject"] == secret
+    assert {each["table"]: each["rows"] for each in erased["tables"]} == {
+        "events_raw": SECRETS, "quarantine": 0, "events": SECRETS,
+    }  # fmt: skip
+
+
+def named(kafka: str, topic: str, subject: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka})
+    for n in range(SECRETS):
+        event = {
+            "specversion": "1.0",
+            "id": f"s{n}",
+            "source": "/s",
+            "type": "t",
+            "subject": subject,
+        }
+        headers = [(f"ce_{name}", text.encode()) for name, text in event.items()]
+        producer.produce(topic, b"{}", b"s", headers=headers)
+    assert producer.flush(60) == 0

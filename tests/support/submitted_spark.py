@@ -1,0 +1,45 @@
+"""A JVM of Spark that several processes use one after the other, as ``spark-submit`` gives them one.
+
+Each makes a context of its own in it and stops it. What a JVM costs to start, and to become warm, is paid once.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from service_process import until
+
+
+@contextmanager
+def submitted(folder: Path, settings: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """What stands in the environment of processes that use it."""
+    import pyspark
+
+    said = folder / "gateway"
+    words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    with (folder / "gateway.log").open("ab") as log:
+        jvm = subprocess.Popen(
+            [Path(pyspark.__file__).with_name("bin") / "spark-submit", *words, "pyspark-shell"],
+            stdin=subprocess.PIPE,  # it ends when nobody holds the other end
+            stdout=log,
+            stderr=log,
+            env={
+                **os.environ,
+                "SPARK_CONNECT_MODE": "0",
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(said),
+            },
+        )
+    try:
+        until(lambda: said.exists() or jvm.poll() is not None, 120, "Spark's JVM")
+        port, length = struct.unpack(">ii", (written := said.read_bytes())[:8])
+        secret = written[8 : 8 + length].decode()
+        yield {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    finally:
+        assert jvm.stdin is not None
+        jvm.stdin.close()
+        jvm.wait(60)
