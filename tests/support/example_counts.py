@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 
 NIGHTLY = 100_000
-READERS = 2_000  # of properties that hold whatever arrives, and are cheap
+READERS = 500  # of properties that hold whatever arrives, and are cheap
 
 _PATIENT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
@@ -15,6 +15,6 @@ settings.register_profile(
 
 
 def examples(count: int) -> settings:
-    """At least ``count`` examples, or as many as the profile has."""
-    profile = settings.get_profile(settings.get_current_profile_name())
-    return settings(max_examples=max(count, profile.max_examples), deadline=None)
+    """``count`` examples in ``make test``; in ``make properties`` as many as its profile has."""
+    nightly = settings.get_current_profile_name() == "nightly"
+    return settings(max_examples=max(count, NIGHTLY) if nightly else count, deadline=None)
