@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, FastAPI, Query, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from app import __version__
@@ -101,9 +101,16 @@ def _operators(running: Running) -> APIRouter:
         response_model=answers.Readiness,
         responses={503: {"model": answers.Readiness, "description": "Not ready: the causes."}},
     )
-    async def ready(response: Response) -> answers.Readiness:
-        """Whether each role does its work, and if not, why. Needs no token."""
-        found = await views.readiness(running)
+    async def ready(
+        response: Response,
+        role: Annotated[
+            Literal["gateway", "worker"] | None, Query(description="of this role alone")
+        ] = None,
+    ) -> answers.Readiness:
+        """Whether each role does its work, and if not, why. Needs no token.
+
+        With `role`, a subscription that begins anew does not take a gateway out of service."""
+        found = await views.readiness(running, role)
         response.status_code = 200 if found.ready else 503
         return found
 

@@ -18,11 +18,16 @@ from app.model.route import Route
 from app.model.subscription_status import SubscriptionStatus
 
 
-async def readiness(running: Running) -> answers.Readiness:
+async def readiness(running: Running, only: str | None = None) -> answers.Readiness:
+    """Of all roles, or of one; one that is not run here is not ready here."""
     roles = {
         role: answers.RoleReadiness(ready=state.ready, causes=list(state.causes))
         for role, state in (await running.readiness()).items()
+        if only in {None, role}
     }
+    if only is not None and only not in roles:
+        cause = f"this process does not run the role {only}: see --role"
+        roles[only] = answers.RoleReadiness(ready=False, causes=[cause])
     return answers.Readiness(ready=all(each.ready for each in roles.values()), roles=roles)
 
 

@@ -195,8 +195,9 @@ livenessProbe:
   periodSeconds: {{ $probes.periodSeconds }}
   timeoutSeconds: 5
   failureThreshold: {{ $probes.failureThreshold }}
+# A subscription that begins anew takes no pod out of the Service of events.
 readinessProbe:
-  httpGet: {path: /readyz, port: admin, scheme: {{ $scheme }}}
+  httpGet: {path: "/readyz?role={{ ternary "worker" "gateway" (eq .role "worker") }}", port: admin, scheme: {{ $scheme }}}
   periodSeconds: {{ $probes.periodSeconds }}
   timeoutSeconds: 5
   failureThreshold: {{ $probes.failureThreshold }}

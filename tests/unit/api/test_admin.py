@@ -142,6 +142,19 @@ async def test_a_role_that_is_not_ready_makes_503_with_its_cause(
     assert answer.json()["ready"] is False
 
 
+async def test_one_role_is_asked_alone(service: Service, client: httpx.AsyncClient) -> None:
+    """A subscription that begins anew must not take the only pod out of its Service."""
+    service.roles_now["worker"] = RoleState(False, ("subscription billing is restarting",))
+    answer = await client.get("/readyz", params={"role": "gateway"})
+    assert (answer.status_code, list(answer.json()["roles"])) == (200, ["gateway"])
+    assert (await client.get("/readyz", params={"role": "worker"})).status_code == 503
+    assert (await client.get("/readyz", params={"role": "queen"})).status_code == 422
+    del service.roles_now["worker"]
+    elsewhere = await client.get("/readyz", params={"role": "worker"})
+    assert elsewhere.status_code == 503
+    assert "does not run the role worker" in elsewhere.json()["roles"]["worker"]["causes"][0]
+
+
 async def test_liveness_does_not_depend_on_readiness(
     service: Service, client: httpx.AsyncClient
 ) -> None:
