@@ -13,8 +13,11 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
+from typer.testing import CliRunner
 
 import spark_install
+from app.cli import app as cli
+from app.cli import exits
 from lake_events import make_topic, produce
 from replaying import by_key, stored
 from spark_session import JVM, spark_settings
@@ -60,15 +63,15 @@ class House:
         values = {"folder": folder, "kafka": kafka, "topic": self.topic, "jars": jars, "jvm": JVM}
         self.file.write_text(CONFIG.format(**values))
 
-    def do(self, *words: str, code: int = 0) -> str:
+    def do(self, *words: str) -> str:
         """What the verb printed."""
         done = subprocess.run(
             [str(SKYBRIDGE), "pipeline", *words, "--config", str(self.file)],
             capture_output=True, text=True, check=False, timeout=600, cwd=self.folder,
             stdin=subprocess.DEVNULL, env={**os.environ, **self.environ, "TERM": "dumb", "COLUMNS": "200"},
         )  # fmt: skip
-        assert done.returncode == code, f"{words}: {done.stdout}{done.stderr}"
-        return done.stdout + (done.stderr if code else "")
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
 
     def tell(self, *words: str) -> Any:
         """Of a verb that prints one JSON document."""
@@ -130,8 +133,6 @@ def sends(house: House, records: int, invalid: int) -> None:
 def keeps(house: House, secret: str) -> None:
     kept = house.tell("maintain", "--json")
     assert [each["table"] for each in kept["tables"]] == ["events_raw", "events", "quarantine"]
-    refused = house.do("erase", "--subject", secret, code=2)
-    assert "--yes" in refused
     erased = house.tell("erase", "--subject", secret, "--yes", "--json")
     assert erased["subject"] == secret
     assert {each["table"]: each["rows"] for each in erased["tables"]} == {
@@ -152,3 +153,20 @@ def named(kafka: str, topic: str, subject: str) -> None:
         headers = [(f"ce_{name}", text.encode()) for name, text in event.items()]
         producer.produce(topic, b"{}", b"s", headers=headers)
     assert producer.flush(60) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "one of --subject and --source"),
+        (["--subject", "a", "--source", "b"], "one of --subject and --source"),
+        (["--subject", "a"], "nobody can be asked"),
+    ],
+)
+def test_an_erasure_that_is_not_clear_is_refused_before_spark_starts(
+    words: list[str], told: str
+) -> None:
+    found = CliRunner().invoke(cli, ["pipeline", "erase", *words])
+    assert found.exit_code == exits.SETUP
+    assert told in found.output
+    assert "--dry-run" in found.output
