@@ -46,8 +46,8 @@ def all_records() -> dict[str, list[Record]]:
     """By what they are for; poison is the last."""
     return {
         "corpora": corpus(),
-        "generated": generated(420),
-        "usual": clean(400),
+        "generated": generated(280),
+        "usual": clean(200),
         "data": [Record(None, (("content-type", b"application/cloudevents+json"),), DOCUMENT)],
         "times": [Record(None, (*REQUIRED, ("ce_time", text.encode())), b"") for text in TIMES],
         "poison": list(poison().values()),
