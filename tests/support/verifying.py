@@ -23,6 +23,7 @@ class Load:
     per_key: int
     kills: int
     deadline: float
+    connections: int = CONNECTIONS
 
     @property
     def events(self) -> int:
@@ -44,7 +45,7 @@ def verifying(load: Load, journal: Path, events: int, webhook: int) -> Iterator[
             f"--journal={journal}",
             f"--keys={load.keys}",
             f"--per-key={load.per_key}",
-            f"--connections={CONNECTIONS}",
+            f"--connections={load.connections}",
             f"--deadline={load.deadline}",
         ),
         stdin=subprocess.PIPE,

@@ -1,0 +1,72 @@
+"""A service on its embedded log that ends and comes back again and again under the verifier's load."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from service_process import ServiceProcess, free_ports, until
+from verifying import Load, acknowledged, stored, verifying
+
+CONCURRENCY = 64  # deliveries in flight
+COMMIT_EVERY = 1.0  # seconds
+
+CONFIG = """
+version: 1
+installation: killed
+server:
+  events: {{host: 127.0.0.1, port: {events}}}
+  admin: {{host: 127.0.0.1, port: {admin}}}
+store: {{kind: sqlite, path: {folder}/store.db}}
+brokers:
+  log: {{kind: embedded, path: {folder}/log}}
+routes:
+  - name: everything
+    to: {{broker: log, topic: events}}
+subscriptions:
+  - id: verifier
+    source: {{broker: log, topics: [events]}}
+    start: earliest
+    sink: http://127.0.0.1:{webhook}/
+    concurrency: {concurrency}
+    retry: {{schedule: [20ms, 50ms, 100ms, 1s, 1s, 1s], hold: 6}}
+webhooks: {{allow_private: ["127.0.0.0/8"]}}
+timeouts: {{not_ready: 0s}}
+"""
+
+
+def end_and_verify(
+    load: Load, folder: Path, end: Callable[[ServiceProcess], object]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The verifier's reports: of the webhook, and of the log's own file. ``end``: how the service ends at
+    ``load.kills`` random moments.
+    """
+    seed = int(os.environ.get("SKYBRIDGE_SEED") or random.SystemRandom().randrange(10**9))
+    print(f"SKYBRIDGE_SEED={seed}")
+    moments = sorted(random.Random(seed).sample(range(1, load.events), load.kills))
+    events, admin, webhook = free_ports(3)
+    config, journal = folder / "skybridge.yaml", folder / "acknowledged"
+    config.write_text(
+        CONFIG.format(
+            events=events, admin=admin, webhook=webhook, folder=folder, concurrency=CONCURRENCY
+        )
+    )
+    journal.touch()
+    service = ServiceProcess(config, folder, admin)
+    service.start()
+    with verifying(load, journal, events, webhook) as process:
+        for moment in moments:
+            until(lambda at=moment: acknowledged(journal) >= at, load.deadline, f"event {moment}")
+            end(service)
+            service.start()
+        posted = json.loads(process.stdout.readline())
+        assert service.stop() == 0
+        process.stdin.close()
+        delivered = json.loads(process.stdout.readline())
+    print(posted, delivered)
+    assert posted["in_time"], delivered
+    return delivered, stored(folder / "log", journal)
