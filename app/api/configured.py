@@ -11,10 +11,11 @@ from app.errors import Fault
 
 Cause = Literal["start", "signal", "file", "api"]
 Outcome = Literal["ok", "unchanged", "refused"]
+Refusal = Literal["", "invalid-configuration", "needs-restart", "not-now"]
 
 
 class Reload(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one. ``at``: seconds since the epoch. ``needs_restart``: it was refused for that."""
+    """What became of one. ``at``: seconds since the epoch. ``refusal``: what kind of; ``not-now`` may pass."""
 
     at: float
     cause: Cause
@@ -24,7 +25,7 @@ class Reload(msgspec.Struct, frozen=True, kw_only=True):
     anew: Sequence[str] = ()
     faults: Sequence[Fault] = ()
     warnings: Sequence[str] = ()
-    needs_restart: bool = False
+    refusal: Refusal = ""
 
 
 class Configured(Protocol):

@@ -10,6 +10,12 @@ from app.api.problems import Refused
 from app.api.running import Running
 from app.errors import SenderError
 
+_REFUSALS = {
+    "invalid-configuration": ("The file is refused", 422),
+    "needs-restart": ("Needs a restart", 409),
+    "not-now": ("The file cannot be taken up now", 503),
+}
+
 
 def router(running: Running) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["configuration"])
@@ -25,11 +31,12 @@ def router(running: Running) -> APIRouter:
     @routes.post(
         "/config:reload",
         operation_id="reload_configuration",
-        responses=Refused.responses(409, 422),
+        responses=Refused.responses(409, 422, 503),
     )
     async def reload() -> ReloadView:
         """Read the file again and take up what changed. Refused whole, and nothing changes, where it is
-        invalid (422, every fault with its line) or where a setting needs a restart (409, by name)."""
+        invalid (422, every fault with its line) or where a setting needs a restart (409, by name). 503 when
+        the store, or another process of the service, cannot be asked now."""
         found = await running.configured.reload("api")
         if found.outcome == "refused":
             raise _refusal(found)
@@ -39,8 +46,5 @@ def router(running: Running) -> APIRouter:
 
 
 def _refusal(found: Reload) -> SenderError:
-    if found.needs_restart:
-        title, status, code = "Needs a restart", 409, "needs-restart"
-    else:
-        title, status, code = "The file is refused", 422, "invalid-configuration"
-    return SenderError(title, status=status, code=code, faults=found.faults)
+    title, status = _REFUSALS[found.refusal]
+    return SenderError(title, status=status, code=found.refusal, faults=found.faults)

@@ -21,7 +21,7 @@ from verifying import Load, acknowledged, verifying
 from webhook_target import WebhookTarget
 
 SHORT = Load(keys=50, per_key=40, kills=60, deadline=600)
-FULL = Load(keys=100, per_key=400, kills=1000, deadline=1100)
+FULL = Load(keys=100, per_key=200, kills=1000, deadline=1100)
 CONCURRENCY = 8
 STILL = 2.0  # seconds without a change after which a count is one
 WITHIN = 120.0

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 
-from app.errors import SetupError
+from app.errors import SetupError, SkybridgeError
 from app.runtime.processes.child import Child
 from app.runtime.processes.crew import Crew
 from app.runtime.processes.messages import Built, Message, Offered, Swap, Swapped
@@ -34,7 +34,8 @@ class Fleet:
         self._all = asyncio.Event()
 
     async def build(self, raw: bytes | None) -> None:
-        if raw is None or len(raw) > LARGEST:
+        raw = raw or b""
+        if len(raw) > LARGEST:
             raise SetupError(
                 f"a file beyond {LARGEST} bytes is not handed on to other processes",
                 setting="server.workers",
@@ -44,7 +45,7 @@ class Fleet:
         self._ask(Offered(self._number, raw))
         await self._answers("build what the file says")
         if self._faults:
-            raise SetupError("; ".join(self._faults), setting="server.workers")
+            raise SkybridgeError("; ".join(self._faults))
 
     async def swap(self) -> None:
         self._ask(Swap(self._number))

@@ -12,7 +12,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from app.api.configured import Cause, Outcome, Reload
+from msgspec.structs import replace
+
+from app.api.configured import Cause, Outcome, Refusal, Reload
 from app.config.difference import Difference, difference
 from app.config.finding import BadConfiguration, Finding
 from app.config.load import Loaded
@@ -23,6 +25,8 @@ from app.interfaces import Clock
 from app.runtime.reload.renewal import Renewal
 from app.telemetry import Counters
 
+UNSEEN = ""
+
 _log = logging.getLogger("skybridge.reload")
 
 
@@ -30,7 +34,7 @@ class Others(Protocol):
     """Processes that have to agree and swap too."""
 
     async def build(self, raw: bytes | None) -> None:
-        """Raises SetupError when one of them cannot."""
+        """Raises SetupError for what none of them may have, SkybridgeError when one cannot now."""
 
     async def swap(self) -> None: ...
 
@@ -87,8 +91,11 @@ class Reloader:
         async with self._lock:
             try:
                 told = await self._reload(cause)
+            except SetupError as error:
+                told = self._refused(cause, "invalid-configuration", [_fault(error)])
             except SkybridgeError as error:
-                told = self._told(cause, "refused", faults=[_fault(error)])
+                self.seen = UNSEEN  # whoever looks at the file tries again
+                told = self._refused(cause, "not-now", [Fault("not-now", str(error))])
             self._note(told)
             return told
 
@@ -100,13 +107,15 @@ class Reloader:
             self.seen = digest_of_bytes(raw)
             loaded, warnings = await asyncio.to_thread(self._source.judge, raw)
         except BadConfiguration as bad:
-            return self._told(cause, "refused", faults=[_of_finding(each) for each in bad.findings])
+            faults = [_of_finding(each) for each in bad.findings]
+            return self._refused(cause, "invalid-configuration", faults)
         view = view_of(loaded)
         found = difference(self._view, view)
         if found.restarts:
             faults = [_needs_restart(each.setting, loaded) for each in found.restarts]
-            return self._told(cause, "refused", faults=faults, restart=True)
-        await self._swap(raw, loaded, found)
+            return self._refused(cause, "needs-restart", faults)
+        if found.changes or raw != self._loaded.raw:
+            await self._swap(raw, loaded, found)
         self._loaded, self._view, self.digest = loaded, view, digest_of(view.shown)
         outcome: Outcome = "ok" if found.changes else "unchanged"
         return self._told(cause, outcome, found=found, warnings=[str(each) for each in warnings])
@@ -123,9 +132,7 @@ class Reloader:
         outcome: Outcome,
         *,
         found: Difference | None = None,
-        faults: Sequence[Fault] = (),
         warnings: Sequence[str] = (),
-        restart: bool = False,
     ) -> Reload:
         return Reload(
             at=self._clock.now(),
@@ -134,10 +141,11 @@ class Reloader:
             digest=self.digest,
             changes=[str(each) for each in found.changes] if found else (),
             anew=found.anew if found else (),
-            faults=faults,
             warnings=warnings,
-            needs_restart=restart,
         )
+
+    def _refused(self, cause: Cause, refusal: Refusal, faults: Sequence[Fault]) -> Reload:
+        return replace(self._told(cause, "refused"), refusal=refusal, faults=faults)
 
     def _note(self, told: Reload) -> None:
         self.last = told
@@ -168,9 +176,7 @@ def _needs_restart(setting: str, loaded: Loaded) -> Fault:
     return Fault("needs-restart", f"{where}needs a restart: {setting}", at=setting)
 
 
-def _fault(error: SkybridgeError) -> Fault:
-    if not isinstance(error, SetupError):
-        return Fault("not-now", str(error))
+def _fault(error: SetupError) -> Fault:
     setting = f"{error.setting}: " if error.setting else ""
     cure = f" Cure: {error.cure}" if error.cure else ""
     return Fault("invalid-setting", f"{setting}{error.args[0]}{cure}", at=error.setting)

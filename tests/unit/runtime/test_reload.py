@@ -1,0 +1,272 @@
+"""What a reload does to subscriptions of one process: who is disturbed, who is not, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.config.source import Source
+from app.errors import SkybridgeError, StoreUnavailable
+from app.runtime.build import build
+from app.runtime.clock import SystemClock
+from app.runtime.processes.child import Child
+from app.runtime.processes.crew import Crew
+from app.runtime.processes.messages import Built, Message, Offered, Process, Roll, Swap, Swapped
+from app.runtime.reload import fleet
+from app.runtime.reload.fleet import Fleet
+from app.runtime.service import Service
+from app.telemetry import Counters
+from delivery_fixtures import target
+from webhook_target import Received, WebhookTarget, status
+
+__all__ = ["target"]
+
+Settings = dict[str, Any]
+SECRETS = ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_AfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+
+
+class House:
+    def __init__(self, folder: Path, target: WebhookTarget) -> None:
+        self.folder = folder
+        self.file = folder / "skybridge.yaml"
+        self.target = target
+        self.settings: Settings = {
+            "version": 1,
+            "server": {"events": {"port": 0}, "admin": {"port": 0}},
+            "store": {"kind": "sqlite", "path": f"{folder}/store.db"},
+            "brokers": {"log": {"kind": "embedded", "path": f"{folder}/log"}},
+            "routes": [{"name": "all", "to": {"broker": "log", "topic": "events"}}],
+            "subscriptions": [self.subscription("one"), self.subscription("other")],
+            "webhooks": {"allow_private": ["127.0.0.0/8"]},
+            "timeouts": {"not_ready": 0, "drain": "2s"},
+            "reload": {"watch": 0},
+        }
+
+    def subscription(self, name: str, **more: Any) -> Settings:
+        return {
+            "id": name,
+            "source": {"broker": "log", "topics": ["events"]},
+            "start": "earliest",
+            "sink": f"http://127.0.0.1:{self.target.port}/{name}",
+            "handshake": "off",
+            **more,
+        }
+
+    def write(self) -> None:
+        self.file.write_text(json.dumps(self.settings, indent=1))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Service]:
+        self.write()
+        source = Source(self.file, {})
+        loaded, _ = source.judge(source.read())
+        self.service = Service(build(loaded.config, SystemClock(), loaded=loaded), source=source)
+        await self.service.start()
+        try:
+            yield self.service
+        finally:
+            await self.service.stop()
+
+    async def reload(self, change: Callable[[Settings], object] = lambda _: None) -> Any:
+        change(self.settings)
+        self.write()
+        return await self.service.reloader.reload("api")
+
+    async def post(self, number: int) -> None:
+        headers = {"ce-specversion": "1.0", "ce-id": str(number), "ce-source": "/s", "ce-type": "t"}
+        async with httpx.AsyncClient(timeout=60) as client:
+            answer = await client.post(f"{self.service.events_url}/events", headers=headers)
+        assert answer.status_code == 202
+
+    def got(self, name: str) -> list[str]:
+        return [each.id for each in self.target.received if each.path == f"/{name}"]
+
+    def runs(self) -> dict[str, object]:
+        """The task of each subscription: another one is another run."""
+        supervisor = self.service.parts.supervisor
+        assert supervisor is not None
+        return {name: run._task for name, run in supervisor._runs.items()}
+
+
+@pytest.fixture
+def house(tmp_path: Path, target: WebhookTarget) -> House:
+    return House(tmp_path, target)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_one_that_did_not_change_is_not_disturbed_though_it_is_in_the_middle(
+    house: House,
+) -> None:
+    """Issue 9.4: its attempt stays on the wire, and the event comes once."""
+    answered = asyncio.Event()
+
+    async def slowly(request: Received) -> bytes:
+        if request.path == "/one":
+            await answered.wait()
+        return status(204)
+
+    house.target.answer = slowly
+    async with house.running():
+        await house.post(1)
+        await until(lambda: house.got("one") == ["1"] and house.got("other") == ["1"])
+        before = house.runs()
+        told = await house.reload(lambda s: s["subscriptions"][1].update(timeout="9s"))
+        assert (told.outcome, told.anew) == ("ok", ("other",))
+        now = house.runs()
+        assert now["one"] is before["one"]
+        assert now["other"] is not before["other"]
+        answered.set()
+        await house.post(2)
+        await until(lambda: house.got("one") == ["1", "2"] and house.got("other") == ["1", "2"])
+
+
+async def test_one_that_leaves_the_file_keeps_its_place(house: House) -> None:
+    """A line that was lost in an edit loses no event."""
+    async with house.running():
+        await house.post(1)
+        await until(lambda: house.got("other") == ["1"])
+        taken: list[Any] = []
+        assert (
+            await house.reload(lambda s: taken.append(s["subscriptions"].pop()))
+        ).outcome == "ok"
+        await house.post(2)
+        await until(lambda: house.got("one") == ["1", "2"])
+        assert house.got("other") == ["1"]
+        assert (await house.reload(lambda s: s["subscriptions"].append(taken[0]))).outcome == "ok"
+        await until(lambda: house.got("other") == ["1", "2"])
+
+
+async def test_one_of_the_api_stays_and_hears_of_what_it_is_built_on(house: House) -> None:
+    """It survives reloads; all that post begin anew where webhooks are bound otherwise."""
+    async with house.running() as service:
+        await service.parts.registry.make(house.subscription("made"))
+        await until(lambda: "made" in house.runs())
+        before = house.runs()
+        assert (await house.reload(lambda s: s.update(log={"level": "warning"}))).outcome == "ok"
+        assert house.runs() == before
+        await house.reload(lambda s: s["timeouts"].update(webhook_connect="1s"))
+        now = house.runs()
+        assert all(now[name] is not before[name] for name in ("one", "other", "made"))
+
+
+async def test_a_secret_in_a_file_that_rotates_disturbs_nobody(house: House) -> None:
+    secret = house.folder / "secret"
+    secret.write_text(SECRETS[0])
+    house.settings["subscriptions"][0]["signing"] = {"secret": f"${{file:{secret}}}"}
+    async with house.running():
+        before = house.runs()
+        secret.write_text(SECRETS[1])
+        assert (await house.reload()).outcome == "unchanged"
+        assert house.runs() == before
+
+
+async def test_what_cannot_be_made_is_refused_before_anything_changes(house: House) -> None:
+    """A key without its certificate: the lint cannot see it, whoever makes the sink can."""
+    for name in ("cert.pem", "key.pem"):
+        (house.folder / name).write_text("no certificate")
+    async with house.running():
+        before = house.runs()
+        files = {"cert": f"{house.folder}/cert.pem", "key": f"{house.folder}/key.pem"}
+        told = await house.reload(lambda s: s["subscriptions"][0].update(tls=files))
+        assert told.outcome == "refused"
+        assert "subscriptions.one.tls" in told.faults[0].detail
+        assert house.runs() == before
+        assert (
+            await house.reload(lambda s: s["subscriptions"][0].pop("tls"))
+        ).outcome == "unchanged"
+
+
+async def test_a_bound_that_is_lower_holds_at_once(house: House) -> None:
+    async with house.running() as service:
+        await house.reload(
+            lambda s: s.update(limits={"in_flight_records": 1, "requests_in_flight": 3})
+        )
+        assert service.parts.logs["log"].bounds.records == 1
+        await house.post(1)
+        await until(lambda: house.got("one") == ["1"])
+
+
+async def test_a_store_that_is_away_refuses_for_now_and_the_file_is_tried_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot be said whether an id is in both; whoever looks at the file must not take that for an answer."""
+    async with house.running() as service:
+        store = service.parts.store.subscriptions
+
+        async def away() -> int:
+            raise StoreUnavailable("the store is away")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "revision", away)
+            told = await house.reload(lambda s: s["routes"][0].update(name="every"))
+        assert (told.outcome, told.refusal) == ("refused", "not-now")
+        house.settings["reload"]["watch"] = "50ms"
+        assert (await house.reload()).outcome == "ok"
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "revision", away)
+            house.settings["routes"][0]["name"] = "all"
+            house.write()
+            await until(lambda: service.reloader.last.outcome == "refused")
+        await until(lambda: service.reloader.last.outcome == "ok")
+        assert service.reloader.last.cause == "file"
+
+
+class Parent:
+    """The other end of a child's pipe: what it is told, and answers for the others."""
+
+    def __init__(self) -> None:
+        self.told: list[Message] = []
+        self.answer: Callable[[Message], list[Message]] = lambda _: []
+        self.fleet: Fleet
+
+    def send(self, message: Message) -> None:
+        self.told.append(message)
+        for each in self.answer(message):
+            asyncio.get_running_loop().call_soon(self.fleet.take, each)
+
+
+@pytest.fixture
+def parent() -> Parent:
+    """Of processes 1, 2 and 3, all up."""
+    made = Parent()
+    child = Child(1, 0, made, first=True)  # type: ignore[arg-type]
+    crew = Crew(child, SystemClock(), Counters())
+    crew.take(Roll(tuple(Process(n, 100 + n, True, 0, 0.0, "") for n in (1, 2, 3))))
+    made.fleet = Fleet(child, crew)
+    return made
+
+
+async def test_all_processes_have_to_agree_before_one_swaps(parent: Parent) -> None:
+    """ADR 0023: what one of them cannot build, none uses."""
+    parent.answer = lambda m: [Built(m.id, "", 2), Built(m.id, "no such file", 3)]  # type: ignore[union-attr]
+    with pytest.raises(SkybridgeError, match="process 3: no such file"):
+        await parent.fleet.build(b"version: 1")
+    parent.answer = lambda m: [  # type: ignore[union-attr]
+        (Swapped if isinstance(m, Swap) else Built)(m.id, number=n)  # type: ignore[union-attr]
+        for n in (2, 3)
+    ]
+    await parent.fleet.build(b"version: 1")
+    await parent.fleet.swap()
+    assert [type(each) for each in parent.told] == [Offered, Offered, Swap]
+    assert parent.told[1].id == parent.told[2].id != parent.told[0].id  # type: ignore[union-attr]
+
+
+async def test_a_process_that_says_nothing_is_named(
+    parent: Parent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "AGREED_WITHIN", 0.05)
+    parent.answer = lambda m: [Built(m.id, "", 2)]  # type: ignore[union-attr]
+    with pytest.raises(SkybridgeError, match="process 3 did not build"):
+        await parent.fleet.build(b"version: 1")
