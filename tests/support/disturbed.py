@@ -40,10 +40,13 @@ timeouts: {{not_ready: 0s}}
 
 
 def end_and_verify(
-    load: Load, folder: Path, end: Callable[[ServiceProcess], object]
+    load: Load,
+    folder: Path,
+    end: Callable[[ServiceProcess], object],
+    begin: Callable[[ServiceProcess], object] = ServiceProcess.start,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The verifier's reports: of the webhook, and of the log's own file. ``end``: how the service ends at
-    ``load.kills`` random moments.
+    ``load.kills`` random moments, ``begin``: how it comes up.
     """
     seed = int(os.environ.get("SKYBRIDGE_SEED") or random.SystemRandom().randrange(10**9))
     print(f"SKYBRIDGE_SEED={seed}")
@@ -57,12 +60,12 @@ def end_and_verify(
     )
     journal.touch()
     service = ServiceProcess(config, folder, admin)
-    service.start()
+    begin(service)
     with verifying(load, journal, events, webhook) as process:
         for moment in moments:
             until(lambda at=moment: acknowledged(journal) >= at, load.deadline, f"event {moment}")
             end(service)
-            service.start()
+            begin(service)
         posted = json.loads(process.stdout.readline())
         assert service.stop() == 0
         process.stdin.close()
