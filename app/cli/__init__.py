@@ -11,6 +11,7 @@ import typer
 
 from app import __version__
 from app.cli import (
+    asyncapi,
     attempts,
     check,
     dead_letters,
@@ -75,6 +76,7 @@ for each in (
     plan,
     schema,
     openapi,
+    asyncapi,
     secret,
     verify,
 ):

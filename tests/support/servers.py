@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import asyncapi_install
 import helm_install
 import kafka_install
 import kafka_server
@@ -37,6 +38,7 @@ PARTS: Mapping[str, Callable[[], object]] = {
     "PostgreSQL": postgres_server.install,
     "The official SDKs": opinion_install.install,
     "Helm": helm_install.install,
+    "The schema of AsyncAPI": asyncapi_install.install,
     "Spark: Java and its jars": spark_install.install,
     "GitHub's example payloads": lambda: payloads.payloads(payloads.cache_folder(os.environ)),
 }

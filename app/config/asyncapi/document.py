@@ -1,0 +1,112 @@
+"""From a configuration to its AsyncAPI 3 document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from app import __version__
+from app.config.asyncapi import messages
+from app.config.asyncapi.channels import Channels
+from app.config.asyncapi.servers import servers
+from app.config.model import Config
+from app.model.route import Exchange, Route, Target
+from app.model.subscription import Subscription
+from app.worker.joining import group_name
+
+Part = dict[str, Any]
+_EITHER = "as_received"
+
+
+def document(config: Config) -> Part:
+    """AsyncAPI 3.0. No credential of the configuration is in it, and no webhook."""
+    return _Document(config).whole()
+
+
+class _Document:
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._servers = servers(config)
+        self._channels = Channels(config, self._servers)
+        self._messages: dict[str, Part] = {}
+        self._operations: dict[str, Part] = {}
+
+    def whole(self) -> Part:
+        for route in self._config.routes:
+            self._route(route)
+        for subscription in self._config.subscriptions:
+            self._subscription(subscription)
+        if self._config.operator_events is not None:
+            target = self._config.operator_events
+            self._send("operator-events", target, "binary", "What operators are told.")
+        return {
+            "asyncapi": "3.0.0",
+            "info": {
+                "title": f"Skybridge {self._config.installation}",
+                "version": __version__,
+                "description": "CloudEvents in the topics that this installation writes and reads. "
+                "The HTTP interface is described by OpenAPI.",
+            },
+            "servers": self._servers,
+            "channels": self._channels.made,
+            "operations": self._operations,
+            "components": {"messages": self._messages},
+        }
+
+    def _route(self, route: Route) -> None:
+        for number, target in enumerate(route.to, 1):
+            name = f"send-{route.name}" if number == 1 else f"send-{route.name}-{number}"
+            summary = f"Events that the route {route.name} takes."
+            self._send(name, target, route.content_mode, summary, route.format)
+
+    def _subscription(self, each: Subscription) -> None:
+        source = each.source
+        group = group_name(self._config.installation, each.id)
+        for number, topic in enumerate(source.topics, 1):
+            name = f"receive-{each.id}" if number == 1 else f"receive-{each.id}-{number}"
+            target = Target(broker=source.broker, topic=topic)
+            operation = self._operation("receive", target, _EITHER, _EITHER)
+            operation["summary"] = f"Events for the subscription {each.id}."
+            if self._config.brokers[source.broker].kind in {"kafka", "embedded"}:
+                known = {"type": "string", "enum": [group]}
+                operation["bindings"] = {"kafka": {"groupId": known, "bindingVersion": "0.5.0"}}
+            self._operations[name] = operation
+        if isinstance(each.sink, Target | Exchange):
+            words = f"What the subscription {each.id} mirrors."
+            self._send(f"mirror-{each.id}", each.sink, each.content_mode, words, each.format)
+        if each.dead_letter is not None:
+            words = f"What the subscription {each.id} could not deliver."
+            self._send(f"dead-letter-{each.id}", each.dead_letter, _EITHER, words)
+
+    def _send(
+        self, name: str, target: Target | Exchange, mode: str, summary: str, format_: str = _EITHER
+    ) -> None:
+        self._operations[name] = {
+            **self._operation("send", target, mode, format_),
+            "summary": summary,
+        }
+
+    def _operation(self, action: str, target: Target | Exchange, mode: str, format_: str) -> Part:
+        channel = self._channels.at(target)
+        prefix = messages.prefix_of(self._config.brokers[target.broker])
+        return {
+            "action": action,
+            "channel": {"$ref": f"#/channels/{channel}"},
+            "messages": [
+                self._channels.carries(channel, self._message(part))
+                for part in _possible(mode, format_, prefix)
+            ],
+        }
+
+    def _message(self, part: Part) -> str:
+        name: str = part["name"]
+        self._messages[name] = part
+        return name
+
+
+def _possible(mode: str, format_: str, prefix: str) -> Sequence[Part]:
+    """In which forms an event may stand there."""
+    structured = messages.structured(format_)
+    if mode == "structured":
+        return [messages.structured("json"), structured] if format_ == _EITHER else [structured]
+    return [messages.binary(prefix), *([structured] if mode == _EITHER else [])]

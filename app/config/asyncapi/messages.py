@@ -1,0 +1,84 @@
+"""An event as a message: headers and payload of each content mode, by the kind of its broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.config.brokers import Broker, PulsarBroker
+
+Part = dict[str, Any]
+
+_REQUIRED = ("specversion", "id", "source", "type")
+_OPTIONAL = ("subject", "time", "dataschema")
+_MEANING = {
+    "specversion": "the version of CloudEvents",
+    "id": "with source, names the event",
+    "source": "where it happened: a URI reference",
+    "type": "what happened",
+    "subject": "of what within the source",
+    "time": "when: RFC 3339",
+    "dataschema": "URI of the schema of the data",
+}
+_SPELLINGS = {"ce_": "underscore", "ce-": "hyphen", "CE-": "capitals"}
+_MEDIA_TYPES = {
+    "json": "application/cloudevents+json",
+    "protobuf": "application/cloudevents+protobuf",
+    "avro": "application/cloudevents+avro",
+}
+
+
+def prefix_of(broker: Broker) -> str:
+    """Before attribute names in headers or properties."""
+    if isinstance(broker, PulsarBroker):
+        return broker.names
+    return "ce-" if broker.kind == "rabbitmq" else "ce_"
+
+
+def binary(prefix: str) -> Part:
+    """Attributes in headers, data as the value."""
+    spelled = {name: _spelled(prefix, name) for name in (*_REQUIRED, *_OPTIONAL)}
+    headers: Part = {
+        "type": "object",
+        "required": [spelled[name] for name in _REQUIRED],
+        "properties": {
+            there: {"type": "string", "description": _MEANING[name]}
+            for name, there in spelled.items()
+        },
+    }
+    headers["properties"][spelled["specversion"]]["examples"] = ["1.0"]
+    return {
+        "name": f"event-binary-{_SPELLINGS[prefix]}",
+        "title": "A CloudEvent in binary mode",
+        "summary": f"Attributes are headers that begin with {prefix}; the data is the value, as it came.",
+        "headers": headers,
+        "payload": {},
+    }
+
+
+def structured(format_: str) -> Part:
+    """The whole event as one document. ``format_``: ``as_received`` or a format."""
+    message = {
+        "name": f"event-structured-{format_.replace('_', '-')}",
+        "title": "A CloudEvent in structured mode",
+        "summary": "The document has all of the event; its media type says in which format.",
+        "payload": _document() if format_ == "json" else {},
+    }
+    if format_ in _MEDIA_TYPES:
+        message["contentType"] = _MEDIA_TYPES[format_]
+    return message
+
+
+def _document() -> Part:
+    """The JSON format (core: JSON event format 3)."""
+    properties: Part = {
+        name: {"type": "string", "minLength": 1, "description": _MEANING[name]}
+        for name in (*_REQUIRED, *_OPTIONAL)
+    }
+    properties["datacontenttype"] = {"type": "string", "description": "the media type of the data"}
+    properties["data"] = {"description": "the data, as JSON"}
+    properties["data_base64"] = {"type": "string", "description": "the data, where it is no JSON"}
+    return {"type": "object", "required": list(_REQUIRED), "properties": properties}
+
+
+def _spelled(prefix: str, name: str) -> str:
+    return prefix + (name[0].upper() + name[1:] if prefix == "CE-" else name)
