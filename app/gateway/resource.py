@@ -36,6 +36,7 @@ CALLBACKS = "/handshake/"
 CONSENTED = Answer(200, ((b"content-type", b"text/plain"),), b"Thank you: events may follow.\n")
 _RETRY_AFTER_OPERATOR = 30.0  # seconds, for what will not pass by itself
 NOBODY_KNOWS = ("starting", "The process that asked for this consent is starting again", 2.0)
+_ID_SHOWN = 200  # bytes of an event's id in a line of the log
 POSTS = frozenset({b"POST", b"PUT"})
 
 
@@ -79,6 +80,7 @@ class EventsResource:
                 self._undo_coding(request)
             return self._publisher.publish(request, done)
         except SenderError as error:
+            _log.debug("refused", extra={"code": error.code, "event_id": _id_of(request)})
             return self.refused(from_sender_error(error), error.code)
         except KeyMapperFailed as error:
             _log.error("%s", error, exc_info=error.__cause__)
@@ -141,6 +143,11 @@ class EventsResource:
         except SenderError as error:
             return from_sender_error(error)
         return None
+
+
+def _id_of(request: Request) -> str:
+    """Of the event where a header has it; a document that is refused has none that could be trusted."""
+    return request.named.get(b"ce-id", b"")[:_ID_SHOWN].decode("utf-8", "replace")
 
 
 def _is_chunked_alone(headers: HeaderPairs) -> bool:

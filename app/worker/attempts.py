@@ -21,7 +21,6 @@ CLIP = 500  # bytes of an answer that a dead letter or an attempt quotes
 DELIVERED, EXPIRED = "delivered", "expired"
 
 _log = logging.getLogger("skybridge.attempts")
-_line = msgspec.json.Encoder().encode
 
 
 class AttemptLog:
@@ -69,7 +68,7 @@ class AttemptLog:
         level = logging.DEBUG if outcome.fate is Fate.DELIVERED else logging.INFO
         if _log.isEnabledFor(level):
             told = replace(attempt, detail=f"{answer.fault} {answer.detail}".strip())
-            _log.log(level, "%s", _line(told).decode())
+            _log.log(level, "attempt", extra=msgspec.to_builtins(told))
 
     def finished(self, outcome: str, count: int = 1) -> None:
         """Messages are finished: ``delivered``, ``dead-lettered``, ``filtered``, ``skipped``."""

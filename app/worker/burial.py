@@ -63,6 +63,17 @@ class Burial:
             held.copied = True  # a store that is full is asked again and again
         await self._store.letters.add(letter, None if held.row is None else held.row.id)
         self._notify(DEAD_LETTERED, self._subscription.id, {"cause": verdict.cause})
+        name = name_of(held)
+        _log.info(
+            "dead letter",
+            extra={
+                "subscription": self._subscription.id,
+                "cause": verdict.cause,
+                "event_id": name.id,
+                "event_source": name.source,
+                "event_type": name.type,
+            },
+        )
 
     async def disable(self, cause: str) -> None:
         """W5: the target is gone; remembered through restarts."""

@@ -46,3 +46,17 @@ def test_lines_for_people_keep_the_level_and_leave_out_what_is_below_it(
     logging.getLogger("part").warning("loud")
     (line,) = capfd.readouterr().err.splitlines()
     assert line.endswith("WARNING part  loud")
+
+
+def test_fields_of_an_entry_are_fields_for_machines_and_words_for_people(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """An id is looked for by its name, not by a pattern over sentences."""
+    for as_json in (True, False):
+        set_up_logging("info", as_json=as_json)
+        logging.getLogger("part").info("dead letter", extra={"event_id": "A-1", "status": 415})
+    machines, people = capfd.readouterr().err.splitlines()
+    entry = json.loads(machines)
+    assert list(entry) == ["at", "level", "part", "message", "event_id", "status"]
+    assert (entry["event_id"], entry["status"]) == ("A-1", 415)
+    assert people.endswith("INFO    part  dead letter  event_id='A-1'  status=415")
