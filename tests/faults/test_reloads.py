@@ -16,8 +16,10 @@ from app.config.source import Source
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service
+from reload_service import ReloadService
 from service_process import free_ports
-from verifying import Load, acknowledged, verifying
+from service_process import until as wait_until
+from verifying import Load, acknowledged, stored, verifying
 from webhook_target import WebhookTarget
 
 SHORT = Load(keys=50, per_key=40, kills=60, deadline=600)
@@ -205,3 +207,44 @@ async def test_sixty_reloads_under_load_lose_nothing(tmp_path: Path) -> None:
 async def test_a_thousand_reloads_under_load_lose_nothing(tmp_path: Path) -> None:
     """Issue 9, what it must show: 1,000 reloads under load with 10 % invalid."""
     await reload_under_load(tmp_path, FULL)
+
+
+def test_reloads_of_two_processes_under_load_lose_nothing(tmp_path: Path) -> None:
+    """ADR 0023: all swap or none does, whichever process an event came to."""
+    load = Load(keys=40, per_key=15, kills=10, deadline=300)
+    (webhook,) = free_ports(1)
+    house, journal = ReloadService(tmp_path, workers=2), tmp_path / "acknowledged"
+    subscription = {
+        "id": "verifier",
+        "source": {"broker": "log", "topics": ["events"]},
+        "start": "earliest",
+        "sink": f"http://127.0.0.1:{webhook}/",
+        "handshake": "off",
+        "concurrency": CONCURRENCY,
+        "retry": {"schedule": ["20ms", "100ms", "1s", "1s"], "hold": 4},
+    }
+    house.change(lambda s: s["subscriptions"].append(subscription))
+    journal.touch()
+    with house.running(), verifying(load, journal, house.events, webhook) as process:
+        for number in range(load.kills):
+            moment = number * load.events // (load.kills + 1)
+            wait_until(lambda at=moment: acknowledged(journal) >= at, load.deadline, "load")
+            broken = number % 10 == 5
+            house.change(lambda s, n=number: s["routes"][0].update(name=f"all-{n}"))
+            house.change(
+                lambda s, n=number: s["subscriptions"][0].update(timeout=f"{10 + n // 3}s")
+            )
+            house.change(
+                lambda s, b=broken: s["routes"][0]["to"].update(broker="gone" if b else "log")
+            )
+            assert house.reload()[0] == (422 if broken else 200)
+        posted = json.loads(process.stdout.readline())
+        assert house.process.stop() == 0
+        process.stdin.close()
+        delivered = json.loads(process.stdout.readline())
+    print(posted, delivered)
+    assert posted["in_time"], delivered
+    assert (delivered["lost"], delivered["order_breaks"]) == (0, 0)
+    assert delivered["duplicated"] <= load.kills * CONCURRENCY + posted["repeats"] * CONCURRENCY
+    kept = stored(tmp_path / "log", journal)
+    assert kept["lost"] == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
 
 from app.errors import SetupError, SkybridgeError
 from app.runtime.processes.child import Child
@@ -27,7 +28,7 @@ class Fleet:
     def __init__(self, child: Child, crew: Crew) -> None:
         self._child = child
         self._crew = crew
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(os.getpid() << 32)  # no answer to one before us is ours
         self._number = 0
         self._waiting: set[int] = set()
         self._faults: list[str] = []
