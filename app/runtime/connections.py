@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from app.brokers import rabbitmq
 from app.brokers.portable import PortableLog
-from app.config.brokers import EmbeddedBroker
+from app.config.brokers import EmbeddedBroker, RabbitBroker
 from app.config.finding import Finding, Path, written
 from app.config.load import Loaded
 from app.config.model import Config
@@ -93,8 +92,11 @@ async def _warnings(
     loaded: Loaded, log: PortableLog, sources: Sequence[tuple[Path, str]]
 ) -> list[Finding]:
     """Queues that others made on RabbitMQ and that promise less: a delivery limit drops messages."""
-    if not isinstance(log.driver, rabbitmq.RabbitDriver):
+    if not isinstance(loaded.config.brokers[log.name], RabbitBroker):
         return []
+    from app.brokers.rabbitmq import RabbitDriver  # noqa: PLC0415 - see ``runtime.drivers``
+
+    assert isinstance(log.driver, RabbitDriver)  # noqa: S101 - so ``open_logs`` makes it
     return [
         _finding(loaded, "warning", path, warning)
         for path, topic in sources

@@ -57,15 +57,13 @@ class OpenListener:
 
 async def open_kafka_listener(
     config: Config, name: str, log: PortableLog, clock: Clock, counters: Counters
-) -> OpenListener | None:
-    """Of a log that has started. None where none is asked for. Raises SetupError."""
-    broker = config.brokers.get(name)
-    driver = log.driver
-    if not isinstance(broker, EmbeddedBroker) or not isinstance(driver, EmbeddedDriver):
-        return None
+) -> OpenListener:
+    """Of a log that has started and whose configuration asks for one. Raises SetupError."""
+    broker, driver = config.brokers[name], log.driver
+    assert isinstance(broker, EmbeddedBroker)  # noqa: S101 - nothing else can ask for one
+    assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - so ``open_logs`` makes it
     settings = broker.kafka_listener
-    if settings is None:
-        return None
+    assert settings is not None  # noqa: S101 - see above
     setting = f"brokers.{name}.kafka_listener"
     _demand_logins(settings, setting)
     node = Node(

@@ -18,14 +18,14 @@ from collections.abc import Awaitable, Callable
 from app.api.access import demand_token
 from app.api.app import create_app
 from app.brokers.portable import PortableLog
+from app.config.brokers import EmbeddedBroker
 from app.config.source import Source
 from app.runtime.asgi_server import AsgiServer
 from app.runtime.build import Parts, tls_of
 from app.runtime.following import Following
-from app.runtime.kafka_listeners import open_kafka_listener
 from app.runtime.logs import declare_subscriptions
 from app.runtime.processes.crew import Crew
-from app.runtime.processes.door import NO_DOORS, Doors, open_door
+from app.runtime.processes.door import NO_DOORS, Doors
 from app.runtime.reload.reloader import Others, Reloader
 from app.runtime.reload.renewal import Renewal, token_of
 from app.runtime.reload.watching import hear, watch
@@ -119,15 +119,23 @@ class Service:
             self.events_url = self._events_url()
 
     async def _listen(self, name: str, log: PortableLog, drain: float) -> None:
-        """Clients of Kafka may come: before the log's other users have, and until they have left."""
+        """Clients of Kafka may come: before the log's other users have, and until they have left. Kafka's
+        protocol is imported for those who want it: half a second of a start."""
         parts = self.parts
-        listener = await open_kafka_listener(parts.config, name, log, parts.clock, parts.counters)
-        if listener is not None:
+        broker = parts.config.brokers.get(name)  # a relaxed log has none of its own
+        if isinstance(broker, EmbeddedBroker) and broker.kafka_listener is not None:
+            from app.runtime.kafka_listeners import open_kafka_listener  # noqa: PLC0415
+
+            listener = await open_kafka_listener(
+                parts.config, name, log, parts.clock, parts.counters
+            )
             self.state.listeners[name] = listener
             self._closing.push_async_callback(
                 bounded, f"Kafka listener of {name}", listener.stop, drain, drain
             )
         if name in self._doors:
+            from app.runtime.processes.open_door import open_door  # noqa: PLC0415
+
             door = await open_door(log, self._doors[name], parts.clock)
             self._closing.push_async_callback(bounded, f"door of {name}", door.stop, drain, drain)
 

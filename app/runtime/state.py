@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -25,12 +26,14 @@ from app.routing.plan import Manner
 from app.runtime.build import Parts
 from app.runtime.certificates import Expiries, certificates_of
 from app.runtime.disks import disks, folders_of
-from app.runtime.kafka_listeners import OpenListener
 from app.runtime.processes.crew import Crew
 from app.runtime.targets import Targets
 from app.worker.joining import group_name
 from app.worker.status import halt_words
 from app.worker.supervisor import BY_CONFIGURATION
+
+if TYPE_CHECKING:
+    from app.runtime.kafka_listeners import OpenListener
 
 RECENT = 100  # attempts looked at for the last error
 

@@ -8,7 +8,7 @@ import base64
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlencode
 
 import httpx
@@ -16,9 +16,11 @@ import msgspec
 from pydantic import SecretStr
 
 from app.bindings.http import HttpMessage
-from app.brokers.kafka import TokenSource
 from app.config.brokers import Sasl
 from app.sinks.posting import Poster
+
+if TYPE_CHECKING:
+    from app.brokers.kafka import TokenSource
 
 RENEW_BEFORE = 30.0  # seconds before a token ends
 GRANTED_WITHIN = 10.0

@@ -8,26 +8,17 @@ password never crosses the wire, and who answers has to know it too.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import secrets
 import socket
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from app.brokers import embedded, kafka
-from app.brokers.embedded import EmbeddedDriver
+from app.brokers import embedded
 from app.brokers.portable import Bounds, PortableLog
 from app.config.brokers import EmbeddedBroker
 from app.config.model import Config
 from app.gateway.port import BACKLOG
-from app.interfaces import Clock
-from app.kafka_listener.gate import CloudEventsGate
-from app.kafka_listener.node import Node, Settings
-from app.kafka_listener.sasl import Logins
-from app.kafka_listener.server import KafkaListener
-from app.telemetry import Counters
 
 LOOPBACK = "127.0.0.1"
 MECHANISM: Literal["SCRAM-SHA-256"] = "SCRAM-SHA-256"
@@ -36,9 +27,6 @@ LARGEST = (
     2 * embedded.CAPABILITIES.max_record
 )  # bytes of a batch: one record of the largest, and its frame
 METADATA_AGE = 5.0  # seconds until a topic that grew is seen to have grown
-GONE = 0.02  # seconds between looks at who is still connected
-
-_log = logging.getLogger(__name__)
 
 
 class Door(NamedTuple):
@@ -68,6 +56,8 @@ def doors_of(config: Config) -> Doors:
 
 def log_behind(name: str, broker: EmbeddedBroker, door: Door, bounds: Bounds) -> PortableLog:
     """The log as a gateway process sees it. Receipts and errors name it as its owner would."""
+    from app.brokers import kafka  # noqa: PLC0415 - see ``runtime.drivers``
+
     return kafka.open_log(
         name=name,
         bootstrap_servers=door.address,
@@ -80,39 +70,3 @@ def log_behind(name: str, broker: EmbeddedBroker, door: Door, bounds: Bounds) ->
         max_record=embedded.CAPABILITIES.max_record,
         bounds=bounds,
     )
-
-
-class OpenDoor:
-    """The owner's side."""
-
-    def __init__(self, server: KafkaListener) -> None:
-        self._server = server
-
-    async def stop(self, drain: float) -> None:
-        """When the gateway processes have published what they took, or ``drain`` seconds are over."""
-        try:
-            async with asyncio.timeout(drain):
-                while self._server.connections:  # noqa: ASYNC110 - it tells nobody
-                    await asyncio.sleep(GONE)
-        except TimeoutError:
-            _log.warning("gateway processes are still connected to the log, which closes")
-        await self._server.stop(1.0)
-
-
-async def open_door(log: PortableLog, door: Door, clock: Clock) -> OpenDoor:
-    """Of a log that has started. What passes is counted where it came in, not here."""
-    driver = log.driver
-    assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - only these have doors
-    node = Node(
-        engine=driver.engine,
-        coordinator=driver.coordinator,
-        gate=CloudEventsGate([]),
-        clock=clock,
-        settings=Settings(host=LOOPBACK, port=0, max_batch=LARGEST),
-        cluster=driver.engine.cluster,
-        counters=Counters(),
-        logins=await asyncio.to_thread(Logins, {USER: door.password}, (MECHANISM,)),
-    )
-    server = KafkaListener(node, bound=door.bound)
-    await server.start()
-    return OpenDoor(server)

@@ -21,9 +21,10 @@ from app.model.receipt import Receipt
 from app.runtime.clock import SystemClock
 from app.runtime.processes.child import Child
 from app.runtime.processes.crew import Crew
-from app.runtime.processes.door import Door, log_behind, open_door
+from app.runtime.processes.door import Door, log_behind
 from app.runtime.processes.many import reserve, run_many
 from app.runtime.processes.messages import Asked, Process, Report, Roll, Told, Up
+from app.runtime.processes.open_door import open_door
 from app.runtime.processes.pipe import UNSENT, Pipe
 from app.runtime.processes.slots import LONGEST_DELAY, YOUNG, Slot
 from app.telemetry import Counters
