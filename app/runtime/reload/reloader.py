@@ -81,7 +81,9 @@ class Reloader:
     @property
     def every(self) -> float:
         """Seconds between looks at the file; 0 for none."""
-        return 0.0 if self.source == "" else self._loaded.config.reload.watch
+        if self._source is None or self._source.path is None:
+            return 0.0
+        return self._loaded.config.reload.watch
 
     def read(self) -> bytes | None:
         """Raises BadConfiguration."""
@@ -96,6 +98,9 @@ class Reloader:
             except SkybridgeError as error:
                 self.seen = UNSEEN  # whoever looks at the file tries again
                 told = self._refused(cause, "not-now", [Fault("not-now", str(error))])
+            except Exception as error:  # noqa: BLE001 - said, and what runs goes on
+                _log.exception("a reload failed in a way that was not foreseen")
+                told = self._refused(cause, "not-now", [Fault("not-now", repr(error))])
             self._note(told)
             return told
 

@@ -21,6 +21,7 @@ from app.runtime.processes.crew import Crew
 from app.runtime.processes.messages import Built, Message, Offered, Process, Roll, Swap, Swapped
 from app.runtime.reload import fleet
 from app.runtime.reload.fleet import Fleet
+from app.runtime.reload.reloader import Reloader
 from app.runtime.service import Service
 from app.telemetry import Counters
 from delivery_fixtures import target
@@ -270,3 +271,31 @@ async def test_a_process_that_says_nothing_is_named(
     parent.answer = lambda m: [Built(m.id, "", 2)]  # type: ignore[union-attr]
     with pytest.raises(SkybridgeError, match="process 3 did not build"):
         await parent.fleet.build(b"version: 1")
+
+
+async def test_a_service_without_a_source_refuses_and_looks_at_nothing(house: House) -> None:
+    """It was put together by a program: there is no file to read again."""
+    async with house.running() as service:
+        bare = Reloader(
+            None, service.parts.roster.loaded, service.reloader._renewal, SystemClock(), Counters()
+        )
+        assert bare.every == 0
+        told = await bare.reload("api")
+        assert (told.outcome, told.refusal) == ("refused", "invalid-configuration")
+
+
+async def test_an_error_of_ours_refuses_and_ends_nobody(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks at the file goes on looking."""
+    async with house.running() as service:
+        renewal = service.reloader._renewal
+
+        async def broken(*_: object) -> None:
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(renewal, "build", broken)
+            told = await house.reload(lambda s: s["routes"][0].update(name="every"))
+        assert (told.outcome, told.refusal) == ("refused", "not-now")
+        assert (await house.reload()).outcome == "ok"

@@ -9,6 +9,9 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 
+import pytest
+
+from app.runtime import signals as signals_module
 from app.runtime.signals import Signals, until_asked
 
 STUBBORN = """
@@ -81,3 +84,19 @@ async def test_a_process_with_a_parent_is_patient() -> None:
                 await signals.asked.wait()
             await asyncio.sleep(0)
         assert signals.asked.is_set()
+
+
+@pytest.mark.parametrize(("before", "after"), [(False, False), (True, True), (True, False)])
+async def test_a_hang_up_rereads_unless_the_terminal_is_gone(
+    monkeypatch: pytest.MonkeyPatch, before: bool, after: bool
+) -> None:
+    """SIGHUP means the file; whoever closes the terminal of a service wants it to end (ADR 0023)."""
+    monkeypatch.setattr(signals_module, "has_terminal", lambda: before)
+    with Signals(rereads=True) as signals:
+        monkeypatch.setattr(signals_module, "has_terminal", lambda: after)
+        gone = before and not after
+        os.kill(os.getpid(), signal.SIGHUP)
+        async with asyncio.timeout(60):
+            await (signals.asked if gone else signals.hung_up).wait()
+        assert signals.asked.is_set() == gone
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
