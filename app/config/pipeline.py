@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
+from app.config.kafka_listener import Address
 from app.model.duration import Count, Duration
 from app.model.route import Name, Strict
 from app.model.subscription import Start, StartSetting
@@ -74,6 +75,10 @@ class Archive(Strict):
     )
     max_offsets_per_trigger: Annotated[Count, Field(ge=1)] = Field(
         200_000, description="most records of one batch, over all partitions"
+    )
+    metrics: Address | None = Field(
+        None,
+        description="host:port where an archive that runs on tells Prometheus of its lag; none without it",
     )
     checkpoint: str | None = Field(
         None,

@@ -44,12 +44,19 @@ def run(
     """
     settings = read(config)
     from app.pipeline.archive import run as archive
+    from app.pipeline.archive.lag import Lag, exporting
 
     plan = _plan(settings, skip_lost=skip_lost)
     session, lake = open_lake(settings, "archive", quiet=as_json)
     with _stopping() as stop, _telling(once=once, quiet=as_json) as tell:
-        act = archive.once if once else archive.forever
-        outcome = act(session, lake, plan, tell=tell, stop=stop)
+        if once:
+            outcome = archive.once(session, lake, plan, tell=tell, stop=stop)
+        else:
+            lag = Lag(plan.topics)
+            with exporting(lag, settings.pipeline.archive.metrics):
+                outcome = archive.forever(
+                    session, lake, plan, tell=tell, reached=lag.reached, stop=stop
+                )
     session.stop()
     _conclude(outcome, as_json=as_json)
 

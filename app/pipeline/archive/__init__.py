@@ -6,6 +6,7 @@ stream    Kafka into ``events_raw`` by Iceberg's own sink, exactly once
 derive    ``events_raw`` into ``events`` and ``quarantine``, range after range, exactly once
 progress  how far a table is, in the snapshot of its rows
 positions what Kafka holds now
+lag       how far the lake is behind, for Prometheus
 lock      one writer a lake
 ========= ======================================================================================
 """

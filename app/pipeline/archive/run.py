@@ -46,6 +46,9 @@ class Told(msgspec.Struct, frozen=True):
 
 Tell = Callable[[Told], None]
 
+Reached = Callable[[dict[str, Any]], None]
+"""Told of each batch whose records are in every table, and of idle moments, in Spark's words."""
+
 
 def ignore(_: object) -> None:
     """Nobody looks."""
@@ -94,6 +97,7 @@ def forever(
     *,
     tell: Tell = ignore,
     observe: Observe = ignore,
+    reached: Reached = ignore,
     stop: threading.Event,
 ) -> Outcome:
     """Until ``stop``, and the end of the batch at hand: what is not derived yet is by the next run. What fails
@@ -111,17 +115,27 @@ def forever(
             found = _batches(query, batch)
             copied += _rows(found)
             if not found and (wait == 0.0 or time.monotonic() < wait):
+                _tell_idle(query, reached, wait)
                 continue
             batch = found[-1]["batchId"] if found else batch
             tell(Told("copy", copied))
             try:
                 derived += _derive_all(spark, lake, plan.most, tell, observe, stop)
                 wait = 0.0
+                for each in found:
+                    reached(each)
             except Exception as error:  # noqa: BLE001 - whatever it is, the copy goes on
                 tell(Told("derive", 0, trouble=_first_line(error)))
                 wait = time.monotonic() + AGAIN
         copied += _end(query, batch)
     return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
+
+
+def _tell_idle(query: StreamingQuery, reached: Reached, owed: float) -> None:
+    """A moment without a new record, where nothing is left to derive either (``owed``: when it is tried)."""
+    last = query.lastProgress
+    if not owed and last is not None and not last["numInputRows"]:
+        reached(last)
 
 
 def _copied(query: StreamingQuery, total: int | None, tell: Tell, stop: threading.Event) -> int:

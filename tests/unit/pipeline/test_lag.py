@@ -1,0 +1,102 @@
+"""How far the lake is behind: never told smaller than it is (runbook archive-lag)."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from app.errors import SetupError
+from app.pipeline.archive.lag import Lag, exporting
+from service_process import free_ports
+
+START = 1_700_000_000.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def batch(at: float, end: dict[str, Any], latest: dict[str, Any], rows: int = 5) -> dict[str, Any]:
+    """As Spark tells of one: offsets as texts of JSON, times in UTC with a Z."""
+    stamp = datetime.fromtimestamp(START + at, UTC).isoformat(timespec="milliseconds")
+    return {
+        "timestamp": stamp.replace("+00:00", "Z"),
+        "numInputRows": rows,
+        "sources": [{"endOffset": json.dumps(end), "latestOffset": json.dumps(latest)}],
+    }
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lag(clock: Clock) -> Lag:
+    return Lag(["a", "b"], clock)
+
+
+def test_a_batch_to_the_end_of_a_topic_takes_in_what_was_there_when_it_began(lag, clock):
+    """What came while it ran may not be in it. The other topic was not read to its end."""
+    lag.reached(batch(60, {"a": {"0": 7}, "b": {"0": 3}}, {"a": {"0": 7}, "b": {"0": 9}}))
+    clock.now += 100
+    assert lag.seconds() == {"a": 40, "b": 100}
+
+
+def test_one_partition_behind_is_the_topic_behind(lag, clock):
+    """Also one that the batch had nothing of."""
+    lag.reached(batch(60, {"a": {"0": 7}}, {"a": {"0": 7, "1": 1}}))
+    clock.now += 100
+    assert lag.seconds()["a"] == 100
+
+
+def test_an_idle_moment_is_complete_for_all(lag, clock):
+    """Nothing to read was nothing missing, whatever the source calls its positions."""
+    idle = batch(90, {}, {}, rows=0)
+    lag.reached({**idle, "sources": [{"endOffset": "opaque", "latestOffset": None}]})
+    clock.now += 100
+    assert lag.seconds() == {"a": 10, "b": 10}
+
+
+def test_a_source_that_does_not_say_where_its_end_is_waits_for_an_idle_moment(lag, clock):
+    """Erring to the larger lag."""
+    told = batch(90, {}, {})
+    lag.reached({**told, "sources": [{"endOffset": "[1, 2]", "latestOffset": None}]})
+    clock.now += 100
+    assert lag.seconds()["a"] == 100
+
+
+def test_an_archive_that_stands_is_told_by_a_lag_that_grows(lag, clock):
+    """Nobody has to say anything for the alert to ring; an older word changes nothing."""
+    lag.reached(batch(60, {"a": {"0": 7}}, {"a": {"0": 7}}))
+    lag.reached(batch(30, {"a": {"0": 7}}, {"a": {"0": 7}}))
+    clock.now += 3600
+    assert lag.seconds()["a"] == 3540
+
+
+def test_prometheus_is_told(lag, clock):
+    """The name that the alert watches."""
+    (port,) = free_ports(1)
+    clock.now += 9
+    with exporting(lag, f"127.0.0.1:{port}"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            text = answer.read().decode()
+        with (
+            pytest.raises(SetupError, match="cannot be served"),
+            exporting(lag, f"127.0.0.1:{port}"),
+        ):
+            """The port is taken."""
+    assert 'skybridge_archive_lag_seconds{topic="a"} 9.0' in text
+
+
+def test_without_an_address_nothing_listens(lag):
+    with exporting(lag, None):
+        assert lag.seconds()
