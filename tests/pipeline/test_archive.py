@@ -138,6 +138,17 @@ def test_a_second_archive_of_a_lake_is_refused_by_name(archived: Filled) -> None
 
 
 @pytest.mark.usefixtures("spark")
+def test_upkeep_and_erasure_refuse_each_other(archived: Filled) -> None:
+    """Erasure removes every file that no snapshot names: a compaction's too, before it commits."""
+    session, lake, now = archived.session, archived.lake, datetime.now(UTC)
+    with alone(session, lake, "upkeep"):
+        with pytest.raises(SetupError, match="is being written by"):
+            list(maintain.maintain(session, lake, maintain.Kept(), now=now))
+        with pytest.raises(SetupError, match="is being written by"):
+            erase.erase(session, lake, "subject", "1", now=now)
+
+
+@pytest.mark.usefixtures("spark")
 def test_a_lake_of_another_format_is_refused_with_the_cure(tmp_path: Path) -> None:
     lake = lake_in(tmp_path)
     session = session_of(lake)
@@ -195,7 +206,8 @@ def test_upkeep_and_erasure_leave_an_archive_that_goes_on(kafka: str, tmp_path: 
     assert all(each.made < each.rewritten for each in done if each.rewritten)
     assert house.again() == run.Outcome(0, 0, 0, 0), "compaction looks like nothing new"
 
-    assert holding(tmp_path, secret), "or the search would prove nothing"
+    kinds = {path.suffix for path in holding(tmp_path, secret)}
+    assert kinds == {".parquet", ".avro"}, "or the search would prove nothing"
     counts = erase.find(house.session, house.lake, "subject", secret)
     assert {each.table: each.rows for each in counts} == {
         "events_raw": 60, "events": 40, "quarantine": 20,
@@ -211,9 +223,14 @@ def test_upkeep_and_erasure_leave_an_archive_that_goes_on(kafka: str, tmp_path: 
     assert history.newest(house.session, house.lake.table("events")) is not None
 
 
+CUT = 15
+"""Iceberg cuts bounds after 16 characters, and makes the last one of an upper bound greater."""
+
+
 def holding(folder: Path, text: str) -> list[Path]:
-    """Files with the text in them, compressed columns read as Parquet reads them."""
+    """Files with the text in them, or its begin: compressed columns as Parquet reads them, manifests as Avro."""
     import pyarrow.parquet as pq
+    from fastavro import reader
 
     found = []
     for path in folder.rglob("*"):
@@ -222,6 +239,9 @@ def holding(folder: Path, text: str) -> list[Path]:
         seen = path.read_bytes()
         if path.suffix == ".parquet":
             seen += repr(pq.read_table(path).to_pylist()).encode()
-        if text.encode() in seen:
+        if path.suffix == ".avro":
+            with path.open("rb") as manifest:
+                seen += repr(list(reader(manifest))).encode()
+        if text[:CUT].encode() in seen:
             found.append(path)
     return found
