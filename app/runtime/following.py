@@ -96,7 +96,7 @@ class Following:
 
     async def _change(self) -> None:
         """One that was deleted and made again is forgotten in between, or it would go on where the
-        other was. What is done is noted step by step: after trouble the rest is done by a later look."""
+        other was; one that left the file, or cannot run by it, goes on where it was once it is back. What is done is noted step by step: after trouble the rest is done by a later look."""
         async with self._changing:
             if self._supervisor is None or not self._differs():
                 return
@@ -111,9 +111,8 @@ class Following:
             if left:
                 await self._supervisor.apply([each for each in wanted if each.id not in anew])
             for each in left:
-                if each.id not in self._incarnations:
-                    continue  # of the file: back in it, it goes on where it was, as after a restart
-                await forget_group(self._roster.loaded.config, self._logs, each)
+                if self._incarnations.get(each.id) != incarnations.get(each.id):
+                    await forget_group(self._roster.loaded.config, self._logs, each)
             self._applied, self._incarnations, self._halfway = wanted, incarnations, True
             await self._supervisor.apply(wanted)
             for name, log in self._logs.items():

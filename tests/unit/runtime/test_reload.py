@@ -299,3 +299,19 @@ async def test_an_error_of_ours_refuses_and_ends_nobody(
             told = await house.reload(lambda s: s["routes"][0].update(name="every"))
         assert (told.outcome, told.refusal) == ("refused", "not-now")
         assert (await house.reload()).outcome == "ok"
+
+
+async def test_one_of_the_api_that_a_reload_breaks_goes_on_where_it_was(house: House) -> None:
+    """Its route left the file: it is kept, reported, and loses nothing until the route is back."""
+    extra = {"name": "extra", "to": {"broker": "log", "topic": "answers"}}
+    house.settings["routes"].append(extra)
+    async with house.running() as service:
+        await service.parts.registry.make(house.subscription("made", reply="extra"))
+        await house.post(1)
+        await until(lambda: house.got("made") == ["1"])
+        assert (await house.reload(lambda s: s["routes"].remove(extra))).outcome == "ok"
+        assert [each.id for each in service.parts.roster.broken()] == ["made"]
+        await house.post(2)
+        await until(lambda: house.got("one") == ["1", "2"])
+        assert (await house.reload(lambda s: s["routes"].append(extra))).outcome == "ok"
+        await until(lambda: house.got("made") == ["1", "2"])
