@@ -81,6 +81,11 @@ _ROUTE = {
     "schema": {"type": "string"},
 }
 
+_PUBLISH = (
+    "One event or a batch. All are stored durably before 202; where one is at fault, none is "
+    "published and every fault is named."
+)
+
 _BODY = {
     "description": "The content type alone decides the mode. Binary: attributes are `ce-` headers "
     "and the body is the data. Structured: one JSON event. Batch: a JSON array of events.",
@@ -201,6 +206,7 @@ def _path(operation: str, summary: str, parameters: list[dict[str, Any]]) -> dic
             "tags": ["events"],
             "operationId": operation_id,
             "summary": summary,
+            "description": _PUBLISH,
             "parameters": parameters,
             "requestBody": _BODY,
             "responses": ANSWERS,
@@ -210,6 +216,7 @@ def _path(operation: str, summary: str, parameters: list[dict[str, Any]]) -> dic
         "tags": ["events"],
         "operationId": f"{operation}_handshake",
         "summary": "The webhook handshake, as a target: consent to the origin that asks.",
+        "description": "CloudEvents HTTP Webhook 4: nothing is published, and nothing is kept.",
         "parameters": [each for each in parameters if each["in"] == "path"],
         "responses": {"200": {"description": "WebHook-Allowed-Origin and WebHook-Allowed-Rate."}},
     }

@@ -24,8 +24,24 @@ _GUARD: Mapping[str, Any] = {
 }
 
 
+_TAGS: Mapping[str, str] = {
+    "events": "The events listener: CloudEvents in, and the webhook handshake.",
+    "operators": "How the service fares.",
+    "configuration": "The file in force, and its reload.",
+    "topics": "What is in the topics: looked at, published to by hand.",
+    "subscriptions": "Who is delivered to.",
+    "subscriptions (CloudEvents draft)": "The same in the names of the CloudEvents Subscriptions API.",
+    "pull": "Events that are fetched rather than posted.",
+    "dead letters": "What was not delivered, and why.",
+    "parked": "What waits for its turn.",
+    "attempts": "What was tried.",
+    "explain": "What an event would meet.",
+}
+
+
 def complete(document: dict[str, Any]) -> dict[str, Any]:
     """Refusals as they are answered; the models of documents that are read by hand."""
+    document["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
     schemas = document["components"]["schemas"]
     for name in _FROM_FRAMEWORK:
         schemas.pop(name, None)
@@ -37,7 +53,20 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
         if path not in PROBES:
             answers |= {status: each for status, each in _GUARD.items() if status not in answers}
         operation["responses"] = dict(sorted(answers.items()))
+    _close_tuples(schemas)
     return document
+
+
+def _close_tuples(part: object) -> None:
+    """A tuple has no more items than it names, as its bounds say; some readers want to be told of others."""
+    if isinstance(part, dict):
+        if "prefixItems" in part:
+            part.setdefault("items", {})
+        for each in part.values():
+            _close_tuples(each)
+    elif isinstance(part, list):
+        for each in part:
+            _close_tuples(each)
 
 
 def _operations(paths: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -112,10 +112,21 @@ KAFKA_CLIENT = Sdk(
 """A client of Kafka in Go: asked what it sees of the embedded log's listener."""
 
 
+SPECTRAL = Sdk(
+    "spectral",
+    "spectral 6.16.3",
+    ("node", "npm"),
+    SIGNATURES.steps,
+    ("node", "{folder}/node_modules/@stoplight/spectral-cli/dist/index.js", "lint"),
+    SOURCES.parent / "openapi" / "spectral",
+)
+"""The linter of OpenAPI and AsyncAPI documents."""
+
+
 def install() -> None:
     """Every driver. Raises Missing that names all that could not be built."""
     lacking = []
-    for sdk in (*SDKS.values(), CESQL, SIGNATURES, KAFKA_CLIENT):
+    for sdk in (*SDKS.values(), CESQL, SIGNATURES, KAFKA_CLIENT, SPECTRAL):
         try:
             installed(sdk)
         except Missing as why:

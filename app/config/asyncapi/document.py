@@ -46,6 +46,8 @@ class _Document:
                 "version": __version__,
                 "description": "CloudEvents in the topics that this installation writes and reads. "
                 "The HTTP interface is described by OpenAPI.",
+                "license": {"name": "Apache-2.0"},
+                "tags": [{"name": "cloudevents"}],
             },
             "servers": self._servers,
             "channels": self._channels.made,
@@ -56,8 +58,8 @@ class _Document:
     def _route(self, route: Route) -> None:
         for number, target in enumerate(route.to, 1):
             name = f"send-{route.name}" if number == 1 else f"send-{route.name}-{number}"
-            summary = f"Events that the route {route.name} takes."
-            self._send(name, target, route.content_mode, summary, route.format)
+            words = f"Events that the route {route.name} takes."
+            self._send(name, target, route.content_mode, words, route.format)
 
     def _subscription(self, each: Subscription) -> None:
         source = each.source
@@ -66,7 +68,7 @@ class _Document:
             name = f"receive-{each.id}" if number == 1 else f"receive-{each.id}-{number}"
             target = Target(broker=source.broker, topic=topic)
             operation = self._operation("receive", target, _EITHER, _EITHER)
-            operation["summary"] = f"Events for the subscription {each.id}."
+            operation["description"] = f"Events for the subscription {each.id}."
             if self._config.brokers[source.broker].kind in {"kafka", "embedded"}:
                 known = {"type": "string", "enum": [group]}
                 operation["bindings"] = {"kafka": {"groupId": known, "bindingVersion": "0.5.0"}}
@@ -79,11 +81,11 @@ class _Document:
             self._send(f"dead-letter-{each.id}", each.dead_letter, _EITHER, words)
 
     def _send(
-        self, name: str, target: Target | Exchange, mode: str, summary: str, format_: str = _EITHER
+        self, name: str, target: Target | Exchange, mode: str, words: str, format_: str = _EITHER
     ) -> None:
         self._operations[name] = {
             **self._operation("send", target, mode, format_),
-            "summary": summary,
+            "description": words,
         }
 
     def _operation(self, action: str, target: Target | Exchange, mode: str, format_: str) -> Part:
