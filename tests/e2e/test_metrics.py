@@ -1,0 +1,114 @@
+"""What a running service counted of one event, from its request to its webhook (issue 9, point 5)."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from service_process import ServiceProcess, free_ports, until
+
+
+@pytest.fixture
+def hook() -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            """Nobody reads it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/hook"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def scraped(port: int) -> dict[str, float]:
+    """By name and labels, as Prometheus writes them."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    return {
+        sample.name
+        + "".join(f" {name}={value}" for name, value in sorted(sample.labels.items())): (
+            sample.value
+        )
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_one_event_is_in_every_histogram_on_its_way(tmp_path, hook, workers):
+    """Of one process or several: a histogram travels between them as a counter does."""
+    events, admin = free_ports(2)
+    config = {
+        "version": 1,
+        "server": {
+            "events": {"port": events},
+            "admin": {"port": admin},
+            "workers": workers,
+        },
+        "store": {"kind": "sqlite", "path": str(tmp_path / "store.db")},
+        "brokers": {"log": {"kind": "embedded", "path": str(tmp_path / "log"), "partitions": 1}},
+        "routes": [{"name": "all", "to": {"broker": "log", "topic": "events"}}],
+        "subscriptions": [
+            {
+                "id": "billing",
+                "source": {"broker": "log", "topics": ["events"]},
+                "start": "earliest",
+                "handshake": "off",
+                "sink": hook,
+            }
+        ],
+        "webhooks": {"allow_private": ["127.0.0.0/8"]},
+        "timeouts": {"not_ready": "0s"},
+    }
+    file = tmp_path / "skybridge.json"
+    file.write_text(json.dumps(config))
+    service = ServiceProcess(file, tmp_path, admin)
+    service.start()
+    headers = {
+        "ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t",
+        "content-type": "application/json",
+    }  # fmt: skip
+    request = urllib.request.Request(f"http://127.0.0.1:{events}/events", b"{}", headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert answer.status == 202
+
+        def total(name: str) -> float:
+            """Over the processes."""
+            return sum(count for series, count in scraped(admin).items() if series.startswith(name))
+
+        for series in (
+            "skybridge_accept_seconds_count",
+            "skybridge_publish_seconds_count broker=log",
+            "skybridge_attempt_seconds_count",
+            "skybridge_delivery_seconds_count",
+        ):
+            until(lambda series=series: total(series) == 1, 120, series, turn=0.2)
+        found = scraped(admin)
+        assert sum(count for name, count in found.items() if "store_seconds_count" in name) > 0
+        assert total("skybridge_rebalances_total") >= 1
+        folders = (tmp_path / "log", tmp_path)
+        for folder in folders:
+            free, size = (
+                found[f"skybridge_disk_{kind}_bytes path={folder}"] for kind in ("free", "size")
+            )
+            assert 0 < free < size
+        status = urllib.request.urlopen(f"http://127.0.0.1:{admin}/status", timeout=60).read()
+        assert b"_seconds" not in json.dumps(json.loads(status)["counters"]).encode()
+    finally:
+        service.stop()
