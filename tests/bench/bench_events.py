@@ -9,9 +9,9 @@ BATCH = 100
 BODY_SIZE = 600
 
 
-def body(number: int) -> bytes:
+def body(number: int, size: int = BODY_SIZE) -> bytes:
     start = f'{{"order":"A-{number:05}","amount":1.10,"note":"'
-    return (start + "x" * (BODY_SIZE - len(start) - 2) + '"}').encode()
+    return (start + "x" * (size - len(start) - 2) + '"}').encode()
 
 
 def attributes(number: int) -> dict[str, str]:
@@ -25,10 +25,10 @@ def attributes(number: int) -> dict[str, str]:
     }
 
 
-def single(number: int, host: str) -> bytes:
+def single(number: int, host: str, size: int = BODY_SIZE) -> bytes:
     """A whole request in binary mode: six ``ce-`` fields and the content type."""
     fields = "".join(f"ce-{name}: {value}\r\n" for name, value in attributes(number).items())
-    return _request(host, f"content-type: application/json\r\n{fields}", body(number))
+    return _request(host, f"content-type: application/json\r\n{fields}", body(number, size))
 
 
 def batch(first: int, host: str) -> bytes:
@@ -44,10 +44,10 @@ def batch(first: int, host: str) -> bytes:
     return _request(host, head, b"[" + b",".join(events) + b"]")
 
 
-def requests(shape: str, host: str) -> list[bytes]:
-    """One request a key (``single``), or all keys in batches (``batch``)."""
+def requests(shape: str, host: str, size: int = BODY_SIZE) -> list[bytes]:
+    """One request a key (``single``, with so many bytes of data), or all keys in batches (``batch``)."""
     if shape == "single":
-        return [single(number, host) for number in range(KEYS)]
+        return [single(number, host, size) for number in range(KEYS)]
     return [batch(first, host) for first in range(0, KEYS, BATCH)]
 
 

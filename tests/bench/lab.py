@@ -83,15 +83,19 @@ class Service:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def status(self) -> str:
+        return f"http://127.0.0.1:{self._admin}/status"
+
     def running(self) -> int:
         """How many subscriptions have their partitions and nothing to complain of."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}/status") as answer:
+        with urllib.request.urlopen(self.status) as answer:
             subscriptions = json.load(answer)["subscriptions"]
         return sum(one["state"] == "running" and bool(one["partitions"]) for one in subscriptions)
 
     def caught_up(self, names: Collection[str]) -> bool:
         """Whether these subscriptions have finished all that is in the log."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}/status") as answer:
+        with urllib.request.urlopen(self.status) as answer:
             subscriptions = json.load(answer)["subscriptions"]
         return all(
             one["lag"] == 0 and not one["held"] for one in subscriptions if one["id"] in names
@@ -165,16 +169,16 @@ def result_of(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     return answer
 
 
-def load(port: int, shape: str, requests: int) -> dict[str, Any]:
-    return result_of(
-        start("load.py", f"--port={port}", f"--shape={shape}", f"--requests={requests}")
-    )
+def load(port: int, shape: str, requests: int, *more: str) -> dict[str, Any]:
+    """``more``: further options of ``load.py``."""
+    words = (f"--port={port}", f"--shape={shape}", f"--requests={requests}", *more)
+    return result_of(start("load.py", *words))
 
 
-def cpu_of_load(pid: int, port: int, shape: str, requests: int) -> float:
+def cpu_of_load(pid: int, port: int, shape: str, requests: int, *more: str) -> float:
     """Microseconds of the process's CPU time that one event of this load costs."""
     before = cpu_seconds(pid)
-    sent = load(port, shape, requests)
+    sent = load(port, shape, requests, *more)
     return 1e6 * (cpu_seconds(pid) - before) / int(sent["events"])
 
 

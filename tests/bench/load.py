@@ -65,10 +65,10 @@ def content_length(head: bytes) -> int:
     return int(after.partition(b"\r\n")[0]) if found else 0
 
 
-async def drive(port: int, shape: str, count: int, connections: int) -> float:
+async def drive(port: int, shape: str, count: int, connections: int, body: int) -> float:
     """Seconds for ``count`` requests."""
     loop = asyncio.get_running_loop()
-    built = bench_events.requests(shape, f"127.0.0.1:{port}")
+    built = bench_events.requests(shape, f"127.0.0.1:{port}", body)
     supply = itertools.islice(itertools.cycle(built), count)
     senders = [loop.create_future() for _ in range(connections)]
     start = time.monotonic()
@@ -84,10 +84,13 @@ def main() -> None:
     parser.add_argument("--shape", choices=["single", "batch"], required=True)
     parser.add_argument("--requests", type=int, required=True)
     parser.add_argument("--connections", type=int, default=64)
-    options = parser.parse_args()
-    seconds = uvloop.run(drive(options.port, options.shape, options.requests, options.connections))
-    per_request = 1 if options.shape == "single" else bench_events.BATCH
-    print(json.dumps({"events": options.requests * per_request, "seconds": seconds}))
+    parser.add_argument("--body", type=int, default=bench_events.BODY_SIZE, help="bytes, of single")
+    given = parser.parse_args()
+    seconds = uvloop.run(
+        drive(given.port, given.shape, given.requests, given.connections, given.body)
+    )
+    per_request = 1 if given.shape == "single" else bench_events.BATCH
+    print(json.dumps({"events": given.requests * per_request, "seconds": seconds}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,210 @@
+"""``make capacity``: what an installation has to have, measured here, as the page docs/capacity.md.
+
+::
+
+    python tests/bench/capacity.py                             minutes
+    python tests/bench/capacity.py --short                     does it work?
+    python tests/bench/capacity.py --write docs/capacity.md    also as a page
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import math
+import socket
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import capacity_page
+import lab
+from cost import cpu_seconds, memory
+
+from app.store import open_store
+from kafka_install import Missing
+from kafka_server import KafkaServer
+from service_process import until
+from store_house import a_letter, a_row, an_attempt
+
+BODIES = (200, 1_000, 10_000)  # bytes of data
+WITHIN = 240.0
+
+
+@dataclass(frozen=True)
+class Size:
+    rounds: int
+    events: int
+    backlog: int
+    in_flight: int
+    rows: int
+
+
+FULL = Size(rounds=3, events=40_000, backlog=30_000, in_flight=2_000, rows=10_000)
+SHORT = Size(rounds=1, events=6_000, backlog=2_000, in_flight=200, rows=500)
+
+
+def ingress(folder: Path, name: str, broker: dict[str, Any], size: Size) -> list[capacity_page.In]:
+    """Rounds of each size of event; for an embedded log also what it takes on the disk."""
+    log = Path(broker["path"]) if broker["kind"] == "embedded" else None
+    service = lab.Service(folder / name, broker)
+    return [measured(service, name, body, size, log) for body in BODIES]
+
+
+def measured(
+    service: lab.Service, name: str, body: int, size: Size, log: Path | None
+) -> capacity_page.In:
+    """A service that has stopped has no journal beside its log."""
+    before = on_disk(log)
+    service.start()
+    try:
+        lab.load(service.port, "single", size.events, f"--body={body}")  # warm
+        costs = [
+            lab.cpu_of_load(service.pid, service.port, "single", size.events, f"--body={body}")
+            for _ in range(size.rounds)
+        ]
+    finally:
+        service.stop()
+    stored = (on_disk(log) - before) / ((1 + size.rounds) * size.events)
+    return capacity_page.In(name, body, median(costs), stored if log else math.nan)
+
+
+def on_disk(log: Path | None) -> int:
+    file = None if log is None else log / "log.db"
+    return file.stat().st_size if file is not None and file.exists() else 0
+
+
+def delivery(folder: Path, size: Size) -> capacity_page.Out:
+    """A backlog to a webhook that answers at once; then to one that never answers, for what is held."""
+    service = lab.Service(folder / "delivery", {"kind": "embedded", "path": str(folder / "full")})
+    service.start()
+    lab.load(service.port, "single", size.backlog)
+    service.stop()
+    drained = drain(service, folder, size)
+    return capacity_page.Out(*drained, hold(service, size))
+
+
+def drain(service: lab.Service, folder: Path, size: Size) -> tuple[float, float]:
+    """Microseconds of CPU a delivery, and deliveries a second."""
+    sink = lab.Sink(folder)
+    service.start((subscription("drain", f"http://127.0.0.1:{sink.port}/", 64),))
+    try:
+        until(lambda: sink.count() >= size.backlog // 10, WITHIN, "first deliveries")
+        began, first, before = time.monotonic(), sink.count(), cpu_seconds(service.pid)
+        until(lambda: sink.count() >= size.backlog, WITHIN, "all deliveries")
+        done = sink.count() - first
+        cost = 1e6 * (cpu_seconds(service.pid) - before) / done
+        return cost, done / (time.monotonic() - began)
+    finally:
+        service.stop()
+        sink.stop()
+
+
+def hold(service: lab.Service, size: Size) -> float:
+    """Megabytes for 1,000 events of 0.6 kB that are out and unanswered."""
+    with silent() as port:
+        service.start((subscription("none", f"http://127.0.0.1:{port}/", 1),))
+        idle = memory(service.pid).now
+        service.stop()
+        service.start((subscription("held", f"http://127.0.0.1:{port}/", size.in_flight),))
+        try:
+            until(lambda: in_flight(service) >= size.in_flight, WITHIN, "all in flight", 0.2)
+            return 1_000 * (memory(service.pid).now - idle) / size.in_flight
+        finally:
+            service.kill()
+
+
+def subscription(name: str, sink: str, concurrency: int) -> dict[str, Any]:
+    return {
+        "id": name,
+        "source": {"broker": "target", "topics": [lab.TOPIC]},
+        "start": "earliest",
+        "sink": sink,
+        "concurrency": concurrency,
+        "ordering": "none",
+        "handshake": "off",
+        "timeout": "300s",
+    }
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[int]:
+    """A webhook that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0), backlog=4_096) as listening:
+        yield int(listening.getsockname()[1])
+
+
+def in_flight(service: lab.Service) -> int:
+    with urllib.request.urlopen(service.status) as answer:
+        return sum(each["in_flight"] for each in json.load(answer)["subscriptions"])
+
+
+def rows(folder: Path, count: int) -> capacity_page.Rows:
+    """Bytes of the store's file for one row of each kind."""
+    return capacity_page.Rows(
+        *(asyncio.run(grown(folder / f"{kind}.db", kind, count)) for kind in KINDS)
+    )
+
+
+KINDS = ("parked", "letters", "attempts")
+
+
+async def grown(path: Path, kind: str, count: int) -> float:
+    store = open_store(path)
+    await store.start()
+    before = path.stat().st_size
+    for first in range(0, count, 100):
+        numbers = range(first, first + 100)
+        if kind == "parked":
+            await store.parked.park([a_row(number) for number in numbers])
+        elif kind == "attempts":
+            await store.attempts.add([an_attempt(number) for number in numbers])
+        else:
+            for number in numbers:
+                await store.letters.add(a_letter(number))
+    await store.stop()
+    return (path.stat().st_size - before) / count
+
+
+def kafka_ingress(folder: Path, size: Size) -> list[capacity_page.In]:
+    server = KafkaServer()
+    try:
+        server.start()
+    except Missing as missing:
+        print(f"Kafka was not measured: {missing}", file=sys.stderr)
+        return []
+    try:
+        lab.create_topics(server.bootstrap_servers)
+        broker = {"kind": "kafka", "bootstrap_servers": server.bootstrap_servers}
+        return ingress(folder, "Kafka", broker, size)
+    finally:
+        server.stop()
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--short", action="store_true", help="does it work?")
+    parser.add_argument("--write", type=Path, help="write the page here")
+    options = parser.parse_args(arguments)
+    size = SHORT if options.short else FULL
+    with tempfile.TemporaryDirectory(prefix="skybridge-capacity-") as name:
+        folder = Path(name)
+        path = str(folder / "log")
+        inward = ingress(folder, "embedded log", {"kind": "embedded", "path": path}, size)
+        inward += kafka_ingress(folder, size)
+        page = capacity_page.page(inward, delivery(folder, size), rows(folder, size.rows))
+    print(page)
+    if options.write:
+        options.write.write_text(page)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
