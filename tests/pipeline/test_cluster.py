@@ -21,7 +21,7 @@ from kafka_install import Missing
 from lake_events import Sent, make_topic, produce
 from spark_cluster import Cluster, running_cluster
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(900)]  # five JVMs
 
 COUNT = 1_000
 CONFIG = """
@@ -124,7 +124,6 @@ def test_archive_through_a_cluster(cluster: Cluster, kafka: str, tmp_path: Path)
     assert "skybridge archive" in [each["name"] for each in state["completedapps"]]
 
 
-@pytest.mark.long
 def test_archive_by_spark_submit(cluster: Cluster, kafka: str, tmp_path: Path) -> None:
     """``spark.master: ""``: the program is given to spark-submit, whose options count."""
     import pyspark
