@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("helm_program")
 VERSIONS = ("1.30", "1.34", "1.37")
 """The oldest release that is still patched by some vendor, one in between, the newest that is known here."""
 
-DEFINED = ("HTTPRoute", "PrometheusRule", "ScaledObject", "ServiceMonitor")
+DEFINED = ("HTTPRoute", "PodMonitor", "PrometheusRule", "ScaledObject", "ServiceMonitor")
 WITHOUT_SCHEMA = {
     "SparkApplication"
 }  # its module cannot be had: held by its golden rendering alone

@@ -21,6 +21,10 @@ _DEFINED: Mapping[str, tuple[str, str, str]] = {
         "sigs.k8s.io/gateway-api", "v1.6.0",
         "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",
     ),
+    "PodMonitor": (
+        "github.com/prometheus-operator/prometheus-operator", "v0.85.0",
+        "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
+    ),
     "PrometheusRule": (
         "github.com/prometheus-operator/prometheus-operator", "v0.85.0",
         "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
