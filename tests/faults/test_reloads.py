@@ -23,7 +23,7 @@ from verifying import Load, acknowledged, stored, verifying
 from webhook_target import WebhookTarget
 
 SHORT = Load(keys=50, per_key=40, kills=60, deadline=600)
-FULL = Load(keys=100, per_key=200, kills=1000, deadline=1100)
+FULL = Load(keys=100, per_key=400, kills=1000, deadline=1100)
 CONCURRENCY = 8
 STILL = 2.0  # seconds without a change after which a count is one
 WITHIN = 120.0
@@ -167,10 +167,12 @@ async def reload_under_load(folder: Path, load: Load) -> None:
         before = await settled()
         await steady.start()
         events = int(service.events_url.rpartition(":")[2])
+        beside = 0
         with verifying(load, journal, events, webhook) as process:
             for number in range(load.kills):
                 moment = number * load.events // (load.kills + 1)
                 await until(lambda at=moment: acknowledged(journal) >= at, load.deadline)
+                beside += acknowledged(journal) < load.events
                 await house.reload(number)
             posted = json.loads(await asyncio.to_thread(process.stdout.readline))
             await until(lambda: _of(steady, "/hook") >= load.events, WITHIN)
@@ -184,6 +186,7 @@ async def reload_under_load(folder: Path, load: Load) -> None:
         await steady.stop()
         await service.stop()
     print(posted, delivered, before, after, f"{house.refused} refused")
+    assert beside >= load.kills // 2, "the load was over before most of the reloads"
     assert posted["in_time"], delivered
     assert (delivered["lost"], delivered["order_breaks"]) == (0, 0)
     assert delivered["duplicated"] <= load.kills // 3 * CONCURRENCY, "beyond what was in flight"
