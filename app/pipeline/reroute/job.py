@@ -7,7 +7,8 @@ records go the exact way, all of the batch are brought into order again before t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -55,33 +56,42 @@ class Tally(msgspec.Struct, frozen=True):
 
 def counted(plan: Plan, raw: DataFrame) -> Tally:
     """What a job would do with these records: nothing is written."""
-    found = native.routed(plan, raw)
-    clear = _clear(plan, found)
-    doubtful = clear.exact
-    return (
-        clear + _exactly(exact.made(plan.job.routes, native.doubtful(found))) if doubtful else clear
-    )
+    judged = native.judged(plan, raw)
+    clear = _clear(plan, judged)
+    if not clear.exact:
+        return clear
+    return clear + _exactly(exact.made(plan.job.routes, native.doubtful(judged)))
 
 
 def rerouted(plan: Plan, raw: DataFrame, observe: Observe = lambda _moment: None) -> Tally:
-    """Writes what the routes make of a batch of RAW, in order, and rejects where there is a topic for them."""
-    found = native.routed(plan, raw)
-    tally = _clear(plan, found)
-    records, rest = native.made(plan, found), native.left(found)
-    if not tally.exact:
-        observe("counted")
-        _write(plan, records, rest if tally.rejected else None, observe)
+    """Writes what the routes make of a batch of RAW, in order, and rejects where there is a topic for them.
+
+    The batch is decoded and routed once, and kept: counts, brokers and rejects each ask the kept rows.
+    """
+    with _kept(native.judged(plan, raw)) as judged:
+        tally = _clear(plan, judged)
+        records, rest = native.made(judged), native.left(judged)
+        if not tally.exact:
+            observe("counted")
+            _write(plan, records, rest if tally.rejected else None, observe)
+            return tally
+        with _kept(exact.made(plan.job.routes, native.doubtful(judged))) as doubtful:
+            tally += _exactly(doubtful)
+            observe("counted")
+            whole = _in_order(records.unionByName(doubtful.where("reason IS NULL")))
+            rejected = _in_order(rest.unionByName(doubtful.where("reason IS NOT NULL")))
+            _write(plan, whole, rejected if tally.rejected else None, observe)
         return tally
-    doubtful = exact.made(plan.job.routes, native.doubtful(found)).persist()
+
+
+@contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """In memory, or on disk where it does not fit."""
+    kept = frame.persist()
     try:
-        tally += _exactly(doubtful)
-        observe("counted")
-        whole = _in_order(records.unionByName(doubtful.where("reason IS NULL")))
-        rejected = _in_order(rest.unionByName(doubtful.where("reason IS NOT NULL")))
-        _write(plan, whole, rejected if tally.rejected else None, observe)
+        yield kept
     finally:
-        doubtful.unpersist()
-    return tally
+        kept.unpersist()
 
 
 def started(
@@ -112,9 +122,9 @@ def started(
     return writer.trigger(**trigger).start()
 
 
-def _clear(plan: Plan, found: DataFrame) -> Tally:
+def _clear(plan: Plan, judged: DataFrame) -> Tally:
     """Of the native way; ``exact`` says how many are left to the other."""
-    rows = found.groupBy("doubt", "step").count().collect()
+    rows = judged.groupBy("doubt", "step").count().collect()
     doubt = sum(row["count"] for row in rows if row["doubt"])
     steps = {row["step"]: row["count"] for row in rows if not row["doubt"]}
     rejected = steps.pop(None, 0)

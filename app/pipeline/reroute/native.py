@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
@@ -23,13 +24,18 @@ if TYPE_CHECKING:
 PLACE: Final = "origin STRING, source_partition INT, source_offset BIGINT, nth INT"
 """Topic, partition and offset of the record that a record is made of, and which of its records it is."""
 
+_HEADERS: Final = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 MADE: Final = (
     f"{PLACE}, route STRING, broker STRING, topic STRING, key BINARY, value BINARY, "
-    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, reason STRING"
+    f"headers {_HEADERS}, reason STRING"
 )
 """A record to write. ``reason``: the code of why it was rejected, null for what was not: then it is as it
 came, and ``route`` and ``broker`` are null.
 """
+_RECORDS: Final = (
+    "ARRAY<STRUCT<route: STRING, broker: STRING, topic: STRING, key: BINARY, value: BINARY, "
+    f"headers: {_HEADERS}, reason: STRING>>"
+)
 
 NO_ROUTE: Final = "no-route"
 _RAW: Final = ("broker", "topic", "partition", "offset", "record_time", "key", "value", "headers")
@@ -40,36 +46,43 @@ _PLACED: Final = (
 )
 
 
-def routed(plan: Plan, raw: DataFrame) -> DataFrame:
-    """RAW decoded, with ``step``: the number of the route that takes a record, null for none; and
-    ``doubt``: it has to go the exact way, whatever ``step`` says.
+def judged(plan: Plan, raw: DataFrame) -> DataFrame:
+    """RAW, with ``doubt``: it has to go the exact way; ``step``: the number of the route that takes a record, null
+    for none; ``made``: its records, null where there is doubt.
+
+    Its plan is the large one, with the decoder and every route in it: keep the rows, and ask them.
     """
-    judged = native.decoded(raw, kept=KEPT)
+    records = F.when(~F.col("doubt"), _by_step(_natively(plan))).cast(_RECORDS)
+    found = routed(plan, raw).select(*_RAW, "doubt", "step", records.alias("made"))
+    # a fence: Spark's planner would take a filter down through all the projections of the decoder, with
+    # everything in it written out again and again, and not come to an end
+    return found.observe(f"judged {uuid4().hex}", F.count(F.lit(1)).alias("records"))
+
+
+def routed(plan: Plan, raw: DataFrame) -> DataFrame:
+    """RAW decoded, with ``step`` and ``doubt``: there ``step`` means nothing."""
+    decoded = native.decoded(raw, kept=KEPT)
     conditions = [condition(each.route.filters, DECODED).required() for each in plan.steps]
-    chosen = judged.withColumn("step", _first(conditions))
+    chosen = decoded.withColumn("step", _first(conditions))
     certain = _by_step((n, _certain(each)) for n, each in enumerate(plan.steps))
     unsure = F.col("step").isNotNull() & ~F.coalesce(certain, F.lit(False))
     return chosen.withColumn("doubt", F.col("doubt") | unsure)
 
 
-def doubtful(found: DataFrame) -> DataFrame:
+def doubtful(judged: DataFrame) -> DataFrame:
     """RAW of the records that go the exact way."""
-    return _only(found, F.col("doubt")).select(*_RAW)
+    return judged.where("doubt").select(*_RAW)
 
 
-def made(plan: Plan, found: DataFrame) -> DataFrame:
+def made(judged: DataFrame) -> DataFrame:
     """MADE of the records that are clear and have a route."""
-    steps = [(n, _records(each.route)) for n, each in enumerate(plan.steps) if not each.exactly]
-    if not steps:
-        return left(found).limit(0)
-    records = F.when(~F.col("doubt"), _by_step(steps))  # none of a null
-    each = found.select(*map(F.expr, _PLACED), F.posexplode(records).alias("nth", "made"))
+    each = judged.select(*map(F.expr, _PLACED), F.posexplode("made").alias("nth", "made"))
     return each.select("origin", "source_partition", "source_offset", "nth", "made.*")
 
 
-def left(found: DataFrame) -> DataFrame:
+def left(judged: DataFrame) -> DataFrame:
     """MADE of the clear records that no route takes."""
-    return _only(found, ~F.col("doubt") & F.col("step").isNull()).selectExpr(
+    return judged.where("NOT doubt AND step IS NULL").selectExpr(
         *_PLACED,
         "0 AS nth",
         "CAST(NULL AS STRING) AS route",
@@ -82,12 +95,9 @@ def left(found: DataFrame) -> DataFrame:
     )
 
 
-def _only(found: DataFrame, condition: Column) -> DataFrame:
-    """As ``where``, but where it stands: Spark's planner would take a filter down through all the projections of
-    the decoder, with everything in it written out again and again, and not come to an end.
-    """
-    once = F.explode(F.when(condition, F.array(F.lit(1)))).alias("_once")
-    return found.select("*", once).drop("_once")
+def _natively(plan: Plan) -> Iterator[tuple[int, Column]]:
+    for n, each in enumerate(plan.steps):
+        yield n, F.lit(None) if each.exactly else _records(each.route)
 
 
 def _first(conditions: Iterable[Column]) -> Column:

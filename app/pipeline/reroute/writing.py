@@ -31,6 +31,8 @@ reader stops there without a word. Data that has these digits is in doubt."""
 _DEEPEST: Final = 400  # brackets: readers give up at different depths
 _ESCAPES: Final = (("\\", "\\\\"), ('"', '\\"'), ("\b", "\\b"), ("\t", "\\t"), ("\n", "\\n"), ("\f", "\\f"),
                     ("\r", "\\r"))  # fmt: skip
+_SURROGATE: Final = r"\\u[dD][89a-fA-F]"
+"""Half a character in JSON, or two halves that make one: Spark's reader takes one half alone, ours does not."""
 _BY_NUMBER: Final = r"[\x00-\x07\x0b\x0e-\x1f]"
 """What JSON escapes by its number: such texts are in doubt."""
 
@@ -203,6 +205,7 @@ def _one_value(text: Column) -> Column:
     return (
         ~text.contains(_NUMBER)
         & ~text.rlike(r"\A[ \t\r\n]|[ \t\r\n]\z")
+        & ~text.rlike(_SURROGATE)
         & (brackets < _DEEPEST)
         & F.try_parse_json(text).isNotNull()
         & (F.try_variant_get(array, "$[1]", "string") == _NUMBER)
