@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -165,6 +166,22 @@ def test_one_event_is_one_trace_of_five_spans(broker, tmp_path, collector):
         "ce-id", "ce-source", "ce-specversion", "ce-traceparent", "ce-type",
     ]  # fmt: skip
     assert {each.get("authorization") for each in collector.headers} == {None, "Bearer c0llect"}
+
+
+def test_a_collector_that_is_away_costs_spans_and_no_events(tmp_path):
+    """Nor the end of the service: it waits for the collector's time-out, and no longer."""
+    (nobody,) = free_ports(1)
+    log = {"kind": "embedded", "path": str(tmp_path / "log"), "partitions": 1}
+    with webhook() as (url, came):
+        traces = {"endpoint": f"http://127.0.0.1:{nobody}/v1/traces", "timeout": "1s"}
+        house = House(tmp_path, log, url, traces)
+        house.service.start()
+        house.send({})
+        until(lambda: bool(came), WITHIN, "delivery")
+        begun = time.monotonic()
+        assert house.service.stop() == 0
+    assert time.monotonic() - begun < 30
+    assert "did not stop" not in house.service.log.read_text()
 
 
 def judge_attributes(five: list[Seen], topic: str, kind: str) -> None:
