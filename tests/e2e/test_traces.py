@@ -58,14 +58,23 @@ class House:
     """A service with one route and one webhook."""
 
     def __init__(
-        self, folder: Path, broker: dict[str, Any], sink: str, traces: dict[str, Any] | None
+        self,
+        folder: Path,
+        broker: dict[str, Any],
+        sink: str,
+        traces: dict[str, Any],
+        workers: int = 1,
     ) -> None:
         self.topic = f"traced-{uuid4().hex[:8]}"
         self.events, self.admin = free_ports(2)
         config = {
             "version": 1,
             "installation": self.topic,
-            "server": {"events": {"port": self.events}, "admin": {"port": self.admin}},
+            "server": {
+                "workers": workers,
+                "events": {"port": self.events},
+                "admin": {"port": self.admin},
+            },
             "store": {"kind": "sqlite", "path": str(folder / "store.db")},
             "brokers": {"main": broker},
             "routes": [{"name": "all", "to": {"broker": "main", "topic": self.topic}}],
@@ -80,9 +89,8 @@ class House:
             ],
             "webhooks": {"allow_private": ["127.0.0.0/8"]},
             "timeouts": {"not_ready": "0s", "drain": "2s"},
+            "telemetry": {"traces": traces},
         }
-        if traces is not None:
-            config["telemetry"] = {"traces": traces}
         path = folder / "skybridge.json"
         path.write_text(json.dumps(config))
         self.service = ServiceProcess(path, folder, self.admin)
@@ -111,29 +119,35 @@ def collector() -> Iterator[Collector]:
         yield found
 
 
-BROKERS = [
+WAYS = [
     "embedded",
+    pytest.param("several processes", marks=pytest.mark.long),
     pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long]),
 ]
 
 
-@pytest.fixture(params=BROKERS)
-def broker(request, tmp_path) -> dict[str, Any]:
-    if request.param == "embedded":
+@pytest.fixture(params=WAYS)
+def way(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def broker(request, way, tmp_path) -> dict[str, Any]:
+    if way != "kafka":
         return {"kind": "embedded", "path": str(tmp_path / "log"), "partitions": 1}
     servers = request.getfixturevalue("kafka")
     topics = {"create": True, "partitions": 1, "replication": 1}
     return {"kind": "kafka", "bootstrap_servers": servers, "topics": topics}
 
 
-def test_one_event_is_one_trace_of_five_spans(broker, tmp_path, collector):
+def test_one_event_is_one_trace_of_five_spans(way, broker, tmp_path, collector):
     """Each the child of the one before it, told by five parties' own words: the sender's span is made by
     OpenTelemetry itself."""
     sender = TracerProvider(resource=Resource({"service.name": "sender"}))
     sender.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(collector.url)))
     with webhook() as (url, came):
         traces = {"endpoint": collector.url, "headers": {"authorization": "Bearer c0llect"}}
-        house = House(tmp_path, broker, url, traces)
+        house = House(tmp_path, broker, url, traces, 2 if way == "several processes" else 1)
         house.service.start()
         try:
             with sender.get_tracer("test").start_as_current_span("order", kind=SpanKind.PRODUCER):
