@@ -14,7 +14,7 @@ from report_lake import WAITING, Made
 
 PAGE = CHECKOUT / "docs" / "guides" / "pipeline-query.md"
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.usefixtures("spark")
