@@ -79,8 +79,8 @@ bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--
 	$(PY) tests/bench/run.py $(ARGS)
 
 .PHONY: bench-pipeline
-bench-pipeline: install ## The pipeline's decoder beside Python, events/s (ARGS="--short")
-	$(PY) tests/bench/pipeline_decode.py $(ARGS)
+bench-pipeline: install servers ## the pipeline on Spark: decode, archive, report (ARGS="--short", "--events 2000000 --write docs/pipeline-figures.md")
+	$(PY) tests/bench/pipeline.py $(ARGS)
 
 .PHONY: opinions
 opinions: install servers ## what the official SDKs of other languages make of the corpus, into docs/opinions.md

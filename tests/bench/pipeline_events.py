@@ -133,6 +133,7 @@ def records(count: int) -> Iterator[Record]:
 
 def write(folder: Path, count: int) -> None:
     """``count`` events as Parquet of the columns RAW, in files of ``BASE``."""
+    folder.mkdir(parents=True, exist_ok=True)
     base = _table(list(records(min(BASE, count))))
     for part in range(-(-count // BASE)):
         offsets = pa.array(range(part * BASE, part * BASE + len(base)), pa.int64())

@@ -77,7 +77,8 @@ def text(rows: Sequence[Line], headings: Sequence[str] = HEADINGS) -> str:
     )
 
 
-def _table(rows: Sequence[Line], headings: Sequence[str]) -> str:
+def table(rows: Sequence[Line], headings: Sequence[str]) -> str:
+    """As Markdown."""
     lines = [headings, ["---"] * len(headings), *(row.cells() for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -89,9 +90,9 @@ def markdown(
     command: str,
     remarks: Sequence[str],
 ) -> str:
-    table = f"{_table(rows, HEADINGS)}\n\n{CODECS}\n{_table(codecs, codec_headings)}"
+    both = f"{table(rows, HEADINGS)}\n\n{CODECS}\n{table(codecs, codec_headings)}"
     notes = "\n".join(f"- {remark}" for remark in [*machine(), *remarks])
-    return f"{PREFACE}\n{NOT_RUN}\n```bash\n{command}\n```\n\n{table}\n\n{notes}\n"
+    return f"{PREFACE}\n{NOT_RUN}\n```bash\n{command}\n```\n\n{both}\n\n{notes}\n"
 
 
 def listener_part(
@@ -99,9 +100,7 @@ def listener_part(
 ) -> str:
     """The part of the page that is measured by itself."""
     notes = "\n".join(f"- {remark}" for remark in [*machine(), *remarks])
-    return (
-        f"{LISTENER}\n{NOT_RUN}\n```bash\n{command}\n```\n\n{_table(rows, headings)}\n\n{notes}\n"
-    )
+    return f"{LISTENER}\n{NOT_RUN}\n```bash\n{command}\n```\n\n{table(rows, headings)}\n\n{notes}\n"
 
 
 def with_part(page: str, part: str) -> str:

@@ -1,0 +1,100 @@
+"""``make bench-pipeline``: the pipeline on Spark, beside what it has to be.
+
+    python tests/bench/pipeline.py [--short] [--events N] [--only decode,archive,report] [--write PAGE]
+
+``decode``   the native decoder beside Python over Arrow batches, from Parquet to nowhere.
+``archive``  decode-and-append, and the whole archive, beside a bare copy of the same records of a real Kafka
+             into Iceberg.
+``report``   ``skybridge pipeline report``, from the shell to the page, the start of Spark included.
+
+Each is a process, one after the other, on as many events. Targets hold for 2,000,000 on a machine that does
+nothing else: ``--events 2000000``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+import table
+from pipeline_figures import HEADINGS, Figure, sized
+
+PARTS = ("decode", "archive", "report")
+_USUAL, _SHORT = 200_000, 20_000
+_WITHIN = 7200  # seconds for a part
+
+PAGE = """# Figures of the pipeline
+
+Written by the command below and by nothing else; how to read it is in the [pipeline](pipeline.md). {count} events of
+about 1 kB on `local[2]`; of rounds in turn the best, each way after one that warms up.
+
+{not_run}
+```bash
+{command}
+```
+
+{table}
+
+{notes}
+"""
+
+
+def measured(part: str, events: int, folder: Path) -> list[Figure]:
+    """By a process of its own: a Spark that another part has warmed would be another Spark. Whether targets are
+    met does not end the run.
+    """
+    file, script = folder / f"{part}.json", Path(__file__).with_name(f"pipeline_{part}.py")
+    print(f"\n{part}: {events:,} events", flush=True)
+    command = [sys.executable, str(script), "--events", str(events), "--json", str(file)]
+    done = subprocess.run(command, check=False, timeout=_WITHIN)
+    if not file.exists():
+        raise SystemExit(f"{part} has failed with code {done.returncode}")
+    return msgspec.json.decode(file.read_bytes(), type=list[Figure])
+
+
+def page(found: list[Figure], events: int, load: float, arguments: list[str]) -> str:
+    notes = [*table.machine(), f"Load of the machine before the first part: {load:.1f}."]
+    if events < 2_000_000:
+        notes.append(
+            "Targets are said for 2,000,000 events. To plan the native decoder takes Spark seconds, whatever the"
+            " number of events: a smaller run measures much of that."
+        )
+    return PAGE.format(
+        count=f"{events:,}",
+        not_run=table.NOT_RUN,
+        command='make bench-pipeline ARGS="' + " ".join(arguments) + '"',
+        table=table.table(found, HEADINGS),
+        notes="\n".join(f"- {note}" for note in notes),
+    )
+
+
+def main(arguments: list[str]) -> int:
+    parser = sized(__doc__, short=_SHORT, usual=_USUAL)
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
+    parser.add_argument("--write", type=Path, help="write the page of figures here")
+    asked = parser.parse_args(arguments)
+    events = _SHORT if asked.short else asked.events
+    if unknown := set(asked.only.split(",")) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(prefix="skybridge-bench-") as folder:
+        found = [
+            figure
+            for part in PARTS
+            if part in asked.only.split(",")
+            for figure in measured(part, events, Path(folder))
+        ]
+    print("", table.text(found, HEADINGS), sep="\n")
+    if asked.json:
+        asked.json.write_bytes(msgspec.json.encode(found))
+    if asked.write:
+        asked.write.write_text(page(found, events, load, arguments))
+    return 0 if asked.short or all(figure.met for figure in found) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
