@@ -1,0 +1,56 @@
+"""What the archive tells of its lag is true of the lake: all that is older is there, in every table."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from app.pipeline import tables
+from app.pipeline.archive import run
+from app.pipeline.archive.lag import Lag
+from lake_events import make_topic, produce
+from lake_house import lake_in, plan_for, session_of
+from service_process import until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(1800)]
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_is_older_than_the_lag_is_in_the_lake(spark: SparkSession, kafka, tmp_path):
+    """A busy moment, and the rest after it: the lag falls below the age of what was sent, and then it is there."""
+    lake = lake_in(tmp_path)
+    session = session_of(lake)
+    topic = f"lag-{uuid4().hex[:8]}"
+    make_topic(kafka, topic)
+    lag, stop = Lag([topic]), threading.Event()
+    plan = plan_for(lake, kafka, topic, most=300)
+    outcomes: list[run.Outcome] = []
+
+    def archive() -> None:
+        outcomes.append(run.forever(session, lake, plan, reached=lag.reached, stop=stop))
+
+    thread = threading.Thread(target=archive)
+    thread.start()
+    try:
+        for _ in range(2):
+            sent = produce(kafka, topic, 500).records
+            stored = datetime.now(UTC).timestamp()
+
+            def caught_up(stored: float = stored) -> bool:
+                return datetime.now(UTC).timestamp() - lag.seconds()[topic] > stored
+
+            until(caught_up, 600, "a lag below the age of what was sent", turn=0.5)
+            assert session.table(lake.table(tables.RAW_TABLE)).count() % sent == 0
+            derived = (tables.EVENTS_TABLE, tables.QUARANTINE_TABLE)
+            assert all(session.table(lake.table(name)).count() for name in derived)
+    finally:
+        stop.set()
+        thread.join()
+    assert outcomes[0].copied == 2 * sent
