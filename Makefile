@@ -78,6 +78,10 @@ check: install ## lint, format, types, import contracts, spelling, one version e
 bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--write docs/figures.md")
 	$(PY) tests/bench/run.py $(ARGS)
 
+.PHONY: capacity
+capacity: install servers ## what an installation has to have: CPU, memory, disk (ARGS="--write docs/capacity.md")
+	PYTHONPATH=tests/support:tests/bench:. $(PY) tests/bench/capacity.py $(ARGS)
+
 .PHONY: bench-pipeline
 bench-pipeline: install servers ## the pipeline on Spark: decode, archive, report (ARGS="--short", "--events 2000000 --write docs/pipeline-figures.md")
 	$(PY) tests/bench/pipeline.py $(ARGS)
