@@ -79,7 +79,7 @@ class PullService:
         file.write_text(json.dumps(configuration))
         program = ServiceProcess(file, folder, admin)
         if role:
-            program._command += ["--role", role]
+            program.arguments += ["--role", role]
         self.process = program
         self.admin = f"http://127.0.0.1:{admin}"
         self.verbs = f"{self.admin}/v1/subscriptions/{SUBSCRIPTION}"

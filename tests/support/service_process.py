@@ -40,7 +40,7 @@ def until(condition: Callable[[], bool], within: float, what: str, turn: float =
 class ServiceProcess:
     """One service on one configuration. Its standard error goes to ``<folder>/service.log``.
 
-    ``program``: what is run instead of ``skybridge``, from the next start on.
+    ``program``: what is run instead of ``skybridge``, with ``arguments``, from the next start on.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ServiceProcess:
         admin_port: int,
         program: Sequence[str] = (str(Path(sys.executable).with_name("skybridge")),),
     ) -> None:
-        self._arguments = ["serve"] if config is None else ["serve", "--config", str(config)]
+        self.arguments = ["serve"] if config is None else ["serve", "--config", str(config)]
         self.program = program
         self._folder = folder
         self._admin_port = admin_port
@@ -76,7 +76,7 @@ class ServiceProcess:
         """Start, and do not wait: it may have a reason not to be ready."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self.program, *self._arguments],
+                [*self.program, *self.arguments],
                 cwd=self._folder,
                 env={**os.environ, **(environ or {})},
                 stdin=subprocess.DEVNULL,
