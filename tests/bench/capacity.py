@@ -175,7 +175,7 @@ async def grown(path: Path, kind: str, count: int) -> float:
 
 
 def kafka_ingress(folder: Path, size: Size) -> list[capacity_page.In]:
-    server = KafkaServer()
+    server = KafkaServer(brief=False)
     try:
         server.start()
     except Missing as missing:

@@ -78,7 +78,7 @@ class Kafka:
     """Raises Missing."""
 
     def __init__(self) -> None:
-        self._server = KafkaServer()
+        self._server = KafkaServer(brief=False)
         self._server.start()
         self.servers = self._server.bootstrap_servers
 

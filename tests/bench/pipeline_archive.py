@@ -125,7 +125,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=2, help="2 unless told; the best counts")
     asked = parser.parse_args()
     events, rounds = (20_000, 1) if asked.short else (asked.events, asked.rounds)
-    kafka = KafkaServer()
+    kafka = KafkaServer(brief=False)
     kafka.start()
     spark = open_session(Engine(master="local[2]", memory="3g"), None, app_name="bench")
     try:

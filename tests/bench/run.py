@@ -111,7 +111,7 @@ class Bench:
         self._listener_alone(floor)
 
     def prepare_kafka(self) -> None:
-        server = KafkaServer()
+        server = KafkaServer(brief=False)
         try:
             server.start()
         except Missing as missing:
@@ -149,7 +149,7 @@ class Bench:
         """One subscription beside many: rounds of its own, for each takes a minute."""
         log = {"kind": "embedded"}
         growths = [many.Growth("embedded log", log, self.folder, many.EMBEDDED)]
-        server = KafkaServer()
+        server = KafkaServer(brief=False)
         try:
             server.start()
         except Missing as missing:

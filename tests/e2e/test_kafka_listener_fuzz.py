@@ -132,7 +132,7 @@ async def fuzz(folder: Path, count: int, seed: int) -> None:
 async def test_mutated_frames_harm_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """No crash, no hang, no bug behind a frame: each is answered, or its connection closed with a reason."""
     await fuzz(tmp_path, 3_000, random.randrange(1 << 32))
-    assert [r.message for r in caplog.records if r.levelname in {"ERROR", "CRITICAL"}] == []
+    assert [r.getMessage() for r in caplog.records if r.levelname in {"ERROR", "CRITICAL"}] == []
 
 
 @pytest.mark.long
@@ -144,4 +144,4 @@ async def test_a_hundred_thousand_mutated_frames_harm_nobody(
     for part in range(20):
         caplog.clear()
         await fuzz(tmp_path / str(part), 5_000, random.randrange(1 << 32))
-        assert [r.message for r in caplog.records if r.levelname in {"ERROR", "CRITICAL"}] == []
+        assert [r.getMessage() for r in caplog.records if r.levelname in {"ERROR", "CRITICAL"}] == []

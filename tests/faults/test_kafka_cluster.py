@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.fault]
 
 NOT_THERE = "there is no such topic, and none is created"
 BEFORE, AFTER = 50, 50  # events on every replica, and more while the followers stand still
-TURNS = 3
+TURNS = 2
 
 
 @pytest.fixture(scope="module")

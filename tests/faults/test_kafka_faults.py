@@ -117,7 +117,7 @@ class TestABrokerThatIsKilled:
     @pytest.mark.parametrize(
         ("kills", "events"),
         [
-            (3, 2_000),
+            (2, 2_000),
             pytest.param(3, 20_000, marks=[pytest.mark.long]),
             pytest.param(10, 20_000, marks=[pytest.mark.long]),
         ],

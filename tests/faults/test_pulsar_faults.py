@@ -60,9 +60,11 @@ async def until_stored(log: PortableLog, topic: str, within: float) -> float:
 
 
 class TestABrokerThatIsKilled:
-    @pytest.mark.parametrize("events", [2_000, pytest.param(20_000, marks=[pytest.mark.long])])
+    @pytest.mark.parametrize(
+        ("kills", "events"), [(2, 2_000), pytest.param(3, 20_000, marks=[pytest.mark.long])]
+    )
     async def test_nothing_acknowledged_is_lost_and_nothing_refused_is_sent_later(
-        self, own_pulsar: PulsarServer, events: int
+        self, own_pulsar: PulsarServer, kills: int, events: int
     ) -> None:
         """Reliability R1, and rule 9: what was submitted and answered 503 while no server ran was on
         no wire, so it can only be stored if we sent it again. The careless ones are the control: had
@@ -73,15 +75,16 @@ class TestABrokerThatIsKilled:
         careless = [Careless(log, topic, f"careless-{number}") for number in range(4)]
         tasks = [asyncio.create_task(sender.run()) for sender in (*senders, *careless)]
         outages: list[tuple[float, float]] = []
-        for _ in range(3):
-            await self._progress(senders, by=events // 4)
+        share = events // (kills + 1)
+        for _ in range(kills):
+            await self._progress(senders, by=share)
             await asyncio.to_thread(own_pulsar.kill)
             began = time.monotonic()
             await asyncio.sleep(3.0)  # the outage outlasts the publish time-out
             outages.append((began, time.monotonic()))
             await asyncio.to_thread(own_pulsar.restart)
             assert await until_stored(log, topic, HEALED_WITHIN) < HEALED_WITHIN
-        await self._progress(senders, by=events // 4)
+        await self._progress(senders, by=share)
         for sender in (*senders, *careless):
             sender.stopping = True
         await asyncio.gather(*tasks)

@@ -259,6 +259,7 @@ def config(topic: Topic) -> Config:
     return Config.model_validate(text)
 
 
+@pytest.mark.long
 def test_archive_from_pulsar(
     spark: SparkSession, topic: Topic, config: Config, tmp_path: Path
 ) -> None:

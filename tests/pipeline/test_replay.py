@@ -350,6 +350,7 @@ pipeline:
 
 
 @pytest.mark.fault
+@pytest.mark.long
 async def test_a_killed_replay_misses_nothing_when_it_is_resumed(
     spark: SparkSession, kafka: str, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ from kafka_install import HOME, SERVERS, Missing, install, installed
 READY_WITHIN = 240.0  # seconds; a cold JVM beside busy neighbours takes its time
 STATE = SERVERS / "kafka.json"
 _JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={HOME}/log4j2.xml")
+_BRIEF = "-XX:TieredStopAtLevel=1"  # no second compiler: it pays after minutes, and costs a core until then
 _PR_SET_PDEATHSIG = 1
 
 PROPERTIES: Mapping[str, str] = {
@@ -66,12 +67,18 @@ class KafkaServer:
     """``start`` returns when it answers. Ports and data stay the same through kill and restart."""
 
     def __init__(
-        self, properties: Mapping[str, str] | None = None, *, outlives_us: bool = False
+        self,
+        properties: Mapping[str, str] | None = None,
+        *,
+        outlives_us: bool = False,
+        brief: bool = True,
     ) -> None:
+        """``brief``: it comes up soon, and is never as fast as it could be: False where it is measured."""
         self.port, self.controller_port = _free_ports(2)
         self.folder = Path(tempfile.mkdtemp(prefix="skybridge-kafka-"))
         self._own = dict(properties or {})
         self._outlives_us = outlives_us
+        self._options = (_BRIEF,) if brief else ()
         self.cluster = "k" + urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]  # no "-" first
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -163,7 +170,7 @@ class KafkaServer:
     def _format(self, jars: Path, config: Path) -> None:
         tool = ["kafka.tools.StorageTool", "format", "-t", self.cluster, "-c", str(config)]
         result = subprocess.run(
-            _java(jars, [*tool, *self._format_options()]),
+            _java(jars, [*tool, *self._format_options()], (_BRIEF,)),
             capture_output=True,
             text=True,
             check=False,
@@ -178,7 +185,7 @@ class KafkaServer:
     def _spawn(self, jars: Path, config: Path) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                _java(jars, ["kafka.Kafka", str(config)]),
+                _java(jars, ["kafka.Kafka", str(config)], self._options),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -198,7 +205,7 @@ def run_tool(
 
     ``tool``: the class below ``package``, such as ``consumer.ConsoleConsumer``.
     """
-    command = _java(install(), [f"{package}.{tool}", *arguments])
+    command = _java(install(), [f"{package}.{tool}", *arguments], (_BRIEF,))
     result = subprocess.run(command, input=stdin, capture_output=True, timeout=180, check=False)
     if result.returncode:
         raise RuntimeError(f"{tool} failed: {result.stderr.decode()[-2000:]}")
@@ -226,8 +233,8 @@ def running() -> str | None:
     return f"127.0.0.1:{port}" if answers(port) else None
 
 
-def _java(jars: Path, arguments: Sequence[str]) -> list[str]:
-    return ["java", *_JVM, "-cp", f"{jars}/*", *arguments]
+def _java(jars: Path, arguments: Sequence[str], options: Sequence[str]) -> list[str]:
+    return ["java", *_JVM, *options, "-cp", f"{jars}/*", *arguments]
 
 
 def _free_ports(count: int) -> list[int]:

@@ -69,7 +69,7 @@ async def test_a_malformed_frame_ends_its_connection_alone(
         with caplog.at_level(logging.WARNING):
             bad.writer.write(b"\0\0\0\4junk")
             assert await bad.take() == b""
-        assert len([r for r in caplog.records if "closed" in r.message]) == 1
+        assert len([r for r in caplog.records if "closed" in r.getMessage()]) == 1
         assert kafka.counters.total("kafka_refused_frames") == 1
         await good.call(ALL)
         good.writer.write(len(framed(ALL)).to_bytes(4, "big") + framed(ALL) + b"\x7f\0\0\0junk")
