@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.bindings.record import Record
-from app.pipeline.decode import judged
+from app.bindings.record import Decoded, Record
 from app.pipeline.decode.judged import judge
 from decode_records import REQUIRED, document, poison
 
@@ -42,14 +41,13 @@ def test_verdicts(record: Record, verdict: str, rule: str) -> None:
     assert (row.id, row.data, row.content_mode) == (None, None, None)
 
 
-def test_a_decoder_that_breaks_costs_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decoder_that_breaks_costs_one_record() -> None:
     """It goes to quarantine, from where it is redriven when the decoder is mended."""
 
-    def broken(record: Record) -> None:
+    def broken(_record: Record) -> Decoded:
         raise ZeroDivisionError("by \udcff")
 
-    monkeypatch.setattr(judged, "decode", broken)
-    row = judge(Record(None, REQUIRED, b""))
+    row = judge(Record(None, REQUIRED, b""), broken)
     assert (row.verdict, row.rule) == ("unreadable", "decoder-failed")
     assert "ZeroDivisionError" in (row.detail or "")
 
