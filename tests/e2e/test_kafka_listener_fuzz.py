@@ -144,4 +144,6 @@ async def test_a_hundred_thousand_mutated_frames_harm_nobody(
     for part in range(20):
         caplog.clear()
         await fuzz(tmp_path / str(part), 5_000, random.randrange(1 << 32))
-        assert [r.getMessage() for r in caplog.records if r.levelname in {"ERROR", "CRITICAL"}] == []
+        assert [
+            r.getMessage() for r in caplog.records if r.levelname in {"ERROR", "CRITICAL"}
+        ] == []
