@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -36,11 +35,4 @@ def run(
     from app.config.asyncapi import document
     from app.config.load import load
 
-    text = json.dumps(document(load(config, os.environ).config), indent=2) + "\n"
-    if out is None:
-        print(text, end="")
-        return
-    try:
-        out.write_text(text)
-    except OSError as failure:
-        printing.fail(f"{out} cannot be written: {failure.strerror}.")
+    printing.document(document(load(config, os.environ).config), out)

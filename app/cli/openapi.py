@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -19,14 +18,7 @@ def run(
     ] = None,
 ) -> None:
     """Print the OpenAPI 3.1 description of the events listener and the admin listener."""
-    text = json.dumps(described(), indent=2) + "\n"
-    if out is None:
-        print(text, end="")
-        return
-    try:
-        out.write_text(text)
-    except OSError as failure:
-        printing.fail(f"{out} cannot be written: {failure.strerror}.")
+    printing.document(described(), out)
 
 
 def described() -> dict[str, object]:

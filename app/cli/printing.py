@@ -13,7 +13,8 @@ import typer
 from app.cli import exits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from rich.console import Console
     from rich.progress import Progress
@@ -45,6 +46,20 @@ def counting(*fields: str, quiet: bool = False) -> Progress:
         console=err(),
         disable=quiet,
     )
+
+
+def document(value: Mapping[str, Any], out: Path | None) -> None:
+    """As JSON for people, into the file ``out`` or to standard output."""
+    import json
+
+    text = json.dumps(value, indent=2) + "\n"
+    if out is None:
+        print(text, end="")
+        return
+    try:
+        out.write_text(text)
+    except OSError as failure:
+        fail(f"{out} cannot be written: {failure.strerror}.")
 
 
 def json_line(value: Any) -> None:

@@ -11,7 +11,15 @@ from pathlib import Path
 import apsw
 
 from app.errors import SetupError
-from app.log.database import APPLICATION_ID, FILE, FolderLock, damage, open_reader, open_writer
+from app.log.database import (
+    APPLICATION_ID,
+    FILE,
+    SCHEMA_VERSION,
+    FolderLock,
+    damage,
+    open_reader,
+    open_writer,
+)
 
 PAGES = 2_048  # copied between two looks at the progress
 FENCE = 1 << 20
@@ -61,14 +69,22 @@ def demand_whole(source: Path) -> None:
     """Raises SetupError."""
     try:
         with closing(apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)) as db:
-            ours = int(db.pragma("application_id")) == APPLICATION_ID
-            found = damage(db) if ours else ["it is not a log of Skybridge"]
+            found = _faults(db)
     except apsw.Error as error:
         found = [str(error)]
     if found:
         raise SetupError(
             f"{source} is no whole log: {'; '.join(found)}", cure="take another backup"
         )
+
+
+def _faults(db: apsw.Connection) -> list[str]:
+    version = int(db.pragma("user_version"))
+    if int(db.pragma("application_id")) != APPLICATION_ID:
+        return ["it is not a log of Skybridge"]
+    if version > SCHEMA_VERSION:
+        return [f"it has format {version}, and this version reads up to {SCHEMA_VERSION}"]
+    return damage(db)
 
 
 def _make_newer(source: Path, folder: Path, setting: str) -> None:

@@ -25,7 +25,6 @@ from app.store import upkeep
 
 SUMS = "SHA256SUMS"
 _STORE = "store.db"
-_CHUNK = 1 << 20
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -165,8 +164,5 @@ def _demand_unchanged(folder: Path) -> Iterator[str]:
 
 
 def _sum(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

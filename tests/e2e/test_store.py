@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from app.log.database import APPLICATION_ID
 from app.store import open_shared_store, open_store
 from postgres_server import PASSWORD, fresh_database
 from store_house import ALL, a_letter, offsets
@@ -156,6 +157,23 @@ def test_what_is_no_backup_is_said_and_changes_nothing(folder, files, sums, said
     result = run(folder, "restore", "copy")
     assert (result.returncode, said in " ".join(result.stderr.split())) == (2, True), result.stderr
     assert sorted(each.name for each in folder.iterdir()) == ["copy", "skybridge.yaml"]
+
+
+def test_a_log_of_a_newer_release_is_refused_before_anything_is_put_back(folder):
+    """The store of the same backup would fit."""
+    keep(open_store(folder / "store.db"), 1)
+    told(folder, "backup", "first")
+    newer = sqlite3.connect(folder / "newer.db")
+    newer.executescript(
+        f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 99; CREATE TABLE t(x)"
+    )
+    newer.close()
+    files = {"log-log.db": folder / "newer.db", "store.db": folder / "first" / "store.db"}
+    a_backup(folder, "copy", {file: path.read_bytes() for file, path in files.items()})
+    result = run(folder, "restore", "copy")
+    assert (result.returncode, "has format 99" in result.stderr) == (2, True), result.stderr
+    assert not (folder / "log").exists()
+    assert not (folder / "store.db.before-restore-1").exists()
 
 
 def test_nothing_to_copy_and_nothing_to_put_back_are_said(folder):
