@@ -24,12 +24,14 @@ from app.api.pull_answers import (
     Release,
     Tokens,
 )
+from app.api.pull_traced import tell_received
 from app.api.running import Running
 from app.api.subscribed import json_of, subscription_of
 from app.errors import BrokerError
 from app.model.pull import Pull, PullSettings
 from app.model.subscription import Subscription
 from app.sinks.pull_burial import REJECTED
+from app.telemetry.traces import carried_by
 
 LARGEST = 1 << 20  # bytes of a request's body
 LOST = (
@@ -74,13 +76,15 @@ def _add_receive(routes: APIRouter, running: Running, hands: HandingOut) -> None
         asked = await _asked(request, Receive)
         subscription, settings = await _pulled(running, name)
         await _demand_running(running, subscription)
+        began = running.clock.now()
         async with _caller(request) as caller:
             handed = await hands.receive(
                 subscription, settings, asked.max_events, asked.max_wait, caller
             )
+        kind = running.kinds[subscription.source.broker]
         if handed:
             running.counters.add("attempts", name, "handed-out", by=len(handed))
-        kind = running.kinds[subscription.source.broker]
+            tell_received(request.headers, subscription, kind, handed, began)
         content = {"events": [_view(each, kind) for each in handed], "lock": settings.lock}
         return Response(msgspec.json.encode(content), media_type="application/json")
 
@@ -222,7 +226,11 @@ async def _caller(request: Request) -> AsyncIterator[Caller]:
 
 def _view(handed: Handed, kind: str) -> dict[str, object]:
     row, decoded = handed
-    said = {"lock_token": row.token, "delivery_count": row.deliveries}
+    said = {
+        "lock_token": row.token,
+        "delivery_count": row.deliveries,
+        **carried_by(row.message.record.headers),
+    }
     document = json_of(decoded)
     if document is not None:
         return {"event": msgspec.Raw(document), "broker_properties": said}

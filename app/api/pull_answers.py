@@ -62,6 +62,11 @@ class BrokerProperties(BaseModel):
 
     lock_token: str = Field(description="what acknowledge, release, reject and renew take")
     delivery_count: int = Field(description="how often it was handed out, this time included")
+    traceparent: str | None = Field(
+        None,
+        description="of the trace that stored it, where there is one: the context to go on from",
+    )
+    tracestate: str | None = Field(None, description="what goes with it")
 
 
 class Received(BaseModel):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from app.bindings.record import Decoded
+from app.bindings.record import Decoded, Header
 from app.delivery.gathering import Piece
 from app.model.message import Message
 
@@ -68,5 +68,8 @@ class JoiningSink(Sink, Protocol):
     def piece(self, outgoing: Outgoing) -> Piece | None:
         """The event as a part of such a request; None for one that has to go alone."""
 
-    async def send_together(self, pieces: Sequence[Piece], within: float) -> SinkAnswer:
-        """One answer for all of them. ``within``: seconds in total."""
+    async def send_together(
+        self, pieces: Sequence[Piece], within: float, beside: Sequence[Header] = ()
+    ) -> SinkAnswer:
+        """One answer for all of them. ``within``: seconds in total. ``beside``: headers of the request, which
+        are of no event."""

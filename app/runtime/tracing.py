@@ -8,6 +8,7 @@ from app.config.kinds import kinds_of
 from app.config.model import Config
 from app.errors import SetupError
 from app.interfaces import Sink
+from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.sinks.traced import TracedSink
 from app.telemetry.traces import TraceSettings, close_traces, set_up_traces, traces
@@ -57,7 +58,9 @@ def traced(sink: Sink, subscription: Subscription, config: Config) -> Sink:
         return sink
     system = system_of(config, subscription.source.broker)
     group = group_name(config.installation, subscription.id)
-    return TracedSink(sink, subscription, found, system, group)
+    target = subscription.sink
+    to = system_of(config, target.broker) if isinstance(target, Target | Exchange) else ""
+    return TracedSink(sink, subscription, found, system, group, to)
 
 
 def system_of(config: Config, broker: str) -> str:

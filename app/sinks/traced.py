@@ -1,13 +1,14 @@
 """A sink with spans: one of each attempt at an event, and below it one of the request that carries it.
 
-The first is the child of what came beside the event in its record, whoever wrote it there. A webhook gets the
-``traceparent`` of its request, where its subscription forwards that header at all; a topic gets the record as
-it is.
+The first is the child of what came beside the event in its record, whoever wrote it there. What goes out carries
+the second, where its subscription forwards ``traceparent`` at all: the request to a webhook as its header, the record
+of a mirror beside the event. A request of several events belongs to no trace of theirs: it begins one, which is linked
+with the attempt at each (messaging conventions, batches).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
@@ -20,8 +21,16 @@ from app.delivery.gathering import Piece
 from app.interfaces import Outgoing, Sink, SinkAnswer
 from app.interfaces.sink import JoiningSink
 from app.model.message import Message
+from app.model.pull import Pull
 from app.model.subscription import Subscription
-from app.telemetry.traces import TRACEPARENT, TRACESTATE, Traces, about_event, failed, traceparent
+from app.telemetry.traces import (
+    TRACEPARENT,
+    Traces,
+    about_event,
+    carried_by,
+    failed,
+    traceparent,
+)
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -31,10 +40,16 @@ REFUSED = 300
 
 class TracedSink:
     """Fills ``interfaces.Sink`` around another. ``system``: the kind of the broker that events come from;
-    ``group`` in it."""
+    ``group`` in it; ``to_system``: the kind of the broker that they are published to, of a mirror."""
 
     def __init__(
-        self, inner: Sink, subscription: Subscription, traces: Traces, system: str, group: str
+        self,
+        inner: Sink,
+        subscription: Subscription,
+        traces: Traces,
+        system: str,
+        group: str,
+        to_system: str = "",
     ) -> None:
         self._inner = inner
         self._subscription = subscription
@@ -46,13 +61,8 @@ class TracedSink:
             "messaging.consumer.group.name": group,
             "skybridge.subscription": subscription.id,
         }
-        sink = subscription.sink
-        url = urlsplit(sink) if isinstance(sink, str) else None
-        self._to: dict[str, str | int] | None = None if url is None else {
-            "http.request.method": "POST",
-            "server.address": url.hostname or "",
-            "server.port": url.port or (443 if url.scheme == "https" else 80),
-        }  # fmt: skip
+        self._joins = subscription.batch is not None
+        self._out = _way_out(subscription, to_system)
 
     def pace(self) -> float:
         return self._inner.pace()
@@ -61,11 +71,14 @@ class TracedSink:
         await self._inner.stop()
 
     async def send(self, outgoing: Outgoing) -> SinkAnswer:
+        piece = self.piece(outgoing) if self._joins else None
+        if piece is not None:
+            return await self.send_together((piece,), outgoing.timeout)
         with self._process(outgoing.decoded, outgoing.message) as process:
-            if self._to is None or outgoing.decoded is None:
+            if outgoing.decoded is None:
                 answer = await self._inner.send(outgoing)
             else:
-                with _ended(self._traces.below(process, "POST", "client", self._to)) as request:
+                with _ended(self._traces.below(process, *self._out)) as request:
                     decoded = beside(outgoing.decoded, TRACEPARENT, traceparent(request))
                     answer = await self._inner.send(replace(outgoing, decoded=decoded))
                     _conclude(request, answer)
@@ -75,16 +88,22 @@ class TracedSink:
     def piece(self, outgoing: Outgoing) -> Piece | None:
         return cast("JoiningSink", self._inner).piece(outgoing)
 
-    async def send_together(self, pieces: Sequence[Piece], within: float) -> SinkAnswer:
-        """One request, which is part of as many traces as it has events: it carries none of them."""
+    async def send_together(
+        self, pieces: Sequence[Piece], within: float, beside: Sequence[Header] = ()
+    ) -> SinkAnswer:
         spans = [self._begin(piece.decoded, None) for piece in pieces]
+        name, kind, about = self._out
+        about = {**about, "messaging.batch.message_count": len(pieces)}
+        contexts = [span.get_span_context() for span in spans]
+        request = self._traces.linked(name, kind, contexts, about)
+        carried = (*beside, (TRACEPARENT, traceparent(request)))
         try:
-            answer = await cast("JoiningSink", self._inner).send_together(pieces, within)
-            for span in spans:
-                span.set_attribute("messaging.batch.message_count", len(pieces))
+            sink = cast("JoiningSink", self._inner)
+            answer = await sink.send_together(pieces, within, carried)
+            for span in (*spans, request):
                 _conclude(span, answer)
         finally:
-            for span in spans:
+            for span in (*spans, request):
                 span.end()
         return answer
 
@@ -101,20 +120,32 @@ class TracedSink:
             about["messaging.destination.name"] = message.partition.topic
             about["messaging.destination.partition.id"] = str(message.partition.number)
         if decoded is None:
-            carried = {} if message is None else _carried(message.record.headers)
+            carried = {} if message is None else carried_by(message.record.headers)
         else:
-            carried = _carried(decoded.foreign)
+            carried = carried_by(decoded.foreign)
             about |= about_event(decoded.event.attributes)
             about["cloudevents.event_spec_version"] = decoded.event.version
         return self._traces.after(name, "consumer", carried, about)
 
 
-def _carried(headers: Sequence[Header]) -> dict[str, str]:
-    return {
-        name.lower(): value.decode("latin-1")
-        for name, value in headers
-        if value is not None and name.lower() in (TRACEPARENT, TRACESTATE)
-    }
+def _way_out(
+    subscription: Subscription, to_system: str
+) -> tuple[str, str, Mapping[str, str | int]]:
+    """Name, kind and attributes of the span of what is sent."""
+    sink = subscription.sink
+    if isinstance(sink, str):
+        url = urlsplit(sink)
+        port = url.port or (443 if url.scheme == "https" else 80)
+        server: dict[str, str | int] = {"server.address": url.hostname or "", "server.port": port}
+        return "POST", "client", {"http.request.method": "POST", **server}
+    place = subscription.sink_text if isinstance(sink, Pull) else sink.place
+    kind = "template" if "{" in place else "name"
+    return f"send {place}", "producer", {
+        "messaging.system": to_system,
+        "messaging.operation.type": "send",
+        "messaging.operation.name": "send",
+        f"messaging.destination.{kind}": place,
+    }  # fmt: skip
 
 
 @contextmanager

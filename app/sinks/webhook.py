@@ -8,8 +8,9 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from app.bindings.documents import FormatName, element_of, joined
+from app.bindings.forwarding import forwarded
 from app.bindings.http import HttpMessage, encode
-from app.bindings.record import Decoded
+from app.bindings.record import Decoded, Header
 from app.bindings.transcode import PLAIN, Writing, in_version
 from app.delivery.gathering import Piece
 from app.errors import SenderError
@@ -101,9 +102,12 @@ class WebhookSink:
             return None
         return Piece(decoded, document, outgoing.message.record.key)
 
-    async def send_together(self, pieces: Sequence[Piece], within: float) -> SinkAnswer:
+    async def send_together(
+        self, pieces: Sequence[Piece], within: float, beside: Sequence[Header] = ()
+    ) -> SinkAnswer:
         body, media_type = joined([piece.document for piece in pieces], self._together or "json")
-        message = HttpMessage(((_TYPED, media_type),), body)  # H13
+        headers = ((_TYPED, media_type), *forwarded(beside, self._forward))
+        message = HttpMessage(headers, body)  # H13
         key = pieces[0].key if len(pieces) == 1 else None
         return await self._attempt(message, [piece.decoded for piece in pieces], key, within)
 

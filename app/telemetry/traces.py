@@ -7,7 +7,7 @@ spans, never events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,11 +17,12 @@ from app import __version__
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.trace import Span, SpanKind, Tracer
+    from opentelemetry.trace import Span, SpanContext, SpanKind, Tracer
 
     Attributes = Mapping[str, str | int]
 
 TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
+NOTHING: Mapping[str, str] = {}
 
 
 class TraceSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +87,32 @@ class Traces:
 
         return self._begin(name, kind, set_span_in_context(parent), about)
 
+    def linked(
+        self,
+        name: str,
+        kind: str,
+        others: Sequence[SpanContext],
+        about: Attributes,
+        carried: Mapping[str, str] = NOTHING,
+        began: float | None = None,
+    ) -> Span:
+        """A span of several messages, which is linked with one of each and a child of none; ``carried``: of
+        whoever asked for them; ``began``: seconds since the epoch, None for now."""
+        from opentelemetry.trace import Link  # noqa: PLC0415
+
+        links = [Link(each) for each in others if each.is_valid]
+        context = self._propagator.extract(carried)
+        start = None if began is None else int(began * 1e9)
+        return self._tracer.start_span(
+            name, context, self._kinds[kind], about, links, start_time=start
+        )
+
+    def carried(self, headers: Mapping[str, str]) -> SpanContext:
+        """What came with a message, to be linked with; not valid where that cannot be read."""
+        from opentelemetry.trace import get_current_span  # noqa: PLC0415
+
+        return get_current_span(self._propagator.extract(headers)).get_span_context()
+
     def close(self) -> None:
         self._provider.shutdown()
 
@@ -97,6 +124,15 @@ def traceparent(span: Span) -> bytes:
     """As the header has it; also of a trace that is not sampled, so that nobody behind us begins another."""
     context = span.get_span_context()
     return b"00-%032x-%016x-%02x" % (context.trace_id, context.span_id, context.trace_flags)
+
+
+def carried_by(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
+    """What stands beside an event in its record, as ``Traces`` takes it."""
+    return {
+        name.lower(): value.decode("latin-1")
+        for name, value in headers
+        if value is not None and name.lower() in (TRACEPARENT, TRACESTATE)
+    }
 
 
 def failed(span: Span, code: str) -> None:
@@ -126,7 +162,9 @@ def _provider(settings: TraceSettings) -> TracerProvider:
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import TracerProvider as Provider  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
-    from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased  # noqa: PLC0415
+    from opentelemetry.sdk.trace.sampling import ParentBased  # noqa: PLC0415
+
+    from app.telemetry.sampling import AsItsLinks  # noqa: PLC0415 - the extra
 
     resource = Resource.create(
         {
@@ -136,7 +174,7 @@ def _provider(settings: TraceSettings) -> TracerProvider:
         }
     )
     provider = Provider(
-        sampler=ParentBased(TraceIdRatioBased(settings.sample)), resource=resource
+        sampler=ParentBased(AsItsLinks(settings.sample)), resource=resource
     )  # ends with the process, and sends what waits then
     exporter = OTLPSpanExporter(
         settings.endpoint, headers=dict(settings.headers), timeout=settings.timeout

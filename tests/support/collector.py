@@ -15,7 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Seen(NamedTuple):
-    """One span, with ids in hexadecimal digits as headers have them."""
+    """One span, with ids in hexadecimal digits as headers have them. ``links``: trace and span of each."""
 
     name: str
     kind: str
@@ -25,6 +25,7 @@ class Seen(NamedTuple):
     attributes: dict[str, Any]
     failed: bool
     service: str
+    links: list[tuple[str, str]]
 
 
 class Collector:
@@ -86,6 +87,7 @@ def _seen(span: Span, service: str) -> Seen:
         _plain(span.attributes),
         span.status.code == 2,
         service,
+        [(each.trace_id.hex(), each.span_id.hex()) for each in span.links],
     )
 
 
