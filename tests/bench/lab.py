@@ -19,6 +19,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from cost import cpu_seconds
 
+from forked import SKYBRIDGE
 from service_process import ServiceProcess, free_ports, until
 
 HERE = Path(__file__).parent
@@ -61,7 +62,9 @@ class Service:
         """``others``: further brokers, by name, that subscriptions may mirror to. ``program``: what is run
         instead of ``skybridge``."""
         folder.mkdir()
-        self._program = {"program": program} if program else {}
+        self._program = program or (
+            SKYBRIDGE,
+        )  # its memory is measured: nothing shared with others
         self._folder = folder
         self._brokers = {"target": broker, **others}
         self.port, self._admin = free_ports(2)
@@ -76,7 +79,7 @@ class Service:
             subscriptions=json.dumps(subscriptions),
         )
         config.write_text(text)
-        self._process = ServiceProcess(config, self._folder, self._admin, **self._program)
+        self._process = ServiceProcess(config, self._folder, self._admin, self._program)
         self._process.start()
 
     @property

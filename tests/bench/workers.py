@@ -26,6 +26,7 @@ import table
 from bench_events import KEYS
 from cost import cpu_seconds, memory
 
+from forked import SKYBRIDGE
 from service_process import ServiceProcess, free_ports
 from workers_service import children_of
 
@@ -77,7 +78,7 @@ class Service:
         config.write_text(
             _CONFIG.format(workers=workers, events=self.port, admin=admin, folder=folder)
         )
-        self._process = ServiceProcess(config, folder, admin)
+        self._process = ServiceProcess(config, folder, admin, (SKYBRIDGE,))
         self._process.start()
         parent = self._process.pid
         children = children_of(parent)

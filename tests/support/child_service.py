@@ -1,4 +1,4 @@
-"""``skybridge`` verbs as child processes, found by what they announce with ``--json``."""
+"""``skybridge`` verbs as processes of their own (``forked``), found by what they announce with ``--json``."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from forked import FORKER, Forked
+
 START_WITHIN = 240.0  # seconds; eight suites may share two cores
 STOPS_WITHIN = 120.0
+LONGEST = 1 << 24  # bytes of one line
 
 
 class Child:
     """One verb at work. ``said``: its first line of output, read as JSON."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path, said: Any) -> None:
+    def __init__(self, process: Forked, output: asyncio.StreamReader, log: Path) -> None:
         self.process = process
         self.log = log
-        self.said = said
+        self.said: Any = None
+        self._output = output
 
     async def line(self) -> Any:
         """Its next line of output, read as JSON."""
-        assert self.process.stdout is not None
         async with asyncio.timeout(START_WITHIN):
-            return json.loads(await self.process.stdout.readline())
+            return json.loads(await self._output.readline())
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
     async def ended(self) -> int:
-        async with asyncio.timeout(STOPS_WITHIN):
-            return await self.process.wait()
+        return await asyncio.to_thread(self.process.wait, STOPS_WITHIN)
 
     async def stop(self) -> int:
         """SIGTERM, and its exit code."""
@@ -47,38 +49,52 @@ class Child:
 async def running(folder: Path, *words: str) -> AsyncIterator[Child]:
     """``skybridge <words> --json`` in ``folder``; killed at the end if it still runs."""
     log = folder / f"{words[0]}.log"
-    with log.open("ab") as stderr:
-        process = await asyncio.create_subprocess_exec(
-            *command(words), "--json",
-            cwd=folder, env=environment(), stdout=asyncio.subprocess.PIPE, stderr=stderr,
-        )  # fmt: skip
-    child = Child(process, log, None)
-    try:
+    async with contextlib.AsyncExitStack() as closing:
+        stderr = closing.enter_context(log.open("ab"))
+        output, pipe = await _piped(closing)
+        process = await _started(folder, [*words, "--json"], pipe, stderr.fileno())
+        closing.callback(process.wait, STOPS_WITHIN)
+        closing.callback(process.kill)
+        os.close(pipe)
+        child = Child(process, output, log)
         try:
             child.said = await child.line()
         except (TimeoutError, json.JSONDecodeError):
             raise AssertionError(f"skybridge {words[0]} said nothing:\n{log.read_text()}") from None
         yield child
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 async def run(folder: Path, *words: str) -> tuple[int, str, str]:
     """``skybridge <words>`` to its end: exit code, output, errors."""
-    process = await asyncio.create_subprocess_exec(
-        *command(words), cwd=folder, env=environment(),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
+    async with contextlib.AsyncExitStack() as closing:
+        (output, out), (errors, err) = await _piped(closing), await _piped(closing)
+        process = await _started(folder, words, out, err)
+        closing.callback(process.wait, STOPS_WITHIN)
+        closing.callback(process.kill)
+        os.close(out)
+        os.close(err)
         async with asyncio.timeout(STOPS_WITHIN):
-            out, err = await process.communicate()
-    except BaseException:
-        process.kill()
-        await process.wait()
-        raise
-    return process.returncode or 0, out.decode(), err.decode()
+            said, told = await asyncio.gather(output.read(), errors.read())
+        code = await asyncio.to_thread(process.wait, STOPS_WITHIN)
+    return code, said.decode(), told.decode()
+
+
+async def _piped(closing: contextlib.AsyncExitStack) -> tuple[asyncio.StreamReader, int]:
+    """What reads, and the descriptor of the end that is written to."""
+    reads, writes = os.pipe()
+    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=LONGEST)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(reads, "rb"))
+    closing.callback(transport.close)
+    return reader, writes
+
+
+async def _started(folder: Path, words: Sequence[str], out: int, err: int) -> Forked:
+    with Path(os.devnull).open("rb") as nothing:
+        files = {"stdin": nothing.fileno(), "stdout": out, "stderr": err}
+        return await asyncio.to_thread(
+            lambda: FORKER.start(words, cwd=folder, env=environment(), **files)
+        )
 
 
 def command(words: Sequence[str]) -> list[str]:

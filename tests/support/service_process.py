@@ -7,10 +7,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from forked import FORKER, Forked
 
 READY_WITHIN = 240.0  # seconds; beside busy neighbours an interpreter takes its time
 STOPS_WITHIN = 120.0  # the drain bound of the service, and what a busy machine adds
@@ -28,7 +29,7 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def until(condition: Callable[[], bool], within: float, what: str, turn: float = 0.01) -> None:
+def until(condition: Callable[[], bool], within: float, what: str, turn: float = 0.02) -> None:
     """Wait for a condition outside this process, where nothing can be awaited; looked at each ``turn``."""
     deadline = time.monotonic() + within
     while not condition():
@@ -40,7 +41,8 @@ def until(condition: Callable[[], bool], within: float, what: str, turn: float =
 class ServiceProcess:
     """One service on one configuration. Its standard error goes to ``<folder>/service.log``.
 
-    ``program``: what is run instead of ``skybridge``, with ``arguments``, from the next start on.
+    It is forked from a process that has imported its modules already (``forked``). ``program``: what is run
+    instead, with ``arguments``, from the next start on.
     """
 
     def __init__(
@@ -48,13 +50,13 @@ class ServiceProcess:
         config: Path | None,
         folder: Path,
         admin_port: int,
-        program: Sequence[str] = (str(Path(sys.executable).with_name("skybridge")),),
+        program: Sequence[str] = (),
     ) -> None:
         self.arguments = ["serve"] if config is None else ["serve", "--config", str(config)]
         self.program = program
         self._folder = folder
         self._admin_port = admin_port
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
         self.log = folder / "service.log"
 
     @property
@@ -74,15 +76,14 @@ class ServiceProcess:
 
     def begin(self, environ: Mapping[str, str] | None = None) -> None:
         """Start, and do not wait: it may have a reason not to be ready."""
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*self.program, *self.arguments],
-                cwd=self._folder,
-                env={**os.environ, **(environ or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        env = {**os.environ, **(environ or {})}
+        with self.log.open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            files = {"stdin": nothing.fileno(), "stdout": log.fileno(), "stderr": log.fileno()}
+            if self.program:
+                command = [*self.program, *self.arguments]
+                self._process = subprocess.Popen(command, cwd=self._folder, env=env, **files)
+            else:
+                self._process = FORKER.start(self.arguments, cwd=self._folder, env=env, **files)
 
     def _ready_or_gone(self) -> bool:
         if self._process is not None and self._process.poll() is not None:

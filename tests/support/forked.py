@@ -1,0 +1,220 @@
+"""Processes of ``skybridge`` that are forked from one which has imported its modules already.
+
+Tests start services by the hundred, and most of the time until one is ready goes into imports: two seconds of
+CPU each, twice that on a slow machine. Beyond its imports such a process is like any other: it has its own
+pid, environment, folder, descriptors and signals, and it ends as it does from a shell. Where the program itself
+is the claim, tests run the program.
+
+``python forked.py FD`` is the process that forks; it ends, with all that it forked, when its test run does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
+LARGEST = 1 << 17  # bytes of one request: arguments and environment
+MODULES = (
+    *(
+        "app.cli",
+        "app.runtime.run",
+        "app.runtime.backup",
+        "app.runtime.replay",
+        "app.runtime.reroute",
+    ),
+    *("app.brokers.embedded", "app.brokers.kafka", "app.brokers.rabbitmq", "app.brokers.pulsar"),
+    *("app.store.sqlite", "app.store.postgresql", "alembic.command", "httpx", "psycopg"),
+    *("rich.console", "rich.markup", "rich.table", "ruamel.yaml", "uvicorn.config"),
+    *("sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql", "fastapi.openapi.utils"),
+    *(
+        "pydantic.v1",
+        "pydantic._internal._validators",
+        "rich._emoji_codes",
+        "stringprep",
+        "uvicorn.lifespan.on",
+    ),
+)
+
+
+class Forked:
+    """One process, by what ``subprocess.Popen`` has of the same name."""
+
+    def __init__(self, pid: int, told: socket.socket) -> None:
+        self.pid = pid
+        self._told = told
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = self._look(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _look(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._told], [], [], timeout)[0]:
+            self.returncode = int(self._told.recv(64) or -signal.SIGKILL)
+            self._told.close()
+        return self.returncode
+
+
+class Forker:
+    """The process that forks, started when the first asks for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._control: socket.socket | None = None
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int,
+        stdout: int,
+        stderr: int,
+    ) -> Forked | subprocess.Popen[bytes]:
+        """``skybridge <arguments>``; the last three are descriptors, which stay the caller's. The program
+        itself where the system has no descriptor that tells of the end of a process."""
+        if not hasattr(os, "pidfd_open"):
+            files = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+            return subprocess.Popen([SKYBRIDGE, *arguments], cwd=cwd, env=env, **files)
+        request = json.dumps([list(arguments), str(cwd), dict(env)]).encode()
+        here, there = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        with self._lock, there:
+            control = self._control or self._begin()
+            socket.send_fds(control, [request], [there.fileno(), stdin, stdout, stderr])
+        return Forked(int(here.recv(64)), here)
+
+    def _begin(self) -> socket.socket:
+        here, there = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LARGEST)
+        with there:
+            process = subprocess.Popen(
+                [sys.executable, __file__, str(there.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[there.fileno()],
+            )
+        self._control = here
+
+        def end() -> None:
+            here.close()
+            process.wait()
+
+        atexit.register(end)
+        return here
+
+
+FORKER = Forker()
+
+
+@dataclass(frozen=True)
+class _Child:
+    pid: int
+    told: socket.socket
+
+
+class _Forking:
+    """The loop of the process that forks. It returns in each child, with what it is to do."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._children: dict[int, _Child] = {}  # by the descriptor that tells of their end
+
+    def run(self) -> list[str] | None:
+        """The arguments of a child; None in the parent, when nobody asks any more."""
+        while True:
+            ready, _, _ = select.select([self._control, *self._children], [], [])
+            for each in ready:
+                if each is not self._control:
+                    self._bury(each)
+                    continue
+                data, fds, _, _ = socket.recv_fds(self._control, LARGEST, 4)
+                if not data:
+                    self._end()
+                    return None
+                arguments, cwd, env = json.loads(data)
+                if self._is_child(fds):
+                    os.chdir(cwd)
+                    os.environ.clear()
+                    os.environ.update(env)
+                    return list(arguments)
+
+    def _is_child(self, fds: Sequence[int]) -> bool:
+        told = socket.socket(fileno=fds[0])
+        pid = os.fork()
+        if pid == 0:
+            self._leave(told)
+            for number, fd in enumerate(fds[1:]):
+                os.dup2(fd, number)
+        else:
+            self._children[os.pidfd_open(pid)] = _Child(pid, told)
+            told.send(str(pid).encode())
+        for fd in fds[1:]:
+            os.close(fd)
+        return pid == 0
+
+    def _leave(self, told: socket.socket) -> None:
+        """What is the parent's alone."""
+        told.close()
+        self._control.close()
+        for fd, child in self._children.items():
+            os.close(fd)
+            child.told.close()
+        self._children.clear()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _bury(self, fd: int) -> None:
+        child = self._children.pop(fd)
+        _, status = os.waitpid(child.pid, 0)
+        os.close(fd)
+        with child.told:
+            try:
+                child.told.send(str(os.waitstatus_to_exitcode(status)).encode())
+            except OSError:
+                return  # nobody listens any more
+
+    def _end(self) -> None:
+        for child in self._children.values():
+            os.kill(child.pid, signal.SIGKILL)
+
+
+def main(control: int) -> None:
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # of the terminal: the test run ends what it started
+    sys.path.pop(0)  # this folder; a program has none of it
+    for each in MODULES:
+        importlib.import_module(each)
+    gc.freeze()
+    arguments = _Forking(socket.socket(fileno=control)).run()
+    if arguments is not None:
+        sys.argv = ["skybridge", *arguments]
+        importlib.import_module("app.cli").main()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
