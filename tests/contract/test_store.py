@@ -19,7 +19,7 @@ from store_contract_asking import (
     ReplaysContract,
 )
 from store_contract_waiting import ParkedContract, PulledContract
-from store_house import housed, sqlite_file
+from store_house import PATIENT, housed, sqlite_file
 
 
 class StoreContract(
@@ -43,7 +43,7 @@ class StoreContract(
 class TestSqlite(StoreContract):
     @pytest.fixture
     async def house(self, tmp_path):
-        async with housed(partial(open_store, sqlite_file(tmp_path))) as house:
+        async with housed(partial(open_store, sqlite_file(tmp_path), timeout=PATIENT)) as house:
             yield house
 
 
@@ -51,7 +51,8 @@ class TestSqlite(StoreContract):
 class TestPostgresql(StoreContract):
     @pytest.fixture
     async def house(self, postgres):
-        async with housed(partial(open_shared_store, fresh_database(postgres))) as house:
+        dsn = fresh_database(postgres)
+        async with housed(partial(open_shared_store, dsn, timeout=PATIENT)) as house:
             yield house
 
 

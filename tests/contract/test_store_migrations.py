@@ -19,7 +19,17 @@ from app.model.message import Partition
 from app.store import open_shared_store, open_store, schema
 from app.store.tables import metadata
 from postgres_server import fresh_database
-from store_house import ALL, NOW, ORDERS, RECORD, SUBSCRIPTION, a_letter, offsets, sqlite_file
+from store_house import (
+    ALL,
+    NOW,
+    ORDERS,
+    PATIENT,
+    RECORD,
+    SUBSCRIPTION,
+    a_letter,
+    offsets,
+    sqlite_file,
+)
 
 OLD = Path(__file__).parent.parent / "unit" / "store" / "before_alembic.sql"
 """Written by the last release before Alembic, its file as text."""
@@ -65,10 +75,14 @@ def database(request, tmp_path):
     if request.param == "sqlite":
         path = sqlite_file(tmp_path)
         path.parent.mkdir()
-        return Database(lambda: open_store(path), f"sqlite:///{path}", lambda: old_file(path))
+        return Database(
+            lambda: open_store(path, timeout=PATIENT), f"sqlite:///{path}", lambda: old_file(path)
+        )
     dsn = fresh_database(request.getfixturevalue("postgres"))
     url = dsn.replace("postgresql://", "postgresql+psycopg://")
-    return Database(lambda: open_shared_store(dsn), url, lambda: old_database(dsn, tmp_path))
+    return Database(
+        lambda: open_shared_store(dsn, timeout=PATIENT), url, lambda: old_database(dsn, tmp_path)
+    )
 
 
 async def started(database):
@@ -141,7 +155,7 @@ def test_a_new_file_and_one_brought_up_have_the_same_text(tmp_path):
         path = tmp_path / f"{old}.db"
         if old:
             old_file(path)
-        asyncio.run(open_and_close(open_store(path)))
+        asyncio.run(open_and_close(open_store(path, timeout=PATIENT)))
         connection = sqlite3.connect(path)
         rows = connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
         connection.close()
@@ -161,7 +175,7 @@ async def open_and_close(store) -> None:
 
 async def test_a_file_of_the_first_schema_gets_all_tables(tmp_path):
     old_file(tmp_path / "store.db", version=1)
-    store = open_store(tmp_path / "store.db")
+    store = open_store(tmp_path / "store.db", timeout=PATIENT)
     await store.start()
     await store.offsets.save_offsets("rabbit", "g", 5, {Partition("orders", 0): Commit(7)})
     assert len(await store.letters.find(ALL)) == 3
@@ -173,7 +187,7 @@ async def test_the_file_as_it_was_is_kept_beside_the_new_one(tmp_path):
     path = tmp_path / "store.db"
     old_file(path)
     before = path.read_bytes()
-    store = open_store(path)
+    store = open_store(path, timeout=PATIENT)
     await store.start()
     await store.stop()
     kept = sqlite3.connect(tmp_path / "store.db.before-0002")
@@ -181,13 +195,13 @@ async def test_the_file_as_it_was_is_kept_beside_the_new_one(tmp_path):
     assert kept.execute("SELECT count(*) FROM dead_letters").fetchall() == [(3,)]
     kept.close()
     assert path.read_bytes() != before
-    await open_and_close(open_store(path))
+    await open_and_close(open_store(path, timeout=PATIENT))
     assert sorted(each.name for each in tmp_path.iterdir()) == ["store.db", "store.db.before-0002"]
 
 
 async def test_a_release_before_alembic_refuses_what_we_wrote(tmp_path):
     """It looks at one number, and must not know it."""
-    await open_and_close(open_store(tmp_path / "store.db"))
+    await open_and_close(open_store(tmp_path / "store.db", timeout=PATIENT))
     connection = sqlite3.connect(tmp_path / "store.db")
     assert connection.execute("SELECT version FROM skybridge_schema").fetchall() == [(3,)]
     connection.close()
@@ -221,7 +235,7 @@ async def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path):
     connection.commit()
     connection.close()
     with pytest.raises(ValueError, match="no time"):
-        await open_store(path).start()
+        await open_store(path, timeout=PATIENT).start()
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT count(*) FROM disabled_subscriptions").fetchall() == [(1,)]
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
@@ -234,7 +248,7 @@ async def test_processes_that_start_together_bring_it_up_once(postgres, tmp_path
     """One does it, the others wait and find it done."""
     dsn = fresh_database(postgres)
     await asyncio.to_thread(old_database, dsn, tmp_path)
-    stores = [open_shared_store(dsn) for _ in range(4)]
+    stores = [open_shared_store(dsn, timeout=PATIENT) for _ in range(4)]
     await asyncio.gather(*(store.start() for store in stores))
     assert [len(await store.letters.find(ALL)) for store in stores] == [3] * 4
     await asyncio.gather(*(store.stop() for store in stores))

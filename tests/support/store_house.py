@@ -23,6 +23,7 @@ from app.model.message import Message, Partition
 ALL = LetterChoice()
 ORDERS, PAYMENTS = Partition("orders", 3), Partition("payments", 0)
 NOW = 1_700_000_000_000  # milliseconds
+PATIENT = 60.0  # seconds: a store's time-out where none is claimed; a disk may stall for twenty
 SUBSCRIPTION, BROKER = "billing", "main"
 RECORD = Record(
     b"\x00\xff key",

@@ -16,13 +16,15 @@ from pathlib import Path
 
 from app.interfaces import Commit, Store
 from app.store import open_shared_store, open_store
-from store_house import BROKER, ORDERS, a_letter, a_row
+from store_house import BROKER, ORDERS, PATIENT, a_letter, a_row
 
 GROUP = "skybridge.shop.billing"
 
 
 def opened(place: str) -> Store:
-    return open_shared_store(place) if "://" in place else open_store(Path(place))
+    if "://" in place:
+        return open_shared_store(place, timeout=PATIENT)
+    return open_store(Path(place), timeout=PATIENT)
 
 
 async def write(place: str) -> None:
