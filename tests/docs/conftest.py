@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -81,8 +81,16 @@ def _service_of_readme(folder: Path) -> Iterator[Running]:
         }
     )
     try:
-        send = ["skybridge", "send", "--type", "com.example.first"]
-        subprocess.run(send, env=service_of_readme.environ(), check=True, capture_output=True)
+        _send_one(int(service_of_readme.ports["8080"]))
         yield service_of_readme
     finally:
         service.stop()
+
+
+def _send_one(port: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    attributes = {"specversion": "1.0", "id": "first", "source": "/", "type": "com.example.first"}
+    headers = {f"ce-{name}": value for name, value in attributes.items()}
+    connection.request("POST", "/events", headers=headers)
+    assert connection.getresponse().status == 202
+    connection.close()

@@ -43,7 +43,7 @@ class Locks(RuleBasedStateMachine):
         super().__init__()
         self.home = Path(tempfile.mkdtemp())
         self.runner = asyncio.Runner()
-        self.store = open_store(self.home / "store.db")
+        self.store = open_store(self.home / "store.db", timeout=60)
         self.runner.run(self.store.start())
         self.now = NOW
         self.rows: list[Row] = []  # in the order of their offering
@@ -152,7 +152,7 @@ class Locks(RuleBasedStateMachine):
     def another_process(self) -> None:
         """Nothing is in the memory of the one that handed out."""
         self.runner.run(self.store.stop())
-        self.store = open_store(self.home / "store.db")
+        self.store = open_store(self.home / "store.db", timeout=60)
         self.runner.run(self.store.start())
 
     @invariant()

@@ -175,7 +175,7 @@ def test_the_store_in_memory_and_sqlite_agree(steps: list[Any]) -> None:
 
 async def agree(steps: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        real = open_store(Path(folder) / "store.db", max_letters=MAX_LETTERS)
+        real = open_store(Path(folder) / "store.db", timeout=60, max_letters=MAX_LETTERS)
         await real.start()
         try:
             one, other = Side(real), Side(MemoryStore(MAX_LETTERS))

@@ -23,7 +23,7 @@ class Service:
     """The parts of ``Running`` that these ask for. ``names``: subscriptions that there are."""
 
     def __init__(self, folder: Path) -> None:
-        self.store: Any = open_store(folder / "store.db")
+        self.store: Any = open_store(folder / "store.db", timeout=60)
         self.names = ["billing", "mail"]
         self.paused: set[str] = set()
         self.remembered: list[Attempt] = []

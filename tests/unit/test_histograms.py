@@ -96,7 +96,9 @@ def test_the_store_tells_how_long_its_operations_take(tmp_path: Path):
     counters = Counters()
 
     async def use() -> None:
-        store = open_store(tmp_path / "store.db", took=counters.histogram("store_seconds"))
+        store = open_store(
+            tmp_path / "store.db", timeout=60, took=counters.histogram("store_seconds")
+        )
         await store.start()
         try:
             await store.subscriptions.all()

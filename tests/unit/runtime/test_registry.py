@@ -56,7 +56,7 @@ subscriptions:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
-    store = open_store(tmp_path / "store.db")
+    store = open_store(tmp_path / "store.db", timeout=60)
     await store.start()
     yield store
     await store.stop()
@@ -141,7 +141,7 @@ async def test_the_number_that_the_api_makes_is_bounded(process: Process) -> Non
 
 
 async def test_another_process_knows_it_and_its_halts(tmp_path: Path, process: Process) -> None:
-    other_store = open_store(tmp_path / "store.db")
+    other_store = open_store(tmp_path / "store.db", timeout=60)
     await other_store.start()
     other = Process(configured(tmp_path), other_store, KEY)
     await process.registry.make(WITH_SECRET)

@@ -42,7 +42,7 @@ async def test_a_file_that_is_not_there_yet_is_fine_and_is_not_made(loaded, file
 
 async def test_a_file_in_use_by_another_process_with_workers_is_a_warning(loaded, file):
     """A second one would be refused at its start."""
-    store = open_store(file, alone=True)
+    store = open_store(file, alone=True, timeout=60)
     await store.start()
     (found,) = await findings(loaded(f"{{kind: sqlite, path: {file}}}"))
     await store.stop()

@@ -11,7 +11,7 @@ from store_house import a_letter, sqlite_file
 
 @pytest.fixture
 async def store(tmp_path):
-    store = open_store(sqlite_file(tmp_path))
+    store = open_store(sqlite_file(tmp_path), timeout=60)
     await store.start()
     yield store
     await store.stop()

@@ -23,7 +23,7 @@ def path(tmp_path):
 
 @pytest.fixture
 async def store(path):
-    store = open_store(path)
+    store = open_store(path, timeout=60)
     await store.start()
     yield store
     await store.stop()
@@ -31,14 +31,14 @@ async def store(path):
 
 async def test_it_outlives_the_process_and_may_be_started_again(path):
     """Rule 7: a 410 outlasts restarts."""
-    store = open_store(path)
+    store = open_store(path, timeout=60)
     for halts in ({}, {"billing": Halt("disabled", "status-410", 5)}):
         await store.start()
         assert await store.halts.all() == halts
         await store.halts.halt("billing", "disabled", "status-410", 5)
         await store.letters.add(a_letter())
         await store.stop()
-    again = open_store(path)
+    again = open_store(path, timeout=60)
     await again.start()
     (letter,) = await again.letters.find(ALL)
     assert replace(letter, id=0) == a_letter()
@@ -98,7 +98,7 @@ async def test_a_locked_file_is_unavailable_and_heals(path):
 
 async def test_a_store_that_is_not_open_says_so(path):
     with pytest.raises(StoreUnavailable, match="not open"):
-        await open_store(path).halts.all()
+        await open_store(path, timeout=60).halts.all()
 
 
 async def test_a_letter_that_cannot_be_written_at_all_is_an_error_and_no_wait_without_end(store):
@@ -152,7 +152,7 @@ from pathlib import Path
 from app.store import open_store
 
 async def hold():
-    store = open_store(Path(sys.argv[1]), alone=True)
+    store = open_store(Path(sys.argv[1]), alone=True, timeout=60)
     await store.start()
     print("held", flush=True)
     await asyncio.Event().wait()
@@ -168,12 +168,12 @@ async def test_a_second_process_with_workers_is_refused_and_a_look_is_not(path):
     ) as holder:
         try:
             assert holder.stdout.readline() == b"held\n"
-            second = open_store(path, alone=True)
+            second = open_store(path, alone=True, timeout=60)
             with pytest.raises(SetupError, match="another process") as refused:
                 await second.start()
             assert refused.value.setting == "store.path"
             assert "postgresql" in refused.value.cure
-            looking = open_store(path)
+            looking = open_store(path, timeout=60)
             await looking.start()
             await looking.owners.own("billing", BROKER, [ORDERS], 5, 1)
             await looking.stop()
@@ -181,6 +181,6 @@ async def test_a_second_process_with_workers_is_refused_and_a_look_is_not(path):
             holder.kill()
     await second.start()
     await second.stop()
-    third = open_store(path, alone=True)
+    third = open_store(path, alone=True, timeout=60)
     await third.start()
     await third.stop()

@@ -20,7 +20,7 @@ FOREIGN = Record(b"k", (("ce_id", b"1"),), b"x")
 
 @pytest.fixture
 async def store(tmp_path):
-    store = open_store(tmp_path / "store.db")
+    store = open_store(tmp_path / "store.db", timeout=60)
     await store.start()
     yield store
     await store.stop()
