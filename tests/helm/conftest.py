@@ -1,4 +1,4 @@
-"""Helm is built once for all tests of the chart."""
+"""Helm and promtool are built once for all tests of the chart."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import helm_install
+import prometheus_rules
 from kafka_install import Missing
 
 
@@ -24,3 +25,8 @@ def _or_skip(bring):
 @pytest.fixture(scope="session")
 def helm_program() -> Path:
     return _or_skip(helm_install.install)
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Path:
+    return _or_skip(prometheus_rules.install)

@@ -19,14 +19,15 @@ from kafka_install import SERVERS, Missing
 _BUILD_TIME = 1500.0  # seconds: a cold cache beside busy neighbours
 
 
-def program(name: str, package: str, version: str) -> Path:
-    """The executable of a main package, built once for its version. Raises Missing."""
+def program(name: str, package: str, version: str, tags: str = "") -> Path:
+    """The executable of a main package, built once for its version. ``tags``: of the build. Raises Missing."""
     home = SERVERS / f"{name}-{version}"
     with one_at_a_time(name):
         if not (home / name).is_file():
             fresh = home.with_name(f"{home.name}.building")
             shutil.rmtree(fresh, ignore_errors=True)
-            _go("install", "-trimpath", f"{package}@{version}", GOBIN=str(fresh), GOFLAGS="")
+            words = ("install", "-trimpath", f"-tags={tags}", f"{package}@{version}")
+            _go(*words, GOBIN=str(fresh), GOFLAGS="")
             fresh.rename(home)
     return home / name
 

@@ -1,0 +1,239 @@
+"""A service to which everything happens that its alerts are for, and what it tells Prometheus meanwhile.
+
+Each fault is a real one: a broker that falls silent, a webhook that refuses, a store whose file another holds, a
+certificate near its end, a file that is refused.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import socket
+import sqlite3
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import trustme
+from prometheus_client.parser import text_string_to_metric_families
+
+from reload_service import ReloadService
+from service_process import until
+
+WITHIN = 120.0
+LOCKED = 2.0  # seconds: longer than prometheusRule.storeSeconds
+Series = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
+"""By name and labels."""
+
+
+def series_of(text: str) -> Series:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def values(series: Series, name: str) -> list[float]:
+    return [value for (metric, _), value in series.items() if metric == f"skybridge_{name}"]
+
+
+class Relay:
+    """Between the service and a broker. ``silent``: what either says is kept."""
+
+    def __init__(self, upstream: str) -> None:
+        host, _, port = upstream.rpartition(":")
+        self._upstream = host, int(port)
+        self._heard = threading.Event()
+        self._heard.set()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
+        self._open: list[socket.socket] = [self._server]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def silent(self) -> None:
+        self._heard.clear()
+
+    def close(self) -> None:
+        self._heard.set()
+        for each in self._open:
+            each.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:
+                return
+            broker = socket.create_connection(self._upstream)
+            self._open += (client, broker)
+            for pair in ((client, broker), (broker, client)):
+                threading.Thread(target=self._pass, args=pair, daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                self._heard.wait()
+                target.sendall(data)
+        except OSError:
+            pass
+        finally:
+            source.close()
+            target.close()
+
+
+@contextmanager
+def webhooks() -> Iterator[tuple[str, dict[str, int], list[str]]]:
+    """Address, the status of each path (and source behind it), and the paths as they were asked."""
+    statuses: dict[str, int] = {}
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            asked.append(self.path)
+            of_one = self.path + self.headers["ce-source"]
+            self.send_response(statuses.get(of_one) or statuses.get(self.path, 204))
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            """Nobody reads it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", statuses, asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class FaultyService:
+    """Healthy at first. ``broker``: address of a RabbitMQ."""
+
+    def __init__(self, folder: Path, broker: str, hooks: str) -> None:
+        self.relay = Relay(broker)
+        self._folder = folder
+        self._authority = trustme.CA()
+        self._sent = 0
+        self._topic = f"alerts-{uuid4().hex[:8]}"
+        self.certificate(days=90)
+        self.house = ReloadService(folder)
+        self._configure(hooks)
+
+    def _configure(self, hooks: str) -> None:
+        settings = self.house.settings
+        tls = {"cert": str(self._folder / "cert.pem"), "key": str(self._folder / "key.pem")}
+        settings["server"]["events"]["tls"] = tls
+        settings["brokers"]["rabbit"] = {
+            "kind": "rabbitmq", "addresses": self.relay.address,
+            "topics": {"create": True, "partitions": 1},
+        }  # fmt: skip
+        settings["routes"] = [
+            {
+                "name": "far", "filters": [{"exact": {"type": "far"}}],
+                "to": {"broker": "rabbit", "topic": self._topic},
+            },
+            {
+                "name": "near", "to": {"broker": "log", "topic": "events"},
+                "key": {"mapper": "attribute", "attribute": "source"},
+            },
+        ]  # fmt: skip
+        settings["subscriptions"] = [
+            _subscription("away", hooks, {"schedule": ["1s"] * 300, "hold": 300}),
+            _subscription("parking", hooks, {"schedule": ["10ms", *["1s"] * 300], "hold": 1}),
+            _subscription("letters", hooks, {"schedule": ["10ms"], "hold": 1}),
+        ]
+        settings["timeouts"] |= {"publish": "1s", "store": "60s"}
+        self.house.write()
+
+    def certificate(self, days: int) -> None:
+        """A new one, over that which is there."""
+        end = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
+        issued = self._authority.issue_cert("localhost", not_after=end)
+        issued.private_key_pem.write_to_path(self._folder / "key.pem")
+        issued.cert_chain_pems[0].write_to_path(self._folder / "cert.pem")
+
+    def send(self, kind: str, source: str = "/s") -> int:
+        self._sent += 1
+        headers = {
+            "ce-specversion": "1.0", "ce-id": str(self._sent), "ce-source": source, "ce-type": kind,
+        }  # fmt: skip
+        request = urllib.request.Request(
+            f"https://localhost:{self.house.events}/events", b"{}", headers
+        )
+        context = ssl.create_default_context()
+        self._authority.configure_trust(context)
+        try:
+            with urllib.request.urlopen(request, timeout=WITHIN, context=context) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+
+    def scraped(self) -> Series:
+        url = f"http://127.0.0.1:{self.house.admin}/metrics"
+        with urllib.request.urlopen(url, timeout=WITHIN) as answer:
+            return series_of(answer.read().decode())
+
+    def scraped_when(self, is_it: Callable[[Series], Mapping[str, bool]]) -> Series:
+        """The first scrape of which all is true that ``is_it`` says, by words for a person."""
+        found: Series = {}
+
+        def is_so() -> bool:
+            nonlocal found
+            found = self.scraped()
+            return all(is_it(found).values())
+
+        try:
+            until(is_so, WITHIN, "the metrics", turn=0.3)
+        except TimeoutError as error:
+            missing = [what for what, so in is_it(found).items() if not so]
+            raise TimeoutError(f"{error}: {missing}") from None
+        return found
+
+    def hold_the_store(self) -> None:
+        """As a backup on a slow volume does."""
+        with closing(sqlite3.connect(self._folder / "store.db", timeout=WITHIN)) as other:
+            other.isolation_level = None
+            other.execute("BEGIN IMMEDIATE")
+            time.sleep(LOCKED)  # the fault itself: so long nobody else may write
+            other.execute("ROLLBACK")
+
+    def begin_anew(self, times: int) -> None:
+        """A subscription that changes is given its partitions again."""
+        for number in range(times):
+            self._reload(lambda s, n=number: s["subscriptions"][2].update(concurrency=9 + n), 200)
+
+    def read_from_afar(self) -> None:
+        """A subscription on the broker, which cannot begin while that is silent."""
+        far = {"source": {"broker": "rabbit", "topics": [self._topic]}}
+        self._reload(
+            lambda s: s["subscriptions"].append(s["subscriptions"][0] | {"id": "far"} | far), 200
+        )
+
+    def refuse(self) -> None:
+        """A file that is no configuration."""
+        self._reload(lambda s: s["routes"].append({"name": "no place"}), 422)
+
+    def _reload(self, change: Callable[[dict[str, Any]], object], status: int) -> None:
+        self.house.change(change)
+        found, said = self.house.reload()
+        assert found == status, json.dumps(said)
+
+
+def _subscription(name: str, hooks: str, retry: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": name, "source": {"broker": "log", "topics": ["events"]}, "start": "earliest",
+        "handshake": "off", "sink": f"{hooks}/{name}", "retry": retry,
+    }  # fmt: skip

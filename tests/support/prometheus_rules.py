@@ -1,0 +1,69 @@
+"""Prometheus's own ``promtool``: whether it takes rules, and which alerts fire on given series.
+
+It is built without service discovery (``remove_all_sd``), which tests of rules have no use for.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from go_install import program
+
+PROMTOOL = ("promtool", "github.com/prometheus/prometheus/cmd/promtool", "v0.316.0")
+EVERY = 30  # seconds between scrapes, and between evaluations
+
+
+@functools.cache
+def install() -> Path:
+    """The program ``promtool``. Raises Missing."""
+    return program(*PROMTOOL, tags="remove_all_sd")
+
+
+def checked(rules: Path) -> str:
+    """What it says of a file of rules. Raises AssertionError for one that it does not take."""
+    return _said("check", "rules", "--lint=all", "--lint-fatal", str(rules))
+
+
+def fires(rules: Path, series: Sequence[Mapping[str, str]], at: Mapping[str, Sequence[str]]) -> str:
+    """``series``: ``series`` and ``values`` as promtool writes them, a value each ``EVERY`` seconds. ``at``: for a
+    moment (``20m``) the alerts that are to fire then, those and no other. Raises AssertionError."""
+    tests = {
+        "rule_files": [str(rules)],
+        "evaluation_interval": f"{EVERY}s",
+        "tests": [
+            {
+                "interval": f"{EVERY}s",
+                "input_series": list(series),
+                "promql_expr_test": [_firing(moment, names) for moment, names in at.items()],
+            }
+        ],
+    }
+    file = rules.with_name("fires.json")  # JSON is YAML
+    file.write_text(json.dumps(tests))
+    return _said("test", "rules", str(file))
+
+
+def _firing(moment: str, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "expr": 'group by (alertname) (ALERTS{alertstate="firing"})',
+        "eval_time": moment,
+        "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in names],
+    }
+
+
+def _said(*words: str) -> str:
+    done = subprocess.run(
+        [install(), *words], capture_output=True, text=True, check=False, timeout=240
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    return said
+
+
+if __name__ == "__main__":
+    print(install())
