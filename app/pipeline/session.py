@@ -29,6 +29,9 @@ CODE: Final[Mapping[str, str]] = {
     "spark.sql.caseSensitive": "true",  # schemaurl is not schemaURL
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # else one repeated header ends a query for ever
     "spark.sql.codegen.hugeMethodLimit": "8000",  # what HotSpot compiles: beyond, plain evaluation
+    # It takes the keys of a join down through the decoder's projections as a filter would go, past the
+    # fence too: seconds for every MERGE, which has rows of every bucket anyway.
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not INT96, which few can read
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
