@@ -26,7 +26,7 @@ brokers:
 routes: [{{name: everything, to: {{broker: log, topic: events}}}}]
 subscriptions: {subscriptions}
 webhooks: {{allow_private: [127.0.0.0/8]}}
-timeouts: {{not_ready: {not_ready}}}
+timeouts: {{store: 60s, publish: 60s, not_ready: {not_ready}}}
 """
 
 

@@ -19,7 +19,7 @@ server: {events: {port: 0}, admin: {port: 0}}
 store: {kind: sqlite, path: ./store.db}
 brokers: {log: {kind: embedded, path: ./log}}
 routes: [{name: all, to: {broker: log, topic: events}, key: {mapper: partitionkey}}]
-timeouts: {not_ready: 0}
+timeouts: {store: 60s, publish: 60s, not_ready: 0}
 """
 
 

@@ -62,7 +62,7 @@ subscriptions:
     sink: {webhook}/from-kafka
     content_mode: {delivered}
 webhooks: {{allow_private: [127.0.0.0/8]}}
-timeouts: {{not_ready: 0, drain: 5s}}
+timeouts: {{store: 60s, publish: 60s, not_ready: 0, drain: 5s}}
 log: {{level: warning}}
 """
 

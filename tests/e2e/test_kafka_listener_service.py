@@ -47,7 +47,7 @@ def test_logins_tls_validation_and_metrics_come_from_the_file(tmp_path: Path) ->
     file.write_text(f"""\
 version: 1
 server: {{events: {{port: {events}}}, admin: {{port: {admin}}}}}
-timeouts: {{not_ready: 0}}
+timeouts: {{store: 60s, publish: 60s, not_ready: 0}}
 store: {{kind: sqlite, path: {tmp_path}/store.db}}
 brokers:
   log:

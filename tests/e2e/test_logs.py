@@ -68,7 +68,7 @@ def configuration(folder: Path, hook: str, events: int, admin: int) -> dict[str,
             }
         ],
         "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"not_ready": "0s"},
+        "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
         "log": {"level": "debug", "format": "json"},
     }
 

@@ -73,7 +73,7 @@ def test_one_event_is_in_every_histogram_on_its_way(tmp_path, hook, workers):
             }
         ],
         "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"not_ready": "0s"},
+        "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
     }
     file = tmp_path / "skybridge.json"
     file.write_text(json.dumps(config))

@@ -47,7 +47,7 @@ subscriptions:
     start: earliest
     sink: {{broker: {target}, topic: {name}.copy}}
     concurrency: {concurrency}
-timeouts: {{not_ready: 0s}}
+timeouts: {{store: 60s, publish: 60s, not_ready: 0s}}
 """
 
 

@@ -118,7 +118,7 @@ def configured(folder: Path, place: Place) -> tuple[Path, int, int]:
         "store": {"kind": "sqlite", "path": str(folder / "store.db")},
         "brokers": {"main": place.broker},
         "routes": [{"name": "all", "to": {"broker": "main", **place.to}}],
-        "timeouts": {"not_ready": "0s"},
+        "timeouts": {"store": "60s", "not_ready": "0s"},
     }
     file = folder / "skybridge.json"
     file.write_text(json.dumps(document))

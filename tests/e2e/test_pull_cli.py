@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from forked import SKYBRIDGE, completed
 from pull_house import PATIENCE, PullService, numbered
-
-SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
 
 
 @pytest.fixture
@@ -27,14 +26,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PullService]:
 
 
 async def run(service: PullService, *words: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(
-        subprocess.run,
-        [SKYBRIDGE, *words, "--server", service.admin],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    return await asyncio.to_thread(completed, *words, "--server", service.admin)
 
 
 async def causes(service: PullService) -> list[str]:

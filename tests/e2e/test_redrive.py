@@ -95,7 +95,7 @@ class House:
             ],
             "operator_events": {"broker": "log", "topic": "operations"},
             "webhooks": {"allow_private": ["127.0.0.0/8"]},
-            "timeouts": {"not_ready": "0s"},
+            "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
         }
 
     async def start(self) -> None:

@@ -70,7 +70,7 @@ async def service(
         "store": {"kind": "sqlite", "path": str(folder / "store.db")},
         "brokers": {"main": broker, "reader": {**broker, "security": login}},
         "routes": [{"name": name, "to": to} for name, to in routes.items()],
-        "timeouts": {"not_ready": "0s"},
+        "timeouts": {"store": "60s", "not_ready": "0s"},
     }
     file = folder / "skybridge.json"
     file.write_text(json.dumps(document))

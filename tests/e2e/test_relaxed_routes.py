@@ -41,7 +41,7 @@ async def test_relaxed_routes_take_events_and_show_up_as_no_broker(
             {"name": name, "to": {"broker": "main", "topic": topic}, **said[name]}
             for name, topic in topics.items()
         ],
-        "timeouts": {"not_ready": "0s"},
+        "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
     }
     file.write_text(json.dumps(document))
     service = Service(build(load(file, {}).config, SystemClock()))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from child_service import command, environment
+from child_service import environment
+from forked import completed
 from reload_service import WITHIN, ReloadService
 from service_process import until
 from workers_service import children_of
@@ -152,14 +152,7 @@ def test_plan_shows_how_a_running_one_drifts_from_the_file(service: ReloadServic
 
     def plan() -> tuple[int, str]:
         words = ("plan", str(service.file), "--server", f"http://127.0.0.1:{service.admin}")
-        found = subprocess.run(
-            command(words),
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        found = completed(*words, env=environment())
         return found.returncode, found.stdout
 
     assert plan() == (0, "")
@@ -170,7 +163,7 @@ def test_plan_shows_how_a_running_one_drifts_from_the_file(service: ReloadServic
     service.change(lambda s: s["timeouts"].update(publish="3s"))
     code, said = plan()
     assert code == 5
-    assert "restart timeouts.publish: 10.0 -> 3.0" in said
+    assert "restart timeouts.publish: 60.0 -> 3.0" in said
     assert service.topic_of_next() == "events", "nothing was taken up"
 
 

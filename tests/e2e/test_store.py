@@ -6,18 +6,16 @@ import asyncio
 import hashlib
 import json
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from app.log.database import APPLICATION_ID
 from app.store import open_shared_store, open_store
+from forked import completed
 from postgres_server import PASSWORD, fresh_database
 from store_house import ALL, a_letter, offsets
 
-SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
 OLD = Path(__file__).parent.parent / "unit" / "store" / "before_alembic.sql"
 
 
@@ -35,10 +33,7 @@ def configured(folder, store):
 
 
 def run(folder, *words):
-    command = [SKYBRIDGE, "store", *words, "--config", "skybridge.yaml"]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=180, check=False
-    )
+    return completed("store", *words, "--config", "skybridge.yaml", cwd=folder)
 
 
 def told(folder, *words):

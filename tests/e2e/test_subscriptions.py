@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,12 +12,12 @@ import pytest
 
 from app.store.vault import new_key
 from delivery_house import numbered, until
+from forked import completed
 from service_process import ServiceProcess, free_ports
 from webhook_target import WebhookTarget, status
 
 MERGE = {"content-type": "application/merge-patch+json"}
 BATCH = {"content-type": "application/cloudevents-batch+json"}
-SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
 CONFIGURATION = """
 version: 1
 server: {{events: {{port: {events}}}, admin: {{port: {admin}}}}}
@@ -27,7 +25,7 @@ store: {{kind: sqlite, path: {folder}/store.db, encryption: {{key: "{key}"}}}}
 brokers: {{log: {{kind: embedded, path: {folder}/log, partitions: 4}}}}
 routes: [{{name: all, to: {{broker: log, topic: events}}, key: {{mapper: partitionkey}}}}]
 webhooks: {{allow_private: ["127.0.0.0/8"]}}
-timeouts: {{not_ready: 0, drain: 5s}}
+timeouts: {{store: 60s, publish: 60s, not_ready: 0, drain: 5s}}
 log: {{level: debug}}
 {subscriptions}
 """
@@ -87,14 +85,8 @@ class House:
         return found["health"]
 
     async def cli(self, *words: str, **environ: str) -> str:
-        result = await asyncio.to_thread(
-            subprocess.run,
-            [SKYBRIDGE, "subscriptions", *words],
-            env={"SKYBRIDGE_SERVER": str(self.client.base_url), **environ},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        env = {"SKYBRIDGE_SERVER": str(self.client.base_url), **environ}
+        result = await asyncio.to_thread(completed, "subscriptions", *words, env=env)
         assert result.returncode == 0, result.stderr
         return result.stdout
 

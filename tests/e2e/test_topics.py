@@ -159,7 +159,7 @@ def configured(
         "routes": [{"name": "all", "to": {"broker": "main", "topic": topics[0]}}],
         "subscriptions": [subscription],
         "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"not_ready": 0},
+        "timeouts": {"store": "60s", "publish": "60s", "not_ready": 0},
     }, admin
 
 

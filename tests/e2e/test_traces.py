@@ -88,7 +88,7 @@ class House:
                 }
             ],
             "webhooks": {"allow_private": ["127.0.0.0/8"]},
-            "timeouts": {"not_ready": "0s", "drain": "2s"},
+            "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s", "drain": "2s"},
             "telemetry": {"traces": traces},
         }
         path = folder / "skybridge.json"

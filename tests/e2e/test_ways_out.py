@@ -61,7 +61,7 @@ async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
                 for name, settings in subscriptions.items()
             ],
             "webhooks": {"allow_private": ["127.0.0.0/8"], "origin": ORIGIN},
-            "timeouts": {"not_ready": "0s", "drain": "2s"},
+            "timeouts": {"store": "60s", "not_ready": "0s", "drain": "2s"},
         }
         file = tmp_path / "skybridge.json"
         file.write_text(json.dumps(whole))

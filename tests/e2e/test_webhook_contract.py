@@ -57,7 +57,12 @@ async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
             ],
             "webhooks": {"allow_private": ["127.0.0.0/8", "hook.test"], "origin": ORIGIN}
             | (webhooks or {}),
-            "timeouts": {"not_ready": "0s", "drain": "2s", "webhook_handshake": within},
+            "timeouts": {
+                "store": "60s",
+                "not_ready": "0s",
+                "drain": "2s",
+                "webhook_handshake": within,
+            },
         }
         file = tmp_path / "skybridge.json"
         file.write_text(json.dumps(whole))

@@ -178,7 +178,7 @@ class Service:
                 for name, settings in sinks.items()
             ],
             "webhooks": {"allow_private": ["127.0.0.0/8"]},
-            "timeouts": {"not_ready": "0s"},
+            "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
         }
 
 

@@ -35,7 +35,7 @@ subscriptions:
     concurrency: {concurrency}
     retry: {{schedule: [20ms, 50ms, 100ms, 1s, 1s, 1s], hold: 6}}
 webhooks: {{allow_private: ["127.0.0.0/8"]}}
-timeouts: {{not_ready: 0s}}
+timeouts: {{store: 60s, publish: 60s, not_ready: 0s}}
 """
 
 

@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -129,6 +130,28 @@ class Forker:
 
 
 FORKER = Forker()
+
+
+def completed(
+    *words: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    within: float = 240.0,
+) -> subprocess.CompletedProcess[str]:
+    """``skybridge <words>`` run to its end, with nothing on its standard input."""
+    with (
+        Path(os.devnull).open("rb") as nothing,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
+        files = {"stdin": nothing.fileno(), "stdout": out.fileno(), "stderr": err.fileno()}
+        process = FORKER.start(words, cwd=cwd or Path.cwd(), env=env or os.environ, **files)
+        try:
+            code = process.wait(within)
+        finally:
+            process.kill()
+        said = [(file.seek(0), file.read().decode())[1] for file in (out, err)]
+    return subprocess.CompletedProcess(words, code, *said)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ brokers:
 routes:
   - name: everything
     to: {{broker: log, topic: events}}
-timeouts: {{not_ready: 0s}}
+timeouts: {{store: 60s, publish: 60s, not_ready: 0s}}
 """
 
 

@@ -73,7 +73,7 @@ class PullService:
                     **settings,
                 }
             ],
-            "timeouts": {"not_ready": "0s"},
+            "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
         }
         file = folder / "skybridge.json"
         file.write_text(json.dumps(configuration))

@@ -37,7 +37,7 @@ class ReloadService:
             "routes": [{"name": "everything", "to": {"broker": "log", "topic": "events"}}],
             "subscriptions": [],
             "webhooks": {"allow_private": ["127.0.0.0/8"]},
-            "timeouts": {"not_ready": "0s", "drain": "5s"},
+            "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s", "drain": "5s"},
             "reload": {"watch": watch},
         }
         self._first = copy.deepcopy(self.settings)

@@ -28,7 +28,7 @@ routes:
     to: {{broker: log, topic: events}}
 subscriptions: {subscriptions}
 webhooks: {webhooks}
-timeouts: {{not_ready: 0s}}
+timeouts: {{store: 60s, publish: 60s, not_ready: 0s}}
 """
 WITHIN = 60.0
 STARTS_WITHIN = READY_WITHIN  # seconds for what begins with a start
