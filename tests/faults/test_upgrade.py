@@ -18,7 +18,7 @@ from verifying import Load
 
 pytestmark = pytest.mark.fault
 
-LOAD = Load(keys=100, per_key=20, kills=2, deadline=400)
+LOAD = Load(keys=100, per_key=10, kills=2, deadline=600)
 BEFORE = "HEAD~1"  # until there is a release: the commit before
 FROM = "import sys; sys.path.insert(0, {folder!r}); import app.cli; "
 

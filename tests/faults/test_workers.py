@@ -17,7 +17,7 @@ from workers_service import WorkersService
 
 WORKERS = 3
 OWNER = 1
-SHORT = Load(keys=100, per_key=15, kills=3, deadline=600)
+SHORT = Load(keys=100, per_key=10, kills=2, deadline=600)
 FULL = Load(keys=200, per_key=100, kills=30, deadline=800)
 
 

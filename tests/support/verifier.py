@@ -40,7 +40,7 @@ Numbered = tuple[str, int]
 BODY = re.compile(rb'{"key": "([^"]+)", "n": (\d+)}')
 SAMPLES = 10
 RETRY_PAUSE = 0.02  # seconds between tries while the service is down
-NO_ANSWER = 5.0  # seconds after which a connection counts as broken
+NO_ANSWER = 60.0  # seconds after which a connection counts as broken; a disk may stall for twenty
 
 
 @dataclass
