@@ -28,7 +28,7 @@ from event_strategies import decoded_events, events
 from example_counts import examples
 
 OTHER_FORMATS = ("protobuf", "avro")
-ROUNDS = 100
+ROUNDS = 50
 
 
 def over_http(decoded: Decoded, writing: Writing) -> Decoded:

@@ -23,6 +23,7 @@ from app.interfaces import Consumer
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
+from folder_in_memory import folder_in_memory
 from log_steps import ManualTime, everything
 
 TOPIC = "orders"
@@ -38,7 +39,7 @@ class EmbeddedLog(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.home = Path(tempfile.mkdtemp(prefix="skybridge-model-"))
+        self.home = Path(tempfile.mkdtemp(prefix="skybridge-model-", dir=folder_in_memory()))
         self.life = 0
         self.time = ManualTime()
         self.count = 0

@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from app.interfaces import DeadLetter, LetterChoice, Offered
 from app.store import open_store
+from folder_in_memory import folder_in_memory
 from store_house import BROKER, NOW, SUBSCRIPTION, an_offer
 
 LOCK = 60_000
@@ -41,7 +42,7 @@ class Row:
 class Locks(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.home = Path(tempfile.mkdtemp())
+        self.home = Path(tempfile.mkdtemp(dir=folder_in_memory()))
         self.runner = asyncio.Runner()
         self.store = open_store(self.home / "store.db", timeout=60)
         self.runner.run(self.store.start())
@@ -209,7 +210,7 @@ class Locks(RuleBasedStateMachine):
 
 TestLocks = Locks.TestCase
 TestLocks.settings = settings(
-    max_examples=40,
+    max_examples=25,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

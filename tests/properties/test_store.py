@@ -15,6 +15,7 @@ from app.errors import SkybridgeError
 from app.interfaces import Command, Commit, LetterChoice, Offered
 from app.store import open_store
 from example_counts import examples
+from folder_in_memory import folder_in_memory
 from memory_store import MemoryStore
 from store_house import (
     ALL,
@@ -174,7 +175,7 @@ def test_the_store_in_memory_and_sqlite_agree(steps: list[Any]) -> None:
 
 
 async def agree(steps: list[Any]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=folder_in_memory()) as folder:
         real = open_store(Path(folder) / "store.db", timeout=60, max_letters=MAX_LETTERS)
         await real.start()
         try:

@@ -23,6 +23,7 @@ from app.interfaces import Consumer, Wanted
 from app.model.message import Assigned, Message, Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
+from folder_in_memory import folder_in_memory
 
 TOPIC = "orders"
 PARTITIONS = 2
@@ -92,7 +93,7 @@ class Followers(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.home = Path(tempfile.mkdtemp(prefix="skybridge-model-"))
+        self.home = Path(tempfile.mkdtemp(prefix="skybridge-model-", dir=folder_in_memory()))
         self.life = 0
         self.count = 0
         self.stored: dict[tuple[Partition, int], tuple[int, str]] = {}

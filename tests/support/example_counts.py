@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 
 NIGHTLY = 100_000
-READERS = 500  # of properties that hold whatever arrives, and are cheap
+READERS = 300  # of properties that hold whatever arrives, and are cheap
 
 _PATIENT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 

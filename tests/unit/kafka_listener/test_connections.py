@@ -244,11 +244,11 @@ def _send(
             "sasl.mechanism": mechanism,
             "sasl.username": user,
             "sasl.password": password,
-            "message.timeout.ms": 10_000,
+            "message.timeout.ms": 60_000,
         }
     )
     producer.produce("t", b"from librdkafka", on_delivery=lambda error, _: told.append(error))
-    producer.flush(15)
+    producer.flush(90)
 
 
 async def test_who_goes_while_others_of_his_requests_wait_is_noticed(tmp_path: Path) -> None:
