@@ -95,6 +95,15 @@ def _differs(case, values: dict[str, Any], path: tuple[str, ...]) -> bool:
         return True
 
 
+def test_a_value_that_nothing_reads_would_be_found():
+    """The long one can fail: a value that is what it is by default changes nothing."""
+    case = chart.case("single")
+    idle = {**SETS[case], "preStopSeconds": VALUES["preStopSeconds"]}
+    assert not _differs(case, idle, ("preStopSeconds",))
+    told = {**SETS[case], "preStopSeconds": VALUES["preStopSeconds"] + 1}
+    assert chart.rendered_with(told) != chart.rendered(case)
+
+
 def test_the_schema_names_every_value_and_no_other():
     """Else a value cannot be set, or a misspelt one passes."""
     schema = json.loads((chart.CHART / "values.schema.json").read_text())
