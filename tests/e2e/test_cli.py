@@ -47,14 +47,14 @@ def write(folder: Path, *, sink: str | None = None, not_ready: str = "0", **more
 
 
 async def get(child: Child, path: str) -> httpx.Response:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         return await client.get(f"{child.said['admin']}{path}")
 
 
 async def post(child: Child, type_: str) -> None:
     """One accepted event, without a process of its own."""
     headers = {"ce-specversion": "1.0", "ce-id": type_, "ce-source": "/test", "ce-type": type_}
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         assert (await client.post(child.said["events"], headers=headers)).status_code == 202
 
 
@@ -119,12 +119,12 @@ async def test_sigterm_turns_readiness_off_and_still_accepts_for_a_while(tmp_pat
 
 async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     """Whoever asks twice means it."""
-    config = write(tmp_path, not_ready="50s")
+    config = write(tmp_path, not_ready="300s")
     async with running(tmp_path, "serve", "--config", config) as service:
         service.signal(signal.SIGTERM)
         await eventually(service, "/readyz", lambda answer: not answer["ready"])
         service.signal(signal.SIGTERM)
-        async with asyncio.timeout(25):  # and not the 50 s of ``not_ready``
+        async with asyncio.timeout(240):  # and not the 300 s of ``not_ready``
             assert await service.ended() == -signal.SIGTERM
 
 
@@ -171,7 +171,7 @@ async def test_tail_reads_the_log_itself_while_no_service_runs(tmp_path: Path) -
     config = write(tmp_path)
     async with running(tmp_path, "serve", "--config", config) as service:
         headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "kept"}
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
             headers["content-type"] = "application/json"
             await client.post(service.said["events"], headers=headers, content=b"1.10")
         assert await service.stop() == 0

@@ -63,7 +63,7 @@ async def test_a_service_explains_with_the_partition_and_stores_nothing(tmp_path
         code, said, errors = await run(tmp_path, "explain", *words)
         assert code == 0, errors
         (hop,) = json.loads(said)["hops"]
-        topics = httpx.get(f"{server}/v1/topics").json()
+        topics = httpx.get(f"{server}/v1/topics", timeout=120).json()
         ends = {each["latest"] for topic in topics for each in topic["partitions"]}
         assert hop["topic"] == "events"
         assert ends <= {"0"}, "nothing was stored"

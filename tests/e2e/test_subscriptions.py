@@ -60,7 +60,7 @@ class House:
         await asyncio.to_thread(self.process.kill)
 
     async def publish(self, first: int, count: int, keys: int = 3) -> None:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=120) as client:
             answer = await client.post(
                 f"http://127.0.0.1:{self.events}/events",
                 json=numbered(first, count, keys),

@@ -61,7 +61,12 @@ async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
                 for name, settings in subscriptions.items()
             ],
             "webhooks": {"allow_private": ["127.0.0.0/8"], "origin": ORIGIN},
-            "timeouts": {"store": "60s", "not_ready": "0s", "drain": "2s"},
+            "timeouts": {
+                "store": "60s",
+                "webhook_connect": "60s",
+                "not_ready": "0s",
+                "drain": "2s",
+            },
         }
         file = tmp_path / "skybridge.json"
         file.write_text(json.dumps(whole))
@@ -91,7 +96,7 @@ async def targets() -> AsyncIterator[Callable[..., Any]]:
 
 async def send(service: Service, numbers: range, keys: int = 3) -> None:
     """Each with its number as id; the key is its rest by ``keys``."""
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         for number in numbers:
             headers = {
                 "ce-specversion": "1.0",
@@ -168,7 +173,7 @@ async def test_only_the_poison_becomes_a_dead_letter(serve: Serve, targets, refu
         }
 
     await until(lambda: delivered() == good)
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         while not await letters(service):
             await client.get(f"{service.admin_url}/healthz")
     assert await letters(service) == {f"status-{refusal}": 1}
@@ -217,7 +222,7 @@ async def test_an_answer_that_is_an_event_goes_on_as_one(serve: Serve, targets) 
     assert sorted(reader.ids) == [f"to-{number}" for number in range(6)]
     assert {request.body for request in reader.received} == {b"42"}
     assert {request.header("content-type") for request in reader.received} == {"text/plain"}
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         metrics = (await client.get(f"{service.admin_url}/metrics")).text
     assert 'replies_total{outcome="published",subscription="scoring"} 6.0' in metrics
 

@@ -92,7 +92,7 @@ async def receivers() -> AsyncIterator[Callable[..., Any]]:
 
 
 async def send(service: Service, count: int = 1, data: bool = True) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         for number in range(count):
             headers = {
                 "ce-specversion": "1.0",
@@ -188,7 +188,9 @@ async def test_consent_may_come_later_by_the_callback(serve, receivers, monkeypa
     assert asked.startswith("http://127.0.0.1:1/handshake/")
     key = asked.rpartition("/")[2]
     assert len(key) > 40
-    async with httpx.AsyncClient(trust_env=False, base_url=service.events_url) as client:
+    async with httpx.AsyncClient(
+        trust_env=False, base_url=service.events_url, timeout=120
+    ) as client:
         assert (await client.get("/handshake/guess")).status_code == 404
         assert (await client.put(f"/handshake/{key}")).status_code == 404
         granted = await client.post(f"/handshake/{key}", headers={"webhook-allowed-rate": "6000"})
@@ -390,6 +392,6 @@ async def test_an_access_token_goes_into_the_url_only_if_asked(serve, receivers)
     assert request.path == "/hook?a=b&access_token=canary%206%26"
     assert request.header("cache-control") == "no-store"
     assert not request.has("authorization")
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         shown = (await client.get(f"{service.admin_url}/status")).text
     assert "canary" not in shown

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-PATIENCE = 60.0  # seconds; every wait of these tests is bounded
+PATIENCE = 120.0  # seconds; every wait of these tests is bounded
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from service_process import ServiceProcess, free_ports, until
 
-WITHIN = 60.0
+WITHIN = 120.0
 Settings = dict[str, Any]
 
 

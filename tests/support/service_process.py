@@ -92,7 +92,7 @@ class ServiceProcess:
 
     def answers(self, path: str) -> int | None:
         """The status of a GET on the admin listener; None when nobody answers."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._admin_port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self._admin_port, timeout=60)
         try:
             connection.request("GET", path)
             return connection.getresponse().status
