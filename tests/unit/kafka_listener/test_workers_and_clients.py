@@ -27,6 +27,7 @@ from app.runtime.clock import SystemClock
 from app.telemetry import Counters
 from kafka_asking import Asking, part
 from kafka_listening import RawClient
+from patience import PATIENT, PATIENT_GROUP
 
 TOPIC, GROUP = "t", "g"
 RECORDS = 40
@@ -38,9 +39,9 @@ class House:
     def __init__(self, folder: Path) -> None:
         self.driver = EmbeddedDriver(
             EngineSettings(path=folder, partitions=4),
-            ConsumerSettings(commit_interval=0.05, idle_interval=3600),
+            ConsumerSettings(commit_interval=0.05, idle_interval=3600, times=PATIENT_GROUP),
         )
-        self.log = PortableLog(self.driver)
+        self.log = PortableLog(self.driver, PATIENT)
         self.listener: KafkaListener
         self.workers: list[Worker] = []
 
@@ -82,6 +83,8 @@ class House:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             partition_assignment_strategy=(RangePartitionAssignor,),
+            session_timeout_ms=60_000,
+            request_timeout_ms=90_000,
             heartbeat_interval_ms=100,
             metadata_max_age_ms=1_000,
         )
@@ -126,7 +129,7 @@ async def test_a_worker_and_a_client_share_the_partitions_of_one_group(house: Ho
     await house.publish(0, RECORDS)
     worker = await house.worker()
     seen: list[int] = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while len(worker.got) < RECORDS:
             await asyncio.sleep(0.01)
         client = house.client(GROUP)
@@ -171,7 +174,7 @@ async def test_positions_and_lag_are_the_same_from_both_sides(house: House) -> N
         (topic,) = answer.topics
         return {each.partition_index: each.committed_offset for each in topic.partitions}
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while any(lag for _, lag in (await ours()).values()):
             await asyncio.sleep(0.01)
     assert await theirs() == {number: position for number, (position, _) in (await ours()).items()}
@@ -192,14 +195,14 @@ async def test_a_worker_that_is_kept_out_says_so_once_and_comes_in_when_it_can(
         11,
         3,
         group_id=GROUP,
-        session_timeout=timedelta(seconds=6),
-        rebalance_timeout=timedelta(seconds=6),
+        session_timeout=timedelta(seconds=60),
+        rebalance_timeout=timedelta(seconds=60),
         member_id="",
         protocol_type="consumer",
         protocols=[sticky],
     )
     worker = await house.worker()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while "do not know range" not in caplog.text:
             await asyncio.sleep(0.01)
         await asking.ask(13, 0, group_id=GROUP, member_id=joined.member_id)

@@ -12,7 +12,7 @@ import pytest
 
 from app.bindings.record import Record
 from app.brokers.embedded import open_log
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog
 from app.config.brokers import EmbeddedBroker
 from app.config.load import load
 from app.config.model import Events
@@ -28,6 +28,7 @@ from app.runtime.processes.open_door import open_door
 from app.runtime.processes.pipe import UNSENT, Pipe
 from app.runtime.processes.slots import LONGEST_DELAY, YOUNG, Slot
 from app.telemetry import Counters
+from patience import PATIENT
 from virtual_clock import BEGIN, VirtualClock
 
 KILLED = -signal.SIGKILL
@@ -219,7 +220,7 @@ def test_a_reserved_port_takes_no_connection() -> None:
 
 @pytest.fixture
 async def log(tmp_path: Path) -> Any:
-    log = open_log(name="log", path=tmp_path / "log")
+    log = open_log(name="log", path=tmp_path / "log", bounds=PATIENT)
     await log.start()
     yield log
     await log.stop()
@@ -227,7 +228,7 @@ async def log(tmp_path: Path) -> Any:
 
 def _gateways(door: Door, **changes: str) -> PortableLog:
     broker = EmbeddedBroker(kind="embedded", path=Path("unused"))
-    return log_behind("log", broker, door._replace(**changes), Bounds())
+    return log_behind("log", broker, door._replace(**changes), PATIENT)
 
 
 def _door() -> Door:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from app.bindings.record import Record
 from app.brokers.embedded import (
@@ -25,6 +26,7 @@ from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST, LATEST
 from log_steps import ManualTime
+from patience import PATIENT, PATIENT_GROUP
 
 TOPIC = "t"
 PLACE = Partition(TOPIC, 0)
@@ -40,11 +42,13 @@ class Setup:
         self.log: PortableLog
 
     async def open(self, consumers: ConsumerSettings, **settings: object) -> PortableLog:
+        if consumers.times == GroupTimes():
+            consumers = replace(consumers, times=PATIENT_GROUP)
         engine = EngineSettings(
             path=self.folder, partitions=1, now_ms=self.time, retention_interval=3600, **settings
         )
         self.driver = EmbeddedDriver(engine, consumers)
-        self.log = PortableLog(self.driver)
+        self.log = PortableLog(self.driver, PATIENT)
         await self.log.start()
         return self.log
 
@@ -182,7 +186,7 @@ async def test_epochs_go_on_rising_after_a_restart(setup: Setup) -> None:
 
 async def test_a_member_that_fell_silent_is_told_that_it_lost(setup: Setup) -> None:
     """A paused process comes back as a zombie: its partitions are gone, and it hears so (R12)."""
-    times = GroupTimes(session_timeout=10.0, heartbeat_interval=0.05, rebalance_timeout=0.4)
+    times = GroupTimes(session_timeout=120.0, heartbeat_interval=0.05, rebalance_timeout=0.4)
     log = await setup.open(ConsumerSettings(times=times))
     await setup.publish(b"0")
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
@@ -202,14 +206,14 @@ async def test_a_lease_ends_without_heartbeats(
     setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``holds`` trusts the monotonic clock alone (rule 5)."""
-    times = GroupTimes(session_timeout=5.0, heartbeat_interval=3600)
+    times = GroupTimes(session_timeout=600.0, heartbeat_interval=3600)
     log = await setup.open(ConsumerSettings(times=times))
     await setup.publish(b"0")
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     (message,) = await messages_of(consumer, 1)
     assert consumer.holds(message)
     loop = asyncio.get_running_loop()
-    later = loop.time() + 5.1
+    later = loop.time() + 600.1
     with monkeypatch.context() as patch:
         patch.setattr(loop, "time", lambda: later)
         assert not consumer.holds(message)

@@ -12,6 +12,7 @@ from app.brokers.portable import PortableLog
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
+from patience import PATIENT
 
 TOPIC = "t"
 GROUP = "g"
@@ -59,7 +60,7 @@ async def publish_all(log: PortableLog, sent: dict[tuple[Partition, int], bytes]
 async def test_nothing_is_lost_or_stuck_while_members_come_and_go(tmp_path: Path) -> None:
     """Every event is seen, in order per key within each ownership, and the lag ends at zero."""
     random = Random(13)
-    log = open_log(name="log", path=tmp_path, partitions=6)
+    log = open_log(name="log", path=tmp_path, partitions=6, bounds=PATIENT)
     await log.start()
     seen: list[Message] = []
     sent: dict[tuple[Partition, int], bytes] = {}
@@ -72,7 +73,7 @@ async def test_nothing_is_lost_or_stuck_while_members_come_and_go(tmp_path: Path
             workers.append(Worker(log, seen))
         await asyncio.sleep(random.random() * 0.03)
     await publishing
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while {(m.partition, m.offset) for m in seen} != set(sent):
             await asyncio.sleep(0.01)
     await asyncio.gather(*(worker.leave() for worker in workers))

@@ -20,6 +20,7 @@ from app.log.reader import Page
 from app.model.message import Assigned, Message, Partition
 from app.model.start import EARLIEST
 from log_steps import ManualTime
+from patience import PATIENT, PATIENT_GROUP
 
 TOPIC = "t"
 PLACE = Partition(TOPIC, 0)
@@ -45,9 +46,11 @@ class House:
                 retention=Retention(max_age=10),
                 retention_interval=3600,
             ),
-            ConsumerSettings(commit_interval=3600, idle_interval=3600, page_records=PAGE),
+            ConsumerSettings(
+                commit_interval=3600, idle_interval=3600, page_records=PAGE, times=PATIENT_GROUP
+            ),
         )
-        self.log = PortableLog(self.driver)
+        self.log = PortableLog(self.driver, PATIENT)
         self.pages: list[int] = []
         self.passed = 0
 

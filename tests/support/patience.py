@@ -1,0 +1,11 @@
+"""Bounds of the product, for tests that claim nothing about them: above any stall of a busy machine."""
+
+from __future__ import annotations
+
+from app.brokers.embedded import GroupTimes
+from app.brokers.portable import Bounds
+
+PATIENT = Bounds(publish_timeout=60.0, drain_timeout=60.0)
+PATIENT_GROUP = GroupTimes(session_timeout=120.0, rebalance_timeout=60.0)
+PATIENT_SERVICE = {"publish": "1m", "store": "1m", "webhook_dns": "1m", "webhook_connect": "1m"}
+"""``timeouts`` of a configuration."""
