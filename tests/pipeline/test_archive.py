@@ -68,7 +68,7 @@ def wire(servers: str, topic: str, count: int) -> dict[tuple[int, int], Any]:
     consumer.subscribe([topic])
     found: dict[tuple[int, int], Any] = {}
     while len(found) < count:
-        for message in consumer.consume(1000, 30):
+        for message in consumer.consume(1000, 0.5):
             assert message.error() is None
             found[message.partition(), message.offset()] = (
                 message.key(),
@@ -197,7 +197,7 @@ def test_upkeep_and_erasure_leave_an_archive_that_goes_on(kafka: str, tmp_path: 
             headers=[("content-type", "application/cloudevents+json")],
         )
         producer.produce(house.topic, value=b"{}", headers=[*headers, ("ce_subject", secret)])
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
     assert house.again().copied == 60
 
     now = datetime.now(UTC)

@@ -117,7 +117,7 @@ class House:
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait(30)
+                process.wait(120)
         assert process.returncode == -signal.SIGKILL, f"it was not killed {kill}: {self._said()}"
 
     def break_off(self, kill: Kill) -> None:

@@ -58,7 +58,7 @@ routes:
   - name: both
     to: [{{broker: log, topic: {name}}}, {{broker: main, topic: {name}}}]
     key: {{mapper: partitionkey}}
-timeouts: {{not_ready: 0, drain: 5s}}
+timeouts: {{request_head: 60s, request_body: 60s, publish: 60s, store: 60s, not_ready: 0, drain: 60s}}
 log: {{level: warning}}
 """
 
@@ -115,7 +115,7 @@ async def test_both_logs_come_to_the_same_lake(kafka: str, tmp_path: Path) -> No
     service = Service(build(config, SystemClock()))
     await service.start()
     try:
-        client = EventsClient(f"{service.events_url}/events")
+        client = EventsClient(f"{service.events_url}/events", timeout=120.0)
         for several in batched(events):
             fates = await client.send([Decoded(e, ContentMode.BINARY) for e in several], "batch")
             assert {fate.status for fate in fates if not fate.accepted} == set()

@@ -27,7 +27,7 @@ class Sent:
 def make_topic(bootstrap_servers: str, topic: str, partitions: int = 4) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     [made] = admin.create_topics([NewTopic(topic, partitions, 1)]).values()
-    made.result(30)
+    made.result(120)
 
 
 def produce(
