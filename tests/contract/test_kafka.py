@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -27,7 +26,9 @@ from broker_contract import (
     take,
     text,
 )
-from kafka_harness import KafkaHarness, closing
+from contract_tools import AT_ONCE
+from kafka_harness import KafkaHarness, closing, open_calm_log
+from kafka_librdkafka import add_partitions, delete_before
 from kafka_server import KafkaServer, run_tool
 
 
@@ -41,8 +42,9 @@ class TestKafka(BrokerContract):
 
 @pytest.mark.kafka
 @pytest.mark.fault
+@pytest.mark.long
 class TestKafkaThatGoesAway:
-    """The one case that needs a server to itself."""
+    """The one case that needs a server to itself. The short form: TestKafkaThatComesLate."""
 
     @pytest.fixture
     async def harness(self, own_kafka: KafkaServer) -> AsyncIterator[KafkaHarness]:
@@ -52,11 +54,6 @@ class TestKafkaThatGoesAway:
     async def test_it_heals_when_the_broker_comes_back(self, harness: KafkaHarness) -> None:
         """An outage is seen, and ends by itself (reliability R20)."""
         await BrokerContract().test_it_heals_when_the_broker_comes_back(harness)
-
-
-def topic_command(bootstrap_servers: str, topic: str, *words: str) -> None:
-    where = ["--bootstrap-server", bootstrap_servers, "--topic", topic]
-    run_tool("TopicCommand", [*where, *words])
 
 
 @pytest.mark.kafka
@@ -122,12 +119,12 @@ class TestKafkaAlone:
         with pytest.raises(BrokerRefused) as refused:
             await log.subscribe(fresh_group(), ["no-such-topic"], EARLIEST)
         assert refused.value.kind == "unknown-topic"
-        assert asyncio.get_running_loop().time() - began < 9.0
+        assert asyncio.get_running_loop().time() - began < AT_ONCE
         assert "no-such-topic" not in {t.name for t in (await log.metadata()).topics}
 
     async def test_topics_are_made_where_the_settings_say_so(self, kafka: str) -> None:
         """With the partitions that the settings name, whoever comes first: publisher or subscriber."""
-        log = open_log(name="kafka", bootstrap_servers=kafka, create_topics=True, partitions=3)
+        log = open_calm_log(name="kafka", bootstrap_servers=kafka, create_topics=True, partitions=3)
         await log.start()
         published, subscribed = (f"made-{uuid4().hex[:12]}" for _ in range(2))
         await publish(log, published, [text("x") for _ in range(10)])
@@ -142,13 +139,13 @@ class TestKafkaAlone:
         self, kafka: str
     ) -> None:
         """New partitions start at earliest, or what comes before we notice is passed over (rule 10)."""
-        log = open_log(name="kafka", bootstrap_servers=kafka, metadata_age=0.5, session_timeout=6.0)
+        log = open_calm_log(name="kafka", bootstrap_servers=kafka, metadata_age=0.5)
         await log.start()
         topic = await KafkaHarness(kafka).fresh_topic(log, 1)
         consumer = await log.subscribe(fresh_group(), [topic], LATEST)
         await assigned(consumer)
         await publish(log, topic, [text("known", "k")])
-        await asyncio.to_thread(topic_command, kafka, topic, "--alter", "--partitions", "2")
+        await asyncio.to_thread(add_partitions, kafka, topic, 2)
         key = next(str(n) for n in range(100) if partition_of(b"%d" % n, 2) == 1)
         places: set[int] = set()
         async with asyncio.timeout(PATIENCE):
@@ -167,7 +164,7 @@ class TestKafkaAlone:
         await log.stop()
 
     async def test_a_position_that_retention_took_stops_the_subscription(
-        self, kafka: str, harness: KafkaHarness, tmp_path: Path
+        self, kafka: str, harness: KafkaHarness
     ) -> None:
         """It says what the log still holds, and guesses nothing (rule 10)."""
         log = await harness.make_log()
@@ -177,12 +174,7 @@ class TestKafkaAlone:
         consumer = await log.subscribe(group, [topic], EARLIEST)
         await consumer.settle((await take(consumer, 5))[:1])
         await consumer.close()
-        request = tmp_path / "delete.json"
-        request.write_text(
-            f'{{"partitions": [{{"topic": "{topic}", "partition": 0, "offset": 3}}], "version": 1}}'
-        )
-        arguments = ["--bootstrap-server", kafka, "--offset-json-file", str(request)]
-        await asyncio.to_thread(run_tool, "DeleteRecordsCommand", arguments)
+        await asyncio.to_thread(delete_before, kafka, topic, 3)
         consumer = await log.subscribe(group, [topic], EARLIEST)
         with pytest.raises(PositionOutOfRange) as raised:
             await take(consumer, 1)
@@ -194,7 +186,7 @@ class TestKafkaAlone:
         self, kafka: str, compression: str
     ) -> None:
         """The codecs come from a package of their own: each must be there and fit."""
-        log = open_log(name="kafka", bootstrap_servers=kafka, compression=compression)
+        log = open_calm_log(name="kafka", bootstrap_servers=kafka, compression=compression)
         await log.start()
         topic = await KafkaHarness(kafka).fresh_topic(log, 1)
         await publish(log, topic, [text("x" * 10_000, "k") for _ in range(20)])
@@ -221,9 +213,7 @@ class TestKafkaAlone:
         self, kafka: str
     ) -> None:
         """Whoever was told to forget his partitions must not be given more of them (rule 5)."""
-        log = open_log(
-            name="kafka", bootstrap_servers=kafka, session_timeout=6.0, max_poll_records=10
-        )
+        log = open_calm_log(name="kafka", bootstrap_servers=kafka, max_poll_records=10)
         await log.start()
         topic = await KafkaHarness(kafka).fresh_topic(log, 2)
         await publish(log, topic, [text(str(n), str(n)) for n in range(2_000)])
@@ -251,7 +241,7 @@ class TestKafkaThatComesLate:
     ) -> None:
         """Start-up order is nobody's burden (reliability R20): not ready with a cause, then ready."""
         own_kafka.kill()
-        log = open_log(name="kafka", bootstrap_servers=own_kafka.bootstrap_servers)
+        log = open_calm_log(name="kafka", bootstrap_servers=own_kafka.bootstrap_servers)
         began = asyncio.get_running_loop().time()
         await log.start()
         health = await log.health()
@@ -261,7 +251,9 @@ class TestKafkaThatComesLate:
         assert isinstance(result, BrokerUnavailable)
         with pytest.raises(BrokerUnavailable):
             await log.subscribe(fresh_group(), ["t"], EARLIEST)
-        assert asyncio.get_running_loop().time() - began < 9.0, "told at once, not after a time-out"
+        assert asyncio.get_running_loop().time() - began < AT_ONCE, (
+            "told at once, not after a time-out"
+        )
         await asyncio.to_thread(own_kafka.restart)
         async with asyncio.timeout(PATIENCE):
             while not (await log.health()).healthy:
@@ -275,7 +267,6 @@ class TestKafkaThatComesLate:
         log = open_log(
             name="kafka",
             bootstrap_servers=own_kafka.bootstrap_servers,
-            session_timeout=6.0,
             request_timeout=3.0,
         )
         await log.start()
@@ -311,7 +302,7 @@ class TestKafkaThatComesLate:
         await consumer.settle(await take(consumer, 1))
         own_kafka.kill()
         pending = log.submit(topic, [text("y")])
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await consumer.close()
             await log.stop()
         assert isinstance((await pending)[0], BrokerUnavailable)

@@ -6,10 +6,10 @@ from uuid import uuid4
 
 import pytest
 
-from app.brokers.kafka import open_log
 from app.brokers.portable import PortableLog
 from app.model.start import EARLIEST
 from contract_tools import Member, close_all, fresh_group, publish, text, until
+from kafka_harness import open_calm_log
 
 pytestmark = pytest.mark.kafka
 
@@ -17,9 +17,7 @@ PARTITIONS = 4
 
 
 async def opened(kafka: str, instance_id: str) -> PortableLog:
-    log = open_log(
-        name="kafka", bootstrap_servers=kafka, session_timeout=6.0, instance_id=instance_id
-    )
+    log = open_calm_log(name="kafka", bootstrap_servers=kafka, instance_id=instance_id)
     await log.start()
     return log
 

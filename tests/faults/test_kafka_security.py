@@ -15,7 +15,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from app.brokers.kafka import OAuth, Sasl, Tls, open_log
+from app.brokers.kafka import OAuth, Sasl, Tls
 from app.brokers.portable import PortableLog
 from app.config.brokers import OAuth as OAuthSettings
 from app.errors import BrokerError
@@ -24,6 +24,7 @@ from app.model.start import EARLIEST
 from app.runtime.tokens import ClientCredentials
 from authority import Authority
 from contract_tools import PATIENCE, fresh_group, publish, take, text, until
+from kafka_harness import open_calm_log
 from kafka_secure import PASSWORD, USER, SecureKafka, token
 from publishing_service import PublishingService
 from service_process import free_ports
@@ -52,7 +53,7 @@ def guarded(kafka: str, authority: Authority) -> Iterator[SecureKafka]:
 async def opened(address: str, **settings: Any) -> AsyncIterator[PortableLog]:
     """The sockets of connections that were refused close a moment later, when TLS has said goodbye."""
     before = _sockets()
-    log = open_log(name="main", bootstrap_servers=address, session_timeout=6.0, **settings)
+    log = open_calm_log(name="main", bootstrap_servers=address, **settings)
     await log.start()
     try:
         yield log
@@ -285,5 +286,5 @@ async def test_a_service_that_is_kept_out_says_why_until_it_is_let_in(
             await until_says(client, service, "orders")
             async with opened(guarded.bootstrap_servers) as log:
                 await log.create_topic("orders", 1)
-            await until_ready(client, service, 45.0)
+            await until_ready(client, service, PATIENCE)
     assert PASSWORD not in service.process.log.read_text()

@@ -16,6 +16,11 @@ from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.receipt import Receipt
 
 PATIENCE = 240.0  # seconds; a bound, not a wait: every wait ends with its condition
+ANSWERED_WITHIN = (
+    60.0  # seconds: time-outs of ours where none is claimed; a broker may stand still for twenty
+)
+CALM = Bounds(publish_timeout=ANSWERED_WITHIN)
+AT_ONCE = 30.0  # seconds on a busy machine, where a time-out would take twice that
 JAVA_HASHES = {
     b"21": 1173551340,
     b"foobar": 1357151166,

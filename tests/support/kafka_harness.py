@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Protocol
 from uuid import uuid4
 
 from app.brokers.kafka import CAPABILITIES, open_log
 from app.brokers.portable import Bounds, PortableLog
-from contract_tools import PATIENCE, NumberedPlaces
+from contract_tools import ANSWERED_WITHIN, CALM, PATIENCE, NumberedPlaces
+
+open_calm_log = partial(
+    open_log, session_timeout=12.0, request_timeout=ANSWERED_WITHIN, bounds=CALM
+)
+"""With the time-outs of a test that claims nothing about them. A member hears of another's coming and going
+within a tenth of the session."""
 
 
 class Restartable(Protocol):
@@ -33,11 +40,8 @@ class KafkaHarness(NumberedPlaces):
         self._logs: list[PortableLog] = []
 
     async def make_log(self, *, bounds: Bounds | None = None) -> PortableLog:
-        log = open_log(
-            name="kafka",
-            bootstrap_servers=self._bootstrap_servers,
-            session_timeout=6.0,
-            bounds=bounds,
+        log = open_calm_log(
+            name="kafka", bootstrap_servers=self._bootstrap_servers, bounds=bounds or CALM
         )
         await log.start()
         self._logs.append(log)

@@ -15,7 +15,8 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 
 from authority import Authority
-from kafka_server import KafkaServer, run_tool
+from kafka_librdkafka import set_password
+from kafka_server import KafkaServer
 from service_process import free_ports
 
 USER, PASSWORD = "sky", "right-and-secret"
@@ -51,11 +52,8 @@ class SecureKafka(KafkaServer):
         return f"127.0.0.1:{self._ports[listener]}"
 
     def set_password(self, user: str, password: str) -> None:
-        """For SCRAM-SHA-256, by Kafka's own tool."""
-        where = ["--bootstrap-server", self.bootstrap_servers]
-        what = ["--entity-type", "users", "--entity-name", user, "--alter"]
-        value = f"SCRAM-SHA-256=[iterations=4096,password={password}]"
-        run_tool("ConfigCommand", [*where, *what, "--add-config", value], package="kafka.admin")
+        """For SCRAM-SHA-256."""
+        set_password(self.bootstrap_servers, user, password)
 
     def _format_options(self) -> Sequence[str]:
         return [
