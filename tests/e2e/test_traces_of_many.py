@@ -92,7 +92,14 @@ def subscriptions(url: str) -> list[dict[str, Any]]:
     copies = {"source": {"broker": "log", "topics": ["copies"]}, "start": "earliest"}
     batch = {"max_events": 2, "max_wait": "1m"}  # it leaves when both are there
     return [
-        {**plain, "id": "batched", "sink": url, "batch": batch, "handshake": "off"},
+        {
+            **plain,
+            "id": "batched",
+            "sink": url,
+            "batch": batch,
+            "handshake": "off",
+            "timeout": "1m",
+        },
         {**plain, "id": "mirror", "sink": {"broker": "log", "topic": "copies"}},
         {**copies, "id": "pulled", "sink": {"pull": {}}},
     ]
@@ -104,6 +111,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     found = Told()
     with webhook() as (url, came), Collector() as collector:
         house = ReloadService(tmp_path_factory.mktemp("traced"))
+        house.settings["timeouts"] |= {"publish": "1m", "store": "1m"}
         house.settings["telemetry"] = {"traces": {"endpoint": collector.url}}
         house.settings["subscriptions"] = subscriptions(url)
         house.write()

@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,7 @@ class FaultyService:
             _subscription("parking", hooks, {"schedule": ["10ms", *["1s"] * 300], "hold": 1}),
             _subscription("letters", hooks, {"schedule": ["10ms"], "hold": 1}),
         ]
-        settings["timeouts"] |= {"publish": "1s", "store": "60s"}
+        settings["timeouts"] |= {"publish": "2s", "store": "60s"}
         self.house.write()
 
     def certificate(self, days: int) -> None:
@@ -180,6 +181,10 @@ class FaultyService:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code
+
+    def store(self, kind: str, source: str = "/s") -> None:
+        """Until it is taken: publishing has little time here, and a busy machine takes more."""
+        until(lambda: self.send(kind, source) == HTTPStatus.ACCEPTED, WITHIN, f"{kind} taken")
 
     def scraped(self) -> Series:
         url = f"http://127.0.0.1:{self.house.admin}/metrics"
