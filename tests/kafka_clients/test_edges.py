@@ -12,7 +12,8 @@ from kafka_foreign import PATIENCE, java_result, produce, read, seen, settings_o
 from service_process import until
 
 ATTRIBUTES = [("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"/s"), ("ce_type", b"t")]
-MEMBER = {"enable.auto.commit": False, "session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+MEMBER = {"enable.auto.commit": False, "session.timeout.ms": 60_000, "heartbeat.interval.ms": 500}
+"""A stall of this machine is no member's end."""
 
 
 def rejected(servers: str, topic: str, *records, **settings) -> list[int | None]:

@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient
 from kafka_foreign import PATIENCE, franz_go, java, kcat, lines_of, produce, settings_of
 from service_process import until
 
-MEMBER = {"enable.auto.commit": False, "session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+MEMBER = {"enable.auto.commit": False, "session.timeout.ms": 60_000, "heartbeat.interval.ms": 500}
+"""A stall of this machine is no member's end."""
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from folder_in_memory import folder_in_memory
 from log_steps import ManualTime, everything
+from patience import PATIENT
 
 TOPIC = "orders"
 GROUP = "reader"
@@ -70,7 +71,7 @@ class EmbeddedLog(RuleBasedStateMachine):
             ),
             ConsumerSettings(commit_interval=3600),
         )
-        self.log = PortableLog(self.driver)
+        self.log = PortableLog(self.driver, PATIENT)
         await self.log.start()
         self.consumer: Consumer = await self.log.subscribe(GROUP, [TOPIC], EARLIEST)
         self.taken = []

@@ -46,7 +46,7 @@ store: {{kind: sqlite, path: {folder}/store.db}}
 brokers: {{main: {{kind: kafka, bootstrap_servers: "127.0.0.1:1"}}}}
 routes: [{{name: everything, to: {{broker: main, topic: events}}}}]
 webhooks: {{allow_private: ["127.0.0.0/8"]}}
-timeouts: {{not_ready: 0, drain: 1s}}
+timeouts: {{not_ready: 0, drain: 1s, store: 1m}}
 """
     )
     loaded = load(file, {})

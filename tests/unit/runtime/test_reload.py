@@ -25,6 +25,7 @@ from app.runtime.reload.reloader import Reloader
 from app.runtime.service import Service
 from app.telemetry import Counters
 from delivery_fixtures import target
+from patience import PATIENT_SERVICE
 from webhook_target import Received, WebhookTarget, status
 
 __all__ = ["target"]
@@ -46,7 +47,7 @@ class House:
             "routes": [{"name": "all", "to": {"broker": "log", "topic": "events"}}],
             "subscriptions": [self.subscription("one"), self.subscription("other")],
             "webhooks": {"allow_private": ["127.0.0.0/8"]},
-            "timeouts": {"not_ready": 0, "drain": "2s"},
+            "timeouts": {**PATIENT_SERVICE, "not_ready": 0, "drain": "2s"},
             "reload": {"watch": 0},
         }
 
