@@ -25,11 +25,12 @@ from broker_contract import (
 )
 from rabbitmq_harness import StreamHarness, channel_to, closing
 from rabbitmq_server import RabbitServer
+from store_house import PATIENT
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
-    store = open_store(tmp_path / "store.db")
+    store = open_store(tmp_path / "store.db", timeout=PATIENT)
     await store.start()
     yield store
     await store.stop()
@@ -157,8 +158,9 @@ class TestRabbitStreams(BrokerContract):
 
 @pytest.mark.rabbitmq
 @pytest.mark.fault
+@pytest.mark.long
 class TestRabbitStreamsThatGoesAway:
-    """The one case that needs a server to itself."""
+    """The one case that needs a server to itself. The short form: tests/faults/test_rabbitmq_streams.py."""
 
     @pytest.fixture
     async def harness(

@@ -16,14 +16,14 @@ from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUn
 from app.model.message import Lost
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from contract_tools import fresh_group, take, until
+from contract_tools import AT_ONCE, CALM, fresh_group, take, until
 from rabbitmq_readback import read_topic
 from rabbitmq_server import RabbitServer
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.fault]
 
-HEALED_WITHIN = 45.0  # seconds after the broker is up: reliability R1, on a busy machine
-OVERHEAD = 10.0  # seconds that busy cores may add to the publish time-out
+HEALED_WITHIN = 120.0  # seconds after the broker is up: reliability R1, on a busy machine
+OVERHEAD = 30.0  # seconds that busy cores may add to the publish time-out
 PARTITIONS = 4
 
 
@@ -78,7 +78,7 @@ class Sender:
                     break
                 assert isinstance(result, BrokerUnavailable), result
                 (self.unknown if isinstance(result, PublishUnknown) else self.refused).add(body)
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.1)
             number += 1
 
 
@@ -96,14 +96,22 @@ async def kill_under_load(
         await progress(senders, by=each)
         await asyncio.to_thread(server.kill)
         await asyncio.sleep(2.0)  # the outage outlasts the publish time-out
+        assert not (await log.health()).healthy
         await asyncio.to_thread(server.restart)
         slowest = max(slowest, await until_stored(log, topic, HEALED_WITHIN))
+        await until_healthy(log)
     await progress(senders, by=each)
     for sender in senders:
         sender.stopping = True
     await asyncio.gather(*tasks)
     await log.stop()
     return senders, await read_topic(server.address, topic, PARTITIONS), slowest
+
+
+async def until_healthy(log: PortableLog) -> None:
+    async with asyncio.timeout(HEALED_WITHIN):
+        while not (await log.health()).healthy:
+            await asyncio.sleep(0.05)
 
 
 async def progress(senders: Sequence[Sender], by: int) -> None:
@@ -114,13 +122,14 @@ async def progress(senders: Sequence[Sender], by: int) -> None:
 
 
 class TestABrokerThatIsKilled:
-    @pytest.mark.parametrize("events", [2_000, pytest.param(20_000, marks=[pytest.mark.long])])
+    @pytest.mark.parametrize(
+        ("kills", "events"), [(1, 1_000), pytest.param(3, 20_000, marks=[pytest.mark.long])]
+    )
     async def test_nothing_acknowledged_is_lost_and_nothing_refused_is_stored(
-        self, own_rabbitmq: RabbitServer, events: int
+        self, own_rabbitmq: RabbitServer, kills: int, events: int
     ) -> None:
-        """Reliability R1 and R2 with three kills, and rule 9: whatever was told for certain that it
-        was not stored is not there, however late."""
-        kills = 3
+        """Reliability R1, R2 and R20, and rule 9: whatever was told for certain that it was not stored is
+        not there, however late; readiness says so meanwhile."""
         senders, queues, slowest = await kill_under_load(own_rabbitmq, kills, events // (kills + 1))
         assert slowest < HEALED_WITHIN
         stored = [body.decode() for queue in queues for body in queue if body != b"probe"]
@@ -148,14 +157,14 @@ class TestABrokerThatIsKilled:
         self, own_rabbitmq: RabbitServer
     ) -> None:
         """The control run: if this kept everything, the test above would prove nothing."""
-        senders, queues, _ = await kill_under_load(own_rabbitmq, 1, 2_000, confirms=False)
+        senders, queues, _ = await kill_under_load(own_rabbitmq, 1, 1_000, confirms=False)
         stored = {body.decode() for queue in queues for body in queue}
         acknowledged = {body for sender in senders for body in sender.acknowledged}
         assert acknowledged - stored
 
 
 class TestABrokerThatStalls:
-    @pytest.mark.parametrize("seconds", [5.0, pytest.param(20.0, marks=pytest.mark.long)])
+    @pytest.mark.parametrize("seconds", [3.0, pytest.param(20.0, marks=pytest.mark.long)])
     async def test_unknown_in_time_and_bounded_and_nothing_queued_goes_out_later(
         self, own_rabbitmq: RabbitServer, seconds: float
     ) -> None:
@@ -188,27 +197,32 @@ class TestABrokerThatStalls:
         assert set(late) <= set(range(10)), "more than the window went out"
 
 
+def is_full(answer: asyncio.Future) -> bool:
+    return isinstance(answer.result()[0], BoundReached)
+
+
 class TestABrokerThatBlocks:
     async def test_an_alarm_is_a_full_bound_and_ends_by_itself(
         self, own_rabbitmq: RabbitServer
     ) -> None:
         """Reliability 5.2: without looking at connection.blocked publishes would hang in silence."""
-        log = await open_started(own_rabbitmq.address, Bounds(publish_timeout=20.0))
+        log = await open_started(own_rabbitmq.address, CALM)
         topic = await make_topic(log, 1)
         await until_stored(log, topic, HEALED_WITHIN)
         own_rabbitmq.ctl("set_vm_memory_high_watermark", "0.00001")
         try:
+            pending = []  # what went out before we heard of it is answered when the alarm is over
             async with asyncio.timeout(240):
-                result = None
-                while not isinstance(result, BoundReached):
-                    (result,) = await log.submit(topic, [record("a", "blocked")])
-            assert "memory" in str(result)
+                while not (told := [p for p in pending if p.done() and is_full(p)]):
+                    pending.append(log.submit(topic, [record("a", "blocked")]))
+                    await asyncio.sleep(0.05)
+            assert "memory" in str(told[0].result())
             health = await log.health()
             assert not health.healthy
             assert "memory" in health.cause
             began = time.monotonic()
             await log.submit(topic, [record("a", "at once")])
-            assert time.monotonic() - began < 15, "it waited for the time-out"
+            assert time.monotonic() - began < AT_ONCE, "it waited for the time-out"
         finally:
             own_rabbitmq.ctl("set_vm_memory_high_watermark", "0.4")
         assert await until_stored(log, topic, HEALED_WITHIN) < HEALED_WITHIN
@@ -220,7 +234,7 @@ class TestAChannelThatIsClosed:
     async def test_a_deleted_exchange_harms_no_neighbour(self, own_rabbitmq: RabbitServer) -> None:
         """Reliability 5.2: one publish to an exchange that is gone fails all in flight on its channel;
         the others go out again, and who is at fault is told 404."""
-        log = await open_started(own_rabbitmq.address, Bounds())
+        log = await open_started(own_rabbitmq.address, CALM)
         gone, stays = await make_topic(log, 1), await make_topic(log, 1)
         for topic in (gone, stays):
             await until_stored(log, topic, HEALED_WITHIN)
@@ -247,7 +261,7 @@ class TestAChannelThatIsClosed:
         """The server closes the channel for it; its neighbours are no culprits."""
         own_rabbitmq.ctl("eval", "application:set_env(rabbit, max_message_size, 100000).")
         try:
-            log = await open_started(own_rabbitmq.address, Bounds())
+            log = await open_started(own_rabbitmq.address, CALM)
             topic = await make_topic(log, 1)
             sent = [record("k", f"small {n}") for n in range(30)]
             sent.insert(11, record("k", "x" * 100_001))
@@ -266,7 +280,7 @@ class TestAConsumerThroughAnOutage:
         self, own_rabbitmq: RabbitServer
     ) -> None:
         """At least once, in order, through a SIGKILL of the broker; no call waits for ever."""
-        log = await open_started(own_rabbitmq.address, Bounds(), balance_interval=0.1)
+        log = await open_started(own_rabbitmq.address, CALM, balance_interval=0.1)
         topic = await make_topic(log, 1)
         await log.submit(topic, [record("k", str(n)) for n in range(6)])
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
@@ -298,7 +312,7 @@ class TestAConsumerThroughAnOutage:
         setting += "application:set_env(rabbit, channel_tick_interval, {})."
         own_rabbitmq.ctl("eval", setting.format(1_000, 500))
         try:
-            log = await open_started(own_rabbitmq.address, Bounds(), balance_interval=0.1)
+            log = await open_started(own_rabbitmq.address, CALM, balance_interval=0.1)
             topic = await make_topic(log, 1)
             await until_stored(log, topic, HEALED_WITHIN)
             consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
@@ -339,7 +353,7 @@ class TestAConsumerThroughAnOutage:
         self, own_rabbitmq: RabbitServer
     ) -> None:
         """Rule 5: who cannot hear the broker may not be sure; when it answers again, he may."""
-        log = await open_started(own_rabbitmq.address, Bounds(), heartbeat=2, balance_interval=0.1)
+        log = await open_started(own_rabbitmq.address, CALM, heartbeat=2, balance_interval=0.1)
         topic = await make_topic(log, 1)
         await until_stored(log, topic, HEALED_WITHIN)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
@@ -362,7 +376,7 @@ class TestAConsumerThroughAnOutage:
     ) -> None:
         """Reliability R12: a process that stood still for longer than the heartbeat allows wakes up
         believing that it owns its queues. By its own clock it must know better."""
-        log = await open_started(own_rabbitmq.address, Bounds(), heartbeat=1, balance_interval=0.1)
+        log = await open_started(own_rabbitmq.address, CALM, heartbeat=1, balance_interval=0.1)
         topic = await make_topic(log, 1)
         await log.submit(topic, [record("k", "first"), record("k", "second")])
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)

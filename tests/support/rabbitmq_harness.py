@@ -16,7 +16,7 @@ from app.brokers.rabbitmq import (
     open_log,
 )
 from app.store import SqlStore
-from contract_tools import NumberedPlaces
+from contract_tools import ANSWERED_WITHIN, CALM, NumberedPlaces
 from rabbitmq_server import RabbitServer
 
 
@@ -32,8 +32,10 @@ class RabbitHarness(NumberedPlaces):
         self._logs: list[PortableLog] = []
 
     async def make_log(self, *, bounds: Bounds | None = None, **settings) -> PortableLog:
-        settings = {"balance_interval": 0.1} | settings
-        log = open_log(name="rabbit", addresses=self.address, bounds=bounds, **settings)
+        calm = {"balance_interval": 0.1, "request_timeout": ANSWERED_WITHIN, "heartbeat": 60}
+        log = open_log(
+            name="rabbit", addresses=self.address, bounds=bounds or CALM, **(calm | settings)
+        )
         await log.start()
         self._logs.append(log)
         return log
