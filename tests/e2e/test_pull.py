@@ -95,9 +95,9 @@ async def test_a_lock_that_ran_out_hands_the_event_to_the_next(start: Start) -> 
     service = await start(pull={"lock": "1s", "max_deliveries": 2})
     await service.publish(numbered(0, 2, keys=1))
     for count in (1, 2):
-        (received,) = await service.receive(wait=10)
+        (received,) = await taken(service, 1)
         assert (id_of(received), received["broker_properties"]["delivery_count"]) == (0, count)
-    (received,) = await service.receive(wait=20)
+    (received,) = await taken(service, 1)
     assert id_of(received) == 1
     (letter,) = await letters(service)
     assert (letter["cause"], letter["attempts"]) == ("max-deliveries", 2)
@@ -118,7 +118,7 @@ async def test_whoever_hung_up_is_given_nothing(start: Start) -> None:
     with contextlib.suppress(Exception):
         await asyncio.wait_for(service.receive(wait=30), 1)
     await service.publish(numbered(0, 1, keys=1))
-    (received,) = await service.receive(wait=10)
+    (received,) = await taken(service, 1)
     assert received["broker_properties"]["delivery_count"] == 1
 
 
@@ -209,7 +209,7 @@ async def test_two_processes_share_one_store(start: Start, postgres: str) -> Non
     worker = await start(pull=pull, store=store)
     other = await start(pull=pull, store=store, role="gateway")
     await worker.publish(numbered(0, 120, keys=12))
-    (first, *_) = await other.receive(1, wait=20)
+    (first,) = await taken(other, 1)
     assert (await worker.ask("release", {"tokens": [token_of(first)]}))["succeeded"]
     account = await account_of([worker, other] * 2, 120)
     assert (account.twice, account.keys_twice) == ([], [])

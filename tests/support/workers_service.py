@@ -30,7 +30,7 @@ subscriptions: {subscriptions}
 webhooks: {webhooks}
 timeouts: {{store: 60s, publish: 60s, not_ready: 0s}}
 """
-WITHIN = 60.0
+WITHIN = 120.0
 STARTS_WITHIN = READY_WITHIN  # seconds for what begins with a start
 
 
@@ -80,7 +80,7 @@ class WorkersService:
         """Empty while process 1 does not answer."""
         try:
             url = f"http://127.0.0.1:{self.admin}/status"
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 found: list[dict[str, Any]] = json.load(answer)["processes"]
         except OSError:
             return []
