@@ -5,11 +5,19 @@ As Kafka's own command-line classes would, without a JVM for each question.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     NewPartitions,
@@ -81,9 +89,9 @@ def read_back(servers: str, topic: str) -> list[Stored]:
     """Everything in the topic."""
     with _reading(servers) as consumer:
         places = _places(consumer, topic)
-        ends = [consumer.get_watermark_offsets(place, PATIENCE) for place in places]
+        count = sum(_count(consumer, place) for place in places)
         consumer.assign(places)
-        return [_stored(each) for each in _taken(consumer, sum(high - low for low, high in ends))]
+        return [_stored(each) for each in _taken(consumer, count)]
 
 
 @contextmanager
@@ -99,6 +107,21 @@ def _reading(servers: str) -> Iterator[Consumer]:
 def _places(consumer: Consumer, topic: str) -> list[TopicPartition]:
     partitions = consumer.list_topics(topic, PATIENCE).topics[topic].partitions
     return [TopicPartition(topic, number, OFFSET_BEGINNING) for number in sorted(partitions)]
+
+
+def _count(consumer: Consumer, place: TopicPartition) -> int:
+    """A leader that is new does not say at first how far its followers are."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(place, PATIENCE)
+        except KafkaException as error:
+            passing = error.args[0].code() == KafkaError.OFFSET_NOT_AVAILABLE
+            if not passing or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return int(high - low)
 
 
 def _taken(consumer: Consumer, count: int) -> list[Message]:
