@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from delivery_house import House, Ledger, Service, numbered, steady, until
+from forked import completed
 from webhook_target import Received, WebhookTarget, status
 
 pytestmark = pytest.mark.fault
 
-SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
 KEYS = 20
 STUCK = "/k3"
 RETRY = {"schedule": ["10ms", "200ms", *["1s"] * 200], "hold": 1}
@@ -32,11 +30,8 @@ def house(tmp_path: Path, target: WebhookTarget) -> Iterator[House]:
 
 async def store_verb(service: Service, *words: str) -> str:
     """``skybridge store`` beside the service, as an operator runs it."""
-    command = [SKYBRIDGE, "store", *words, "--config", "skybridge.json"]
-    done = await asyncio.to_thread(
-        subprocess.run, command, cwd=service.folder, capture_output=True, text=True, timeout=240,
-        check=False,
-    )  # fmt: skip
+    verb = ("store", *words, "--config", "skybridge.json")
+    done = await asyncio.to_thread(completed, *verb, cwd=service.folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
