@@ -19,22 +19,22 @@ from app.interfaces import PublishResult
 from app.model.message import Message
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from contract_tools import assigned, bodies, fresh_group, publish, take, text, until
+from contract_tools import CALM, assigned, bodies, fresh_group, publish, take, text, until
 from pulsar_readback import read_back, send_batch
 from pulsar_senders import Careless, Sender, record, verify
 from pulsar_server import PulsarServer
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.fault]
 
-HEALED_WITHIN = 45.0  # seconds after the broker is up: reliability R1, on a busy machine
-OVERHEAD = 10.0  # seconds that busy cores may add to the publish time-out
+HEALED_WITHIN = 120.0  # seconds after the broker is up: reliability R1, on a busy machine
+OVERHEAD = 30.0  # seconds that busy cores may add to the publish time-out
 PARTITIONS = 4
 
 
 async def open_started(server: PulsarServer, bounds: Bounds) -> PortableLog:
     log = open_log(
         name="pulsar", service_url=server.service_url, admin_url=server.admin_url, bounds=bounds,
-        send_timeout=bounds.publish_timeout,
+        send_timeout=bounds.publish_timeout, operation_timeout=30.0, connect_timeout=30.0,
     )  # fmt: skip
     await log.start()
     return log
@@ -59,14 +59,20 @@ async def until_stored(log: PortableLog, topic: str, within: float) -> float:
     raise AssertionError(f"not everything was accepted within {within} s: {result}")
 
 
+async def until_healthy(log: PortableLog) -> None:
+    async with asyncio.timeout(HEALED_WITHIN):
+        while not (await log.health()).healthy:
+            await asyncio.sleep(0.05)
+
+
 class TestABrokerThatIsKilled:
     @pytest.mark.parametrize(
-        ("kills", "events"), [(2, 2_000), pytest.param(3, 20_000, marks=[pytest.mark.long])]
+        ("kills", "events"), [(1, 1_000), pytest.param(3, 20_000, marks=[pytest.mark.long])]
     )
     async def test_nothing_acknowledged_is_lost_and_nothing_refused_is_sent_later(
         self, own_pulsar: PulsarServer, kills: int, events: int
     ) -> None:
-        """Reliability R1, and rule 9: what was submitted and answered 503 while no server ran was on
+        """Reliability R1 and R20, and rule 9: what was submitted and answered 503 while no server ran was on
         no wire, so it can only be stored if we sent it again. The careless ones are the control: had
         they lost nothing, the fault would be too weak or the judgement blind."""
         log = await open_started(own_pulsar, Bounds(publish_timeout=2.0))
@@ -81,9 +87,11 @@ class TestABrokerThatIsKilled:
             await asyncio.to_thread(own_pulsar.kill)
             began = time.monotonic()
             await asyncio.sleep(3.0)  # the outage outlasts the publish time-out
+            assert not (await log.health()).healthy
             outages.append((began, time.monotonic()))
             await asyncio.to_thread(own_pulsar.restart)
             assert await until_stored(log, topic, HEALED_WITHIN) < HEALED_WITHIN
+            await until_healthy(log)
         await self._progress(senders, by=share)
         for sender in (*senders, *careless):
             sender.stopping = True
@@ -106,7 +114,7 @@ class TestABrokerThatIsKilled:
         self, own_pulsar: PulsarServer
     ) -> None:
         """At least once through a broker's death (G1); what was settled before does not come again."""
-        log = await open_started(own_pulsar, Bounds(publish_timeout=2.0))
+        log = await open_started(own_pulsar, CALM)
         topic = await make_topic(log, 1)
         await publish(log, topic, [text(str(n), "k") for n in range(6)])
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
@@ -125,7 +133,7 @@ class TestABrokerThatIsKilled:
 
 
 class TestABrokerThatStalls:
-    @pytest.mark.parametrize("seconds", [5.0, pytest.param(20.0, marks=[pytest.mark.long])])
+    @pytest.mark.parametrize("seconds", [3.0, pytest.param(20.0, marks=[pytest.mark.long])])
     async def test_answers_and_memory_stay_bounded_and_it_recovers(
         self, own_pulsar: PulsarServer, seconds: float
     ) -> None:
@@ -146,7 +154,7 @@ class TestABrokerThatStalls:
         assert slowest < bounds.publish_timeout + OVERHEAD
         assert log.stats().records_in_flight <= bounds.records
         assert grown < 64 << 20, f"{grown} bytes of memory more"
-        await until_stored(log, topic, 20.0)
+        await until_stored(log, topic, HEALED_WITHIN)
         await log.stop()
 
     async def _press(
@@ -181,8 +189,8 @@ class TestAMemberThatVanishes:
         self, own_pulsar: PulsarServer
     ) -> None:
         """No farewell: the connection is cut, as a crash cuts it (G1, one owner a partition)."""
-        crashing = await open_started(own_pulsar, Bounds())
-        staying = await open_started(own_pulsar, Bounds())
+        crashing = await open_started(own_pulsar, CALM)
+        staying = await open_started(own_pulsar, CALM)
         topic, group = await make_topic(staying, 2), fresh_group()
         first = await crashing.subscribe(group, [topic], EARLIEST)
         assert len((await assigned(first)).partitions) == 2
@@ -209,7 +217,7 @@ class TestABrokerThatNobodyTuned:
         self, own_pulsar: PulsarServer
     ) -> None:
         """More repeats, and nothing lost (G1)."""
-        log, group = await open_started(own_pulsar, Bounds()), fresh_group()
+        log, group = await open_started(own_pulsar, CALM), fresh_group()
         topic = await make_topic(log, 1)
         await asyncio.to_thread(send_batch, own_pulsar.service_url, f"{topic}-partition-0", 4)
         everything = [b"0", b"1", b"2", b"3"]

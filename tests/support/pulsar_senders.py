@@ -41,7 +41,7 @@ class Sender:
                     break
                 assert isinstance(result, BrokerUnavailable), result
                 self.refused[body] = began, time.monotonic()
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.1)
             number += 1
 
 
