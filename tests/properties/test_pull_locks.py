@@ -168,11 +168,13 @@ class Locks(RuleBasedStateMachine):
         assert len(held) == len(set(held))
 
     def teardown(self) -> None:
-        letters = self.runner.run(self.store.letters.find(LetterChoice(), limit=10_000))
-        assert sorted(each.message.offset for each in letters) == sorted(self.buried)
-        self.runner.run(self.store.stop())
-        self.runner.close()
-        shutil.rmtree(self.home)
+        try:
+            letters = self.runner.run(self.store.letters.find(LetterChoice(), limit=10_000))
+            assert sorted(each.message.offset for each in letters) == sorted(self.buried)
+        finally:
+            self.runner.run(self.store.stop())
+            self.runner.close()
+            shutil.rmtree(self.home)
 
     def _heads(self) -> list[Row]:
         """The oldest of each lane, the oldest first."""

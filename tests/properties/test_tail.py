@@ -300,13 +300,15 @@ class Followers(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Whoever is there gets all that it wants, whatever came before."""
-        for one in self.running.values():
-            one.consumer.resume(one.paused)
-            one.paused = set()
-            self.runner.run(self._take_all(one))
-        self.runner.run(self.log.stop())
-        self.runner.close()
-        shutil.rmtree(self.home)
+        try:
+            for one in self.running.values():
+                one.consumer.resume(one.paused)
+                one.paused = set()
+                self.runner.run(self._take_all(one))
+        finally:
+            self.runner.run(self.log.stop())
+            self.runner.close()
+            shutil.rmtree(self.home)
 
 
 TestFollowers = Followers.TestCase
