@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.pipeline import tables
-from app.pipeline.decode import exact, native
+from app.pipeline.decode import attributes, exact, native
 from app.pipeline.decode.fence import fenced
 
 if TYPE_CHECKING:
@@ -25,26 +25,21 @@ __all__ = ["decoded", "exactly", "fenced", "natively"]
 
 DECODED = tables.names(tables.DECODED)
 VERDICT = tables.names(tables.VERDICT)
-_INSTANT = (
-    "try_cast(upper(time_text) AS TIMESTAMP)"  # RFC 3339 lets t and z be small, Spark does not
-)
-_TIME = (
-    f"CASE WHEN {_INSTANT} BETWEEN TIMESTAMP '0001-01-01 00:00:00 UTC' "
-    f"AND TIMESTAMP '9999-12-31 23:59:59.999999 UTC' THEN {_INSTANT} END AS time"
-)
-"""One expression for both ways. Python, and so many a reader of the lake, dies of other years."""
+_TIME = f"{attributes.time(attributes.instant('time_text'))} AS time"
+_TOLD = [_TIME if name == "time" else name for name in DECODED]
+"""What the exact way tells. The instant is Spark's own, as in the native way."""
 
 
 def natively(raw: DataFrame) -> DataFrame:
     """RAW to DECODED and ``doubt``: where that is true, no other decoded column means anything."""
-    return fenced(native.decoded(raw).selectExpr(*_in_order(DECODED), "doubt"))
+    return fenced(native.decoded(raw).select(*DECODED, "doubt"))
 
 
 def exactly(raw: DataFrame) -> DataFrame:
     """RAW to DECODED and VERDICT (null for a valid event), and ``value`` and ``headers`` of records that
     have a verdict: what ``quarantine`` keeps of them.
     """
-    return exact.judged(raw).selectExpr(*_in_order(DECODED), *VERDICT, "value", "headers")
+    return exact.judged(raw).selectExpr(*_TOLD, *VERDICT, "value", "headers")
 
 
 def decoded(raw: DataFrame) -> DataFrame:
@@ -53,7 +48,7 @@ def decoded(raw: DataFrame) -> DataFrame:
     """
     judged = fenced(native.decoded(raw, kept=("value", "headers")))
     clear = judged.where("NOT doubt").selectExpr(
-        *_in_order(DECODED),
+        *DECODED,
         *(f"CAST(NULL AS {kind}) AS {name}" for name, kind in _VERDICT_TYPES),
         "CAST(NULL AS BINARY) AS value",
         "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers",
@@ -66,7 +61,3 @@ _VERDICT_TYPES = [
     (name, column.split(" ", 1)[1])
     for name, column in zip(VERDICT, tables.VERDICT.split(", ", len(VERDICT) - 1), strict=True)
 ]
-
-
-def _in_order(columns: list[str]) -> list[str]:
-    return [_TIME if name == "time" else name for name in columns]

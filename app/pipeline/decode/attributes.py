@@ -11,6 +11,7 @@ from app.pipeline.decode.json_patterns import BAG, SPACE
 from app.pipeline.decode.patterns import any_of, value_pattern
 from app.pipeline.decode.sql import TEXTS, Columns, at, choice, literal, literals, matches
 
+_FIRST, _LAST = "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"
 _RULES = {name: rule for name, rule in VERSIONS[NEWEST].rules.items() if name != "specversion"}
 _TYPED = "datacontenttype"
 COLUMNS: Final = ["time_text" if name == "time" else name for name in _RULES]
@@ -18,6 +19,16 @@ COLUMNS: Final = ["time_text" if name == "time" else name for name in _RULES]
 
 _QUOTED = [name for name, version in VERSIONS.items() if version.quoted]
 _NESTED = [name for name, version in VERSIONS.items() if version.nested]
+
+
+def instant(text: str) -> str:
+    """RFC 3339 lets t and z be small, Spark does not."""
+    return f"try_cast(upper({text}) AS TIMESTAMP)"
+
+
+def time(instant: str) -> str:
+    """Python, and so many a reader of the lake, dies of other years."""
+    return f"CASE WHEN {instant} BETWEEN TIMESTAMP '{_FIRST} UTC' AND TIMESTAMP '{_LAST} UTC' THEN {instant} END"
 
 
 def own_name(version: Version, newest: str) -> str:
@@ -93,7 +104,7 @@ BARE: Final[Columns] = {
     "subject": f"IF(_bag IS NOT NULL, _bag['subject'], {_bare('_subject')})",
     "_other_type": _bare("_type_version"),
     "_others_count": (
-        "size(_names) - 1 - IF(_structured AND _at > 0, 1, 0) - "
+        "size(_names) - 1 - IF(_there, 1, 0) - "
         + " - ".join(f"IF(_{name} IS NULL, 0, 1)" for name in [*_RULES, "encoding", "type_version"])
     ),
 }
@@ -144,12 +155,23 @@ OTHERS: Final[Columns] = {
     "_once": "_others_count = 0 OR size(array_distinct(_names)) = size(_names)",
 }
 _PREFIXES = {name: literal(extension_prefix(version)) for name, version in VERSIONS.items()}
+_BEHIND = {name: str(len(extension_prefix(version)) + 1) for name, version in VERSIONS.items()}
 _OF_HEADERS = (
-    "map_from_entries(transform(filter(headers, h -> h.value IS NOT NULL AND "
-    f"startswith(h.key, {_by_version(_PREFIXES)}) AND array_contains(_others, h.key)), "
-    f"h -> struct(lower(substring(h.key, {_by_version({n: str(len(extension_prefix(v)) + 1) for n, v in VERSIONS.items()})})), "
-    "CAST(h.value AS STRING))))"
+    f"map_from_entries(transform(filter(_others, n -> startswith(n, {_by_version(_PREFIXES)}) AND "
+    f"{at('_names', '_texts', 'n')} IS NOT NULL), "
+    f"n -> struct(lower(substring(n, {_by_version(_BEHIND)})), {at('_names', '_texts', 'n')})))"
 )
+
+
+def _unquoted(kind: str) -> str:
+    """Names of members whose values are not in quotes."""
+    pattern = literal(rf'"([A-Za-z0-9]++)"{SPACE}:{SPACE}{kind}')
+    return (
+        "IF(_structured AND (_others_count > 0 OR _nested), "
+        f"regexp_extract_all(_envelope, {pattern}, 1), NULL)"
+    )
+
+
 OWN: Final[Columns] = {
     "_own": (
         f"CASE WHEN _bag IS NOT NULL AND size(array_distinct(transform(map_keys(_bag), k -> lower(k)))) = size(_bag) "
@@ -157,7 +179,9 @@ OWN: Final[Columns] = {
         "WHEN _others_count = 0 OR NOT _once THEN NULL "
         "WHEN _structured THEN map_filter(_members, (k, v) -> array_contains(_others, k)) "
         f"ELSE {_OF_HEADERS} END"
-    )
+    ),
+    "_integers": _unquoted("[-0-9]"),
+    "_booleans": _unquoted("[tf]"),
 }
 _NONE = f"CAST(map() AS {TEXTS})"
 _TYPES_OF_HEADERS = (
@@ -166,24 +190,19 @@ _TYPES_OF_HEADERS = (
     + "), e -> struct(e.key, IF(e.value IN ('true', 'false'), 'Boolean', 'Integer'))))"
 )
 
-
-def _unquoted(kind: str) -> str:
-    pattern = literal(rf'"([A-Za-z0-9]++)"{SPACE}:{SPACE}{kind}')
-    return f"regexp_extract_all(_envelope, {pattern}, 1)"
-
-
-_INTEGERS, _BOOLEANS = _unquoted("[-0-9]"), _unquoted("[tf]")
 _TYPES_OF_DOCUMENT = (
-    f"map_from_arrays(transform(concat({_INTEGERS}, {_BOOLEANS}), k -> lower(k)), "
-    f"concat(array_repeat('Integer', size({_INTEGERS})), array_repeat('Boolean', size({_BOOLEANS}))))"
+    "map_from_arrays(transform(concat(_integers, _booleans), k -> lower(k)), "
+    "concat(array_repeat('Integer', size(_integers)), array_repeat('Boolean', size(_booleans))))"
 )
 EXTENDED: Final[Columns] = {
+    "_instant": instant("time_text"),
     "_texts_own": (
         f"CASE WHEN _own IS NULL THEN {_NONE} "
         f"WHEN _in_quotes THEN transform_values(_own, (k, v) -> {_bare('v')}) ELSE _own END"
     ),
     "_kinds": (
-        f"CASE WHEN _own IS NULL THEN NULL WHEN _structured THEN {_TYPES_OF_DOCUMENT} "
+        "CASE WHEN _own IS NULL OR size(_integers) + size(_booleans) = 0 THEN NULL "
+        f"WHEN _structured THEN {_TYPES_OF_DOCUMENT} "
         f"WHEN _in_quotes THEN {_TYPES_OF_HEADERS} END"
     ),
 }

@@ -48,7 +48,7 @@ TYPED: Final = f"true|false|{INTEGER}"
 _BARE = rf"(?!(?:true|false)\n)[A-Za-z/]{ANY}*+|0\.[12]|[0-9]{{4}}-{ANY}*+"
 _QUOTED = rf'(?:(?:"{ANY}*+"|{_BARE}|{TYPED})\n)*+'
 _PRINTABLE = matches("concat_ws('', _header_names, _header_texts)", PRINTABLE)
-_LINES = matches(r"concat(array_join(_header_texts, '\n', 'null'), '\n')", _QUOTED)
+_LINES = matches(r"concat(array_join(_texts, '\n', 'null'), '\n')", _QUOTED)
 _OTHER_TYPE = (
     "(_content_type IS NULL OR _content_type = 'application/json' OR "
     f"({matches('_content_type', MEDIA_TYPE)} AND NOT "
@@ -56,7 +56,12 @@ _OTHER_TYPE = (
     + "))"
 )
 
-CLEAR: Final = f"{_PRINTABLE} AND {_OTHER_TYPE} AND (NOT _in_quotes OR {_LINES})"
-"""No control or line break in any name or text, and UTF-8 throughout; no document; and where values are
-JSON, strings without escapes, or what is plainly none.
+CARRIED: Final[Columns] = {
+    "_carried": f"IF(_structured, {IS_DOCUMENT}, {_PRINTABLE} AND {_OTHER_TYPE})"
+}
+"""Whether headers are clear: of a document, or without any control or line break in names and texts, and UTF-8
+throughout. Asked early, so that headers need not be taken along.
 """
+
+CLEAR: Final = f"NOT _in_quotes OR {_LINES}"
+"""Where values are JSON: strings without escapes, or what is plainly none."""

@@ -22,9 +22,15 @@ _SENT = ("value", "headers")
 STEPS: tuple[Columns, ...] = (
     headers.LISTED,
     headers.DECLARED,
+    headers.CARRIED,
     documents.FOUND,
     documents.AIMED,
     documents.CUT,
+    documents.AFTER,
+    documents.SHUT,
+    documents.LAST,
+    documents.BODY,
+    documents.PROVEN,
     documents.VALUED,
     documents.FILLED,
     documents.READ,
@@ -46,16 +52,17 @@ STEPS: tuple[Columns, ...] = (
 
 
 def decoded(raw: DataFrame, *, kept: tuple[str, ...] = ()) -> DataFrame:
-    """DECODED without ``time``, ``doubt`` and the columns ``kept`` of the record."""
-    frame = raw.select(*_KEPT, *_SENT)
+    """DECODED, ``doubt`` and the columns ``kept`` of the record."""
+    frame = raw.selectExpr(f"struct({', '.join(_KEPT)}) AS _record", *_SENT)
     for step in STEPS:
         frame = frame.selectExpr(
             "*", *(f"{expression} AS {name}" for name, expression in step.items())
         )
     return frame.selectExpr(
-        *_KEPT,
+        *(f"_record.{name}" for name in _KEPT),
         "IF(_version IS NULL, NULL, '1.0') AS specversion",
         *attributes.COLUMNS,
+        f"{attributes.time('_instant')} AS time",
         "_extensions AS extensions",
         "_types AS types",
         "_text AS data",
@@ -69,8 +76,6 @@ def decoded(raw: DataFrame, *, kept: tuple[str, ...] = ()) -> DataFrame:
 
 
 def _clear() -> str:
-    carried = f"IF(_structured, {documents.CLEAR}, {headers.CLEAR})"
-    of_kafka = (
-        f"NOT startswith(topic, {literal(SCHEME)})"  # Pulsar's properties have names of their own
-    )
-    return f"{of_kafka} AND ({carried}) AND ({attributes.CLEAR}) AND ({payload.CLEAR})"
+    read = f"IF(_structured, {documents.CLEAR}, {headers.CLEAR})"
+    of_kafka = f"NOT startswith(_record.topic, {literal(SCHEME)})"  # Pulsar's properties have names of their own
+    return f"_carried AND {of_kafka} AND ({read}) AND ({attributes.CLEAR}) AND ({payload.CLEAR})"

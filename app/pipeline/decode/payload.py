@@ -33,7 +33,7 @@ _INNER = (
 
 FORMED: Final[Columns] = {
     "_form": (
-        "CASE WHEN NOT _structured OR _at = 0 THEN 'opaque' "
+        "CASE WHEN NOT _structured OR NOT _there THEN 'opaque' "
         f"WHEN {_IS_BYTES} THEN 'opaque' WHEN {_IS_JSON} THEN 'json' ELSE 'text' END"
     )
 }
@@ -49,11 +49,11 @@ CODED: Final[Columns] = {
 TAKEN: Final[Columns] = {
     "_text": (
         "CASE _form WHEN 'json' THEN _raw WHEN 'text' THEN _inner "
-        "ELSE IF(is_valid_utf8(CAST(_bytes AS STRING)), CAST(_bytes AS STRING), NULL) END"
+        "ELSE try_validate_utf8(CAST(_bytes AS STRING)) END"
     )
 }
 CLEAR: Final = (
-    "NOT _structured OR _at = 0 OR (_form = 'json' AND NOT _base64) OR "
+    "NOT _structured OR NOT _there OR (_form = 'json' AND NOT _base64) OR "
     f"(_form = 'text' AND _inner IS NOT NULL AND {_IN_UTF_8}) OR "
     f"(_form = 'opaque' AND _bytes IS NOT NULL AND IF({_IS_SAID}, "
     f"NOT _base64 OR _version IN ({_TWO_FORMS}), NOT {_MAY_BE_TEXT}))"
