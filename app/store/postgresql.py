@@ -19,6 +19,7 @@ from app.errors import SetupError
 from app.store import schema
 
 SETTING = "store.dsn"
+_BOUNDS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
 _LOCK = 0x736B79  # of whoever changes the schema; the number means nothing elsewhere
 
 # Of the connection, where the DSN does not say otherwise: one whose other end vanished is noticed.
@@ -82,7 +83,7 @@ def open_engine(dsn: str, timeout: float) -> Engine:
 
 def _bring_up(connection: Connection, name: str) -> None:
     """One process does it; those that start beside it wait, and find it done."""
-    for bound in ("statement_timeout", "lock_timeout"):
+    for bound in _BOUNDS:
         connection.exec_driver_sql(f"SET LOCAL {bound} = 0")
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
     revision = schema.found(connection)
@@ -102,11 +103,7 @@ def _parts(dsn: str) -> dict[str, Any]:
 
 
 def _prepare(connection: psycopg.Connection[Any], milliseconds: int) -> None:
-    for setting in (
-        "statement_timeout",
-        "lock_timeout",
-        "idle_in_transaction_session_timeout",
-    ):
+    for setting in _BOUNDS:
         connection.execute(f"SET {setting} = {milliseconds}")
     connection.execute(_DURABLE)
     connection.commit()

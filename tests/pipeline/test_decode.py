@@ -19,7 +19,7 @@ from app.pipeline.decode import decoded, exactly, natively
 from app.pipeline.session import open_session
 from app.pipeline.settings import Engine
 from decode_asking import differences, expected, frame, rows, shown
-from decode_records import REQUIRED, clean, corpus, generated, poison
+from decode_records import ENDS, LOOSE_ENDS, REQUIRED, clean, corpus, ending, generated, poison
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +50,7 @@ def all_records() -> dict[str, list[Record]]:
         "usual": clean(200),
         "data": [Record(None, (("content-type", b"application/cloudevents+json"),), DOCUMENT)],
         "times": [Record(None, (*REQUIRED, ("ce_time", text.encode())), b"") for text in TIMES],
+        "ends": list(map(ending, (*ENDS, *LOOSE_ENDS))),
         "poison": list(poison().values()),
     }
 
@@ -150,7 +151,7 @@ def test_the_exact_way_alone(exact: Way) -> None:
         assert row["headers"] == headers
 
 
-@pytest.mark.parametrize("kind", ["corpora", "generated", "poison", "usual"])
+@pytest.mark.parametrize("kind", ["corpora", "ends", "generated", "poison", "usual"])
 def test_what_is_clear_is_right(native: Way, kind: str) -> None:
     """Pipeline.md 5: no query ends, also where nobody set what a repeated header asks for, and what the
     bindings refuse is never passed.
@@ -169,6 +170,16 @@ def test_usual_events_are_clear(native: Way) -> None:
     records, found = native.kinds["usual"], native.of("usual")
     doubtful = [record for record, row in zip(records, found, strict=True) if row["doubt"]]
     assert len(doubtful) <= (1 - CLEAR) * len(records), f"{len(doubtful)}: {doubtful[:5]}"
+
+
+def test_the_end_of_the_last_member_is_found_and_nothing_else_is_taken_for_it(native: Way) -> None:
+    """By two strict parses, of the document and of ``[data]``: what fools one of them does not fool the other."""
+    told = {
+        record.body: row["doubt"]
+        for record, row in zip(native.kinds["ends"], native.of("ends"), strict=True)
+    }
+    assert [value for value in ENDS if told[ending(value).body]] == []
+    assert [value for value in LOOSE_ENDS if not told[ending(value).body]] == []
 
 
 def test_the_bytes_of_data_stay(native: Way) -> None:

@@ -317,3 +317,21 @@ def poison() -> dict[str, Record]:
         "XML": document(b"<a/>", b"application/cloudevents+xml"),
         "an unknown format": document(b"x", b"application/cloudevents+cbor"),
     }  # fmt: skip
+
+
+ENDS = (
+    b"1", b" 1 ", b'{"a":[{}]}\n', b"null", b'""', b'"}"', b'"]" ', b"\t[ ]\r\n", b"[" * 800 + b"]" * 800,
+    b'"\\ud83d\\ude00"', b"1e400", b'"\xef\xbf\xbd"', b'{"a":1,"b":2}',
+)  # fmt: skip
+"""Values that may stand last in a document."""
+
+LOOSE_ENDS = (
+    b"", b" ", b"-", b"01", b'"a\tb"', b'"x",', b"1}", b'1],"b":[2', b'"a"]', b'[1},"b":{]', b"1}]", b"1 2", b"1}x",
+    b'1} , {"b":2', b'1,"2"', b'"\\ud800"', b'"\xff"', b"[" * 1100 + b"]" * 1100, b'1,"data":2', b'1]}, [{"b":2}',
+)  # fmt: skip
+"""What is no value, and what would be one to a reader that stops early."""
+
+
+def ending(value: bytes) -> Record:
+    """A document whose data is last, whatever that is."""
+    return _with(b'"data":' + value)

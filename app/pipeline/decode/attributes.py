@@ -206,12 +206,8 @@ EXTENDED: Final[Columns] = {
         f"WHEN _in_quotes THEN {_TYPES_OF_HEADERS} END"
     ),
 }
-WHOLE: Final[Columns] = {
-    "_extensions": (
-        "IF(_other_type IS NULL, _texts_own, map_concat(_texts_own, map('eventtypeversion', _other_type)))"
-    ),
-    "_types": "IF(size(_kinds) > 0, _kinds, NULL)",
-}
+EXTENSIONS: Final = "IF(_other_type IS NULL, _texts_own, map_concat(_texts_own, map('eventtypeversion', _other_type)))"
+TYPES: Final = "IF(size(_kinds) > 0, _kinds, NULL)"
 
 
 def _kept(name: str, column: str) -> str:

@@ -41,14 +41,12 @@ STEPS: tuple[Columns, ...] = (
     attributes.KIND,
     {**attributes.PICKED, **documents.BAGGED},
     attributes.BARE,
-    attributes.OTHERS,
-    attributes.OWN,
-    {**attributes.EXTENDED, **payload.FORMED},
-    {**attributes.WHOLE, **payload.INNER},
-    payload.CODED,
+    {**attributes.OTHERS, **payload.FORMED},
+    {**attributes.OWN, **payload.INNER},
+    {**attributes.EXTENDED, **payload.CODED},
     payload.TAKEN,
 )
-"""What each projection adds."""
+"""What each projection adds. Each costs: a row with everything that the later ones need is written anew."""
 
 
 def decoded(raw: DataFrame, *, kept: tuple[str, ...] = ()) -> DataFrame:
@@ -63,8 +61,8 @@ def decoded(raw: DataFrame, *, kept: tuple[str, ...] = ()) -> DataFrame:
         "IF(_version IS NULL, NULL, '1.0') AS specversion",
         *attributes.COLUMNS,
         f"{attributes.time('_instant')} AS time",
-        "_extensions AS extensions",
-        "_types AS types",
+        f"{attributes.EXTENSIONS} AS extensions",
+        f"{attributes.TYPES} AS types",
         "_text AS data",
         "IF(_text IS NULL, _bytes, NULL) AS data_bytes",
         "_form AS data_form",
