@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 import warnings
@@ -51,8 +52,11 @@ def spark_settings(folder: Path) -> Mapping[str, str]:
 def running_spark(settings: Mapping[str, str]) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run what PATH has
     from pyspark import SparkConf
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    # pytest listens at its loggers with one handler for all: it would write everybody's entries as pyspark's
+    PySparkLogger.addHandler = logging.Logger.addHandler
     conf = SparkConf().setAll(list(settings.items()))
     session = SparkSession.builder.config(conf=conf).getOrCreate()
     try:
