@@ -157,7 +157,7 @@ async def test_a_worker_and_a_client_share_the_partitions_of_one_group(house: Ho
 
 
 async def test_positions_and_lag_are_the_same_from_both_sides(house: House) -> None:
-    """Also of a worker that passed over all there is, and has not committed that yet."""
+    """Also of a worker that passed over all there is, whether it has committed that yet or not."""
     await house.publish(0, RECORDS)
     filters = [Filter.model_validate({"exact": {"type": "never"}})]
     wanted = Wanted(types_of(filters), compile_filters(filters), lambda _: None)
@@ -179,8 +179,6 @@ async def test_positions_and_lag_are_the_same_from_both_sides(house: House) -> N
             await asyncio.sleep(0.01)
     assert await theirs() == {number: position for number, (position, _) in (await ours()).items()}
     assert sum((await theirs()).values()) == RECORDS
-    committed = house.driver.engine.positions.of(GROUP).values()
-    assert sum(each.offset for each in committed) < RECORDS
     await asking.close()
 
 
