@@ -113,7 +113,8 @@ class TestABrokerThatIsKilled:
     async def test_who_consumes_goes_on_with_what_is_unfinished(
         self, own_pulsar: PulsarServer
     ) -> None:
-        """At least once through a broker's death (G1); what was settled before does not come again."""
+        """At least once through a broker's death (G1). What was settled may come again: a broker that is killed
+        has not stored the acknowledgements of its last second (``managedLedgerDefaultMarkDeleteRateLimit``)."""
         log = await open_started(own_pulsar, CALM)
         topic = await make_topic(log, 1)
         await publish(log, topic, [text(str(n), "k") for n in range(6)])
@@ -126,7 +127,13 @@ class TestABrokerThatIsKilled:
         again = await assigned(consumer, within=240.0)
         assert again.epoch > messages[0].epoch
         assert not consumer.holds(messages[1]), "somebody else may have had it meanwhile"
-        assert bodies(await take(consumer, 4, within=240.0)) == [b"1", b"3", b"4", b"5"]
+        came: list[bytes | None] = []
+        async with asyncio.timeout(240.0):
+            while not {b"1", b"3", b"4", b"5"} <= set(came):
+                event = await consumer.poll(0.2)
+                came += bodies(event) if isinstance(event, tuple) else []
+        assert came == sorted(came), "in order, each once more at most"
+        assert len(came) == len(set(came))
         await until_stored(log, topic, HEALED_WITHIN)
         await consumer.close()
         await log.stop()
