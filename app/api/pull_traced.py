@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from app.api.handing_out import Handed
 from app.model.subscription import Subscription
-from app.telemetry.traces import TRACEPARENT, TRACESTATE, carried_by, traces
+from app.telemetry.traces import TRACEPARENT, TRACESTATE, carried_by, messaging_system, traces
 
 
 def tell_received(
@@ -25,7 +25,7 @@ def tell_received(
         return
     topics = {row.message.partition.topic for row, _ in handed}
     about: dict[str, str | int] = {
-        "messaging.system": "skybridge" if kind == "embedded" else kind,
+        "messaging.system": messaging_system(kind),
         "messaging.operation.type": "receive",
         "messaging.operation.name": "receive",
         "messaging.batch.message_count": len(handed),

@@ -11,7 +11,13 @@ from app.interfaces import Sink
 from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.sinks.traced import TracedSink
-from app.telemetry.traces import TraceSettings, close_traces, set_up_traces, traces
+from app.telemetry.traces import (
+    TraceSettings,
+    close_traces,
+    messaging_system,
+    set_up_traces,
+    traces,
+)
 from app.worker.joining import group_name
 
 
@@ -64,6 +70,5 @@ def traced(sink: Sink, subscription: Subscription, config: Config) -> Sink:
 
 
 def system_of(config: Config, broker: str) -> str:
-    """As ``messaging.system`` has it. The embedded log has no name there but its own."""
-    kind = kinds_of(config).get(broker, "embedded")
-    return "skybridge" if kind == "embedded" else kind
+    """The ``messaging.system`` of a broker of the configuration."""
+    return messaging_system(kinds_of(config).get(broker, "embedded"))

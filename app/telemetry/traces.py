@@ -126,6 +126,11 @@ def traceparent(span: Span) -> bytes:
     return b"00-%032x-%016x-%02x" % (context.trace_id, context.span_id, context.trace_flags)
 
 
+def messaging_system(kind: str) -> str:
+    """``messaging.system`` of a kind of broker. The embedded log has no name there but its own."""
+    return "skybridge" if kind == "embedded" else kind
+
+
 def carried_by(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
     """What stands beside an event in its record, as ``Traces`` takes it."""
     return {

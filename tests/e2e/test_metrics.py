@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import json
-import threading
 import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from posted import posted
 from service_process import ServiceProcess, free_ports, until
 
 
 @pytest.fixture
 def hook() -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *args: Any) -> None:
-            """Nobody reads it."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/hook"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with posted() as address:
+        yield f"{address}/hook"
 
 
 def scraped(port: int) -> dict[str, float]:

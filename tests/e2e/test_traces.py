@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.message import Message
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,6 +21,7 @@ from opentelemetry.trace import SpanKind
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from collector import Collector, Seen
+from posted import posted
 from service_process import ServiceProcess, free_ports, until
 
 WITHIN = 120.0
@@ -33,25 +33,12 @@ def webhook() -> Iterator[tuple[str, list[list[tuple[str, str]]]]]:
     """Its address, and the headers of what it was sent."""
     came: list[list[tuple[str, str]]] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            came.append([(name.lower(), value) for name, value in self.headers.items()])
-            self.send_response(204)
-            self.end_headers()
+    def noted(_path: str, headers: Message) -> int:
+        came.append([(name.lower(), value) for name, value in headers.items()])
+        return 204
 
-        def log_message(self, *args: Any) -> None:
-            """Nobody reads it."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/hook", came
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with posted(noted) as address:
+        yield f"{address}/hook", came
 
 
 class House:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.message import Message
 from typing import Any
 
 import pytest
 
 from collector import Collector, Seen
+from posted import posted
 from reload_service import ReloadService
 from service_process import until
 
@@ -27,25 +27,12 @@ def webhook() -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Its address, and the headers of what it was sent."""
     came: list[dict[str, str]] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            came.append({name.lower(): value for name, value in self.headers.items()})
-            self.send_response(204)
-            self.end_headers()
+    def noted(_path: str, headers: Message) -> int:
+        came.append({name.lower(): value for name, value in headers.items()})
+        return 204
 
-        def log_message(self, *args: Any) -> None:
-            """Nobody reads it."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/hook", came
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with posted(noted) as address:
+        yield f"{address}/hook", came
 
 
 def send(port: int, trace: str, span: str) -> None:

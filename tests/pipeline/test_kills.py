@@ -27,6 +27,8 @@ from lake_house import lake_in, plan_for, session_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = [pytest.mark.kafka, pytest.mark.fault, pytest.mark.usefixtures("spark")]
+
 SCRIPT = Path(__file__).parents[1] / "support" / "archive_process.py"
 Kill = tuple[str, int]
 
@@ -150,10 +152,7 @@ class House:
         return (self.folder.parent / "lake.log").read_text()[-3000:]
 
 
-@pytest.mark.kafka
-@pytest.mark.fault
 @pytest.mark.timeout(1800)
-@pytest.mark.usefixtures("spark")
 def test_two_kills_neither_lose_nor_double(kafka: str, tmp_path: Path) -> None:
     """After the commit and before the checkpoint, and between the commits of a range."""
     house = House(kafka, tmp_path, 1_000, 600)
@@ -163,11 +162,8 @@ def test_two_kills_neither_lose_nor_double(kafka: str, tmp_path: Path) -> None:
     house.verify()
 
 
-@pytest.mark.kafka
-@pytest.mark.fault
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.usefixtures("spark")
 def test_two_kills_of_processes_neither_lose_nor_double(kafka: str, tmp_path: Path) -> None:
     prove(House(kafka, tmp_path, 3_000, 1_500), (AFTER_COMMIT, BETWEEN), upkeeps=1)
 
@@ -179,11 +175,8 @@ def prove(house: House, kills: Sequence[Kill], upkeeps: int) -> None:
     house.verify()
 
 
-@pytest.mark.kafka
-@pytest.mark.fault
 @pytest.mark.long
 @pytest.mark.timeout(0)
-@pytest.mark.usefixtures("spark")
 def test_ten_kills_of_two_million_events(kafka: str, tmp_path: Path) -> None:
     """``SKYBRIDGE_KILLS_EVENTS`` sets another count."""
     count = int(os.environ.get("SKYBRIDGE_KILLS_EVENTS", "2000000"))

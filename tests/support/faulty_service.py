@@ -17,8 +17,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from email.message import Message
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -26,6 +26,7 @@ from uuid import uuid4
 import trustme
 from prometheus_client.parser import text_string_to_metric_families
 
+from posted import posted
 from reload_service import ReloadService
 from service_process import until
 
@@ -97,26 +98,12 @@ def webhooks() -> Iterator[tuple[str, dict[str, int], list[str]]]:
     statuses: dict[str, int] = {}
     asked: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            asked.append(self.path)
-            of_one = self.path + self.headers["ce-source"]
-            self.send_response(statuses.get(of_one) or statuses.get(self.path, 204))
-            self.end_headers()
+    def status(path: str, headers: Message) -> int:
+        asked.append(path)
+        return statuses.get(path + headers["ce-source"]) or statuses.get(path, 204)
 
-        def log_message(self, *args: Any) -> None:
-            """Nobody reads it."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", statuses, asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with posted(status) as address:
+        yield address, statuses, asked
 
 
 class FaultyService:

@@ -32,7 +32,7 @@ def _from_byte(column: str, start: str) -> str:
 
 
 def _without_last(column: str) -> str:
-    return f"CAST(substring(CAST({column} AS BINARY), 1, octet_length({column}) - 1) AS STRING)"
+    return _from_byte(column, f"1, octet_length({column}) - 1")
 
 
 def _trimmed(column: str, ends: str) -> str:
