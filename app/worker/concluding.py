@@ -91,10 +91,10 @@ class Conclusions:
                 await self._store(lane, verdict)
             case Disable(cause):
                 self._halt(f"disabled: {cause}")
-                self._give_back(lane)
                 self.disabling += 1
-                await self._burial.disable(cause)
+                await self._burial.disable(cause)  # in flight till then: whoever stops waits for it
                 self.disabling -= 1
+                self._give_back(lane)
 
     async def carry_out_together(self, lane: Lane[Held], verdict: Verdict) -> None:
         """Of a request of several events, those of one lane: what did not come down is decided for its

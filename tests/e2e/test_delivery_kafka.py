@@ -241,7 +241,7 @@ async def test_a_member_whose_partitions_could_not_be_placed_is_replaced(
     monkeypatch.setattr(KafkaConsumer, "_places", places)
     topic = f"t-{uuid4().hex[:12]}"
     log = open_log(name="main", bootstrap_servers=kafka, create_topics=True)
-    store = open_store(tmp_path / "store.db")
+    store = open_store(tmp_path / "store.db", timeout=60.0)
     source = {"broker": "main", "topics": [topic]}
     subscription = Subscription.model_validate(
         {"id": "hook", "source": source, "start": "earliest", "sink": target.url}

@@ -218,7 +218,7 @@ class House:
     async def open(self, folder: Any, **route: Any) -> None:
         consumers = ConsumerSettings(commit_interval=0.05)
         self.log = open_log(name="log", path=folder / "log", partitions=1, consumers=consumers)
-        self.store = open_store(folder / "store.db")
+        self.store = open_store(folder / "store.db", timeout=60.0)
         await self.log.start()
         self.rooms.push_async_callback(self.log.stop)
         await self.store.start()

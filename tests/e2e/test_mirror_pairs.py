@@ -157,7 +157,7 @@ async def mirroring(
     try:
         yield dispatcher, counters, store
     finally:
-        await dispatcher.stop(5.0)
+        await dispatcher.stop(60.0)
         await running
 
 

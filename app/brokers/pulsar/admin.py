@@ -4,6 +4,7 @@ neither owners nor backlogs, and cannot make topics, or subscriptions without jo
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 from urllib.parse import quote
@@ -30,7 +31,7 @@ from app.brokers.pulsar.tokens import authentication
 T = TypeVar("T")
 
 PROBE_WITHIN = 2.0
-MADE_WITHIN = 15.0  # of the first topic, a server that has just started thinks for seconds
+MADE_WITHIN = 30.0  # of the first topic, a server that has just started thinks for seconds
 ASK_AGAIN = 0.1
 WORDS = 200  # characters of the server's own words in an error
 _STATS = {"perPartition": "true", "getPreciseBacklog": "true", "excludePublishers": "true"}
@@ -104,17 +105,27 @@ class Admin:
         except AdminError as error:
             if error.status != httpx.codes.CONFLICT:
                 raise
-        async with asyncio.timeout(MADE_WITHIN):
-            while True:
-                if await self._made(topic):
-                    return
-                await asyncio.sleep(ASK_AGAIN)
+        deadline = time.monotonic() + MADE_WITHIN
+        while (lack := await self._lack(topic)) is not None:
+            if time.monotonic() > deadline:
+                raise lack
+            await asyncio.sleep(ASK_AGAIN)
 
-    async def _made(self, topic: str) -> bool:
-        """A topic is known a moment before its partitions are."""
-        wires = await self.wires_if_there(topic)
-        held = await ask_each(self.internal_if_there, wires.values())
-        return bool(held) and None not in held
+    async def _lack(self, topic: str) -> AdminError | None:
+        """What a new topic still lacks: it is known a moment before its partitions are, and the broker may
+        have to look for a bookie that will hold them."""
+        try:
+            wires = await self.wires_if_there(topic)
+            held = await ask_each(self.internal_if_there, wires.values())
+        except AdminError as error:
+            if error.status < httpx.codes.INTERNAL_SERVER_ERROR:
+                raise
+            return error
+        if held and None not in held:
+            return None
+        return AdminError(
+            httpx.codes.GATEWAY_TIMEOUT, f"topic {topic} was asked for and is not made"
+        )
 
     async def stats(self, topic: str) -> Mapping[str, PartitionStats]:
         """Owners and backlogs of every partition, by its name on the wire."""

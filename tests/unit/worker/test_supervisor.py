@@ -160,6 +160,29 @@ async def test_enable_after_gone_tells_store_and_dispatcher():
     await house.stop()
 
 
+async def test_a_stop_waits_until_a_gone_is_stored():
+    """Rules 7 and 11: else whoever begins next sends again, to a target that is gone."""
+    house = House(a_subscription())
+    await house.begin()
+    house.sinks["billing"].answer(0, SinkAnswer(410))
+    asked, may_store, store = asyncio.Event(), asyncio.Event(), house.store.halts.halt
+
+    async def slow_halt(*words):
+        asked.set()
+        await may_store.wait()
+        await store(*words)
+
+    house.store.halts.halt = slow_halt
+    await house.log.submit("orders", [an_event(0)])
+    await until(asked.is_set)
+    stopping = asyncio.create_task(house.stop())
+    await until(lambda: house.states == {"billing": "stopping"})
+    await house.clock.advance(1.0)
+    may_store.set()
+    await stopping
+    assert house.store.halts.rows["billing"].cause == "status-410"
+
+
 async def test_a_position_out_of_range_is_not_begun_anew():
     """Rule 10: it stops and asks."""
     house = House(a_subscription())
