@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dockerfile import DOCKERFILE, copied, instructions, variables
 from pages import CHECKOUT
 
-DOCKERFILE = (CHECKOUT / "Dockerfile").read_text()
 ENTRYPOINT = CHECKOUT / "app" / "pipeline" / "entrypoint.sh"
 PLACE = "/opt/skybridge"
-
-
-def instructions(stage: str) -> Iterator[tuple[str, str]]:
-    """Of a stage and of those it is made from, in order: instruction and its text on one line."""
-    stages: dict[str, tuple[str, list[tuple[str, str]]]] = {}
-    name = ""
-    joined = re.sub(r"^#.*\n", "", DOCKERFILE, flags=re.MULTILINE).replace("\\\n", " ")
-    for line in filter(None, map(str.strip, joined.splitlines())):
-        word, _, text = line.partition(" ")
-        if word == "FROM":
-            base, name = re.fullmatch(r"(\S+) AS (\S+)", text).groups()
-            stages[name] = (base, [])
-        elif name:
-            stages[name][1].append((word, " ".join(text.split())))
-    base, own = stages[stage]
-    if base in stages:
-        yield from instructions(base)
-    yield from own
 
 
 def test_hadolint_has_nothing_to_say():
@@ -108,13 +88,11 @@ def test_the_stages_of_the_image_make_a_service_that_runs(tmp_path):
     environ["PATH"] = f"{tmp_path}:{environ['PATH']}"
     for word, text in instructions("build"):
         if word == "ENV":
-            environ |= dict(
-                each.split("=", 1) for each in shlex.split(text.replace(PLACE, str(built)))
-            )
+            environ |= variables(text.replace(PLACE, str(built)))
         elif word == "COPY":
             *sources, target = text.split()
             for source in sources:
-                _copy(CHECKOUT / source, context / target)
+                copied(CHECKOUT / source, context / target)
         elif word == "RUN" and "pip install" not in text:  # uv is here already
             command = re.sub(r"--mount=\S+ ", "", text).replace(PLACE, str(built))
             subprocess.run(
@@ -132,14 +110,6 @@ def test_the_stages_of_the_image_make_a_service_that_runs(tmp_path):
     assert "0.1.0" in said.stdout
     assert (built / "lib/python3.11/site-packages/app/pipeline/entrypoint.sh").is_file()
     assert not (built / "lib/python3.11/site-packages/pyspark").exists()
-
-
-def _copy(source: Path, target: Path) -> None:
-    """As COPY does: of a folder what is in it, a file into a folder."""
-    if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    else:
-        shutil.copy(source, target)
 
 
 @pytest.fixture

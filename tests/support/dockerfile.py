@@ -1,0 +1,44 @@
+"""The stages of the Dockerfile, instruction by instruction."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from pages import CHECKOUT
+
+DOCKERFILE = (CHECKOUT / "Dockerfile").read_text()
+
+
+def instructions(stage: str) -> Iterator[tuple[str, str]]:
+    """Of a stage and of those it is made from, in order: instruction and its text on one line."""
+    stages: dict[str, tuple[str, list[tuple[str, str]]]] = {}
+    name = ""
+    joined = re.sub(r"^#.*\n", "", DOCKERFILE, flags=re.MULTILINE).replace("\\\n", " ")
+    for line in filter(None, map(str.strip, joined.splitlines())):
+        word, _, text = line.partition(" ")
+        if word == "FROM":
+            base, name = re.fullmatch(r"(\S+) AS (\S+)", text).groups()
+            stages[name] = (base, [])
+        elif name:
+            stages[name][1].append((word, " ".join(text.split())))
+    base, own = stages[stage]
+    if base in stages:
+        yield from instructions(base)
+    yield from own
+
+
+def variables(text: str) -> dict[str, str]:
+    """Of one ENV."""
+    return dict(each.split("=", 1) for each in shlex.split(text))
+
+
+def copied(source: Path, target: Path) -> None:
+    """As COPY does: of a folder what is in it, a file into a folder."""
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copy(source, target)
