@@ -35,10 +35,15 @@ pytest.register_assert_rewrite(
 # Tests start hundreds of services: without bytecode each compiles all modules anew, three times the work.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# A property says nothing about time, and a busy machine takes its time over an example.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-if settings.get_current_profile_name() == "default":  # and not that of CI, which has the same
-    settings.load_profile("busy")
+# A property says nothing about time, and a busy machine takes its time over an example. Those of
+# tests/properties say themselves how many they want.
+_profile = settings.get_current_profile_name()
+if _profile in {"default", "ci"}:  # and not the one of `make properties`
+    settings.register_profile(
+        "short", settings.get_profile(_profile), max_examples=60, deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )  # fmt: skip
+    settings.load_profile("short")
 
 
 def _lacking(what: Missing) -> NoReturn:

@@ -20,7 +20,7 @@ from webhook_target import Received, WebhookTarget
 
 pytestmark = pytest.mark.fault
 
-SHORT, MANY = 60, 300
+SHORT, MANY = 30, 300
 KINDS = 12
 KEYS = 20
 EVENTS = 120  # of each of the three parts

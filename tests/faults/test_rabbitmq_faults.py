@@ -153,6 +153,7 @@ class TestABrokerThatIsKilled:
             for bodies in seen.values():
                 assert bodies == sorted(bodies)
 
+    @pytest.mark.long
     async def test_without_confirms_acknowledged_events_are_lost(
         self, own_rabbitmq: RabbitServer
     ) -> None:

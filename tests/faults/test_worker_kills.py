@@ -50,10 +50,15 @@ def housed(
             return House(folder, settings, target)
 
 
+AT_LENGTH = ("rabbitmq", "pulsar")  # short forms: the kills of tests/e2e/test_delivery_*.py
 BROKERS = [
     "embedded",
-    *(pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("kafka", "rabbitmq", "pulsar")),
-]  # fmt: skip
+    pytest.param("kafka", marks=pytest.mark.kafka),
+    *(
+        pytest.param(name, marks=[getattr(pytest.mark, name), pytest.mark.long])
+        for name in AT_LENGTH
+    ),
+]
 
 
 @pytest.fixture(params=BROKERS)

@@ -31,11 +31,9 @@ ODD: list[Seen] = [
 """What is not text, and what is not there: a null and an empty value are two things."""
 
 
-KAFKA = pytest.param("kafka", marks=pytest.mark.kafka)
 KAFKA_AT_LENGTH = pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long])
-both = pytest.mark.parametrize("places", ["listener", KAFKA], indirect=True)
 mostly_ours = pytest.mark.parametrize("places", ["listener", KAFKA_AT_LENGTH], indirect=True)
-"""Kafka's verdict stands, once it was heard: what reads and what writes asks it in the short form too."""
+"""Kafka's verdict stands, once it was heard: the short form asks ours alone."""
 
 
 @pytest.fixture
@@ -115,7 +113,7 @@ def put(source: Source, records: list[Seen], **settings: str) -> list[tuple[Any,
     return sorted(each[:-1] for each in stored)
 
 
-@both
+@mostly_ours
 def test_a_batch_reads_all_that_is_there_byte_for_byte(spark, source):
     """Earliest to latest: every key, value and header in order, in its partition, at its offset."""
     stored = put(source, RECORDS + ODD)
@@ -227,7 +225,7 @@ def test_a_running_stream_sees_what_comes(spark, source, tmp_path):
     assert by_place(rows) == sorted(stored)
 
 
-@both
+@mostly_ours
 def test_sparks_sink_writes_keys_values_and_headers(spark, source):
     """Its idempotent Java producer; read back by librdkafka, byte for byte."""
     schema = "key binary, value binary, headers array<struct<key: string, value: binary>>"
