@@ -64,8 +64,9 @@ def overlap(one: str, other: str) -> bool:
 def _files_exist(report: Report, listener: str, tls: ServerTls | None) -> None:
     if tls is None:
         return
-    for name, path in (("cert", tls.cert), ("key", tls.key)):
-        file_exists(report, ("server", listener, "tls", name), path)
+    for name, path in (("cert", tls.cert), ("key", tls.key), ("client_ca", tls.client_ca)):
+        if path is not None:
+            file_exists(report, ("server", listener, "tls", name), path)
 
 
 def file_exists(report: Report, setting: tuple[str | int, ...], path: FilePath) -> None:

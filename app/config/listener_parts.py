@@ -18,3 +18,7 @@ class ServerTls(Strict):
 
     cert: Path = Field(description="PEM file of the certificate chain")
     key: Path = Field(description="PEM file of the key, without a pass phrase")
+    client_ca: Path | None = Field(
+        None,
+        description="PEM file of the authorities of clients: who shows no certificate of theirs is not let in",
+    )

@@ -1,4 +1,4 @@
-"""TLS of a listener; certificates are read again when their files change (reliability S15)."""
+"""TLS of a listener; certificates and authorities are read again when their files change (reliability S15)."""
 
 from __future__ import annotations
 
@@ -26,21 +26,24 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Certificates:
-    """The context of a listener. New connections get what was loaded last; others keep theirs.
-    ``setting`` names its TLS in error messages.
+    """``context`` is the one of a listener. It hands new connections to what was loaded last; others keep
+    theirs. ``setting`` names its TLS in error messages.
     """
 
     def __init__(self, settings: Tls, setting: str = "server.events.tls") -> None:
         self._settings = settings
         self._seen = self._stamps()
         try:
-            self.context = _context(settings)
+            self.context = self._latest = _context(settings)
         except (OSError, ssl.SSLError) as error:
             raise SetupError(
                 f"cannot load the certificate: {error}",
                 setting=setting,
                 cure="name a PEM certificate and the key that belongs to it, without a pass phrase",
             ) from error
+        self.context.sni_callback = (
+            self._hand_over
+        )  # asked for each handshake, with a name or without
 
     async def watch(self) -> None:
         """Runs until it is cancelled."""
@@ -54,17 +57,21 @@ class Certificates:
         """A pair that does not load (a key without its certificate yet) is tried again later, and
         the old one stays."""
         try:
-            _context(self._settings)
-            _load(self.context, self._settings)
+            self._latest = _context(self._settings)
         except (OSError, ssl.SSLError) as error:
             _log.warning("the new certificate does not load, the old one stays: %s", error)
             return False
         _log.info("certificate loaded again from %s", self._settings.certificate)
         return True
 
+    def _hand_over(
+        self, handshake: ssl.SSLObject, _name: str | None, _first: ssl.SSLContext
+    ) -> None:
+        handshake.context = self._latest
+
     def _stamps(self) -> tuple[tuple[int, int, int], ...]:
-        files = (self._settings.certificate, self._settings.key)
-        return tuple(_stamp(file) for file in files)
+        files = (self._settings.certificate, self._settings.key, self._settings.client_ca)
+        return tuple(_stamp(file) for file in files if file is not None)
 
 
 def _stamp(file: Path) -> tuple[int, int, int]:
@@ -80,13 +87,9 @@ def _context(settings: Tls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    _load(context, settings)
+    # With an empty pass phrase: OpenSSL would else ask for one on the terminal, and wait.
+    context.load_cert_chain(settings.certificate, settings.key, password="")
     if settings.client_ca is not None:
         context.load_verify_locations(settings.client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
-
-
-def _load(context: ssl.SSLContext, settings: Tls) -> None:
-    """With an empty pass phrase: OpenSSL would else ask for one on the terminal, and wait."""
-    context.load_cert_chain(settings.certificate, settings.key, password="")

@@ -193,7 +193,9 @@ def limits_of(config: Config) -> Limits:
 
 
 def tls_of(tls: ServerTls | None) -> Tls | None:
-    return None if tls is None else Tls(certificate=tls.cert, key=tls.key)
+    if tls is None:
+        return None
+    return Tls(certificate=tls.cert, key=tls.key, client_ca=tls.client_ca)
 
 
 def sinks_of(

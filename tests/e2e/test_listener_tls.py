@@ -14,7 +14,7 @@ from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.telemetry import Counters
 from listening import AtOnce, Held, listening, until
-from raw_http import RawConnection, event, request
+from raw_http import Closed, RawConnection, event, request
 
 
 @pytest.fixture
@@ -108,6 +108,36 @@ async def test_a_client_without_a_certificate_is_refused_where_one_is_asked_for(
             await peer.send(event(2))
             assert (await peer.answer()).status == 202
     assert publisher.ids == ["2"]
+
+
+async def test_other_authorities_of_clients_count_for_new_connections(
+    tmp_path: Path, authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
+    """Whom the old authority let in is kept out, and the other way round, without a restart."""
+    issue(authority, tmp_path)
+    other = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    authority.issue_cert("client@example.com").configure_cert(trusting)
+    others = ssl.create_default_context()
+    authority.configure_trust(others)
+    other.issue_cert("client@example.com").configure_cert(others)
+    tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
+    async with listening(AtOnce(), tls=tls) as server:
+        assert await is_let_in(server.port, trusting)
+        assert not await is_let_in(server.port, others)
+        other.cert_pem.write_to_path(tmp_path / "ca.pem")
+        while not await is_let_in(server.port, others):  # pytest's own time-out is the bound
+            pass
+        assert not await is_let_in(server.port, trusting)
+
+
+async def is_let_in(port: int, client: ssl.SSLContext) -> bool:
+    try:
+        async with await RawConnection.open(port, client) as peer:
+            await peer.send(event(1))
+            return (await peer.answer()).status == 202
+    except (Closed, ssl.SSLError, ConnectionError, EOFError):
+        return False
 
 
 async def test_old_versions_of_tls_are_refused(
