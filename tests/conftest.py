@@ -6,9 +6,8 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn, TypeVar
-
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
