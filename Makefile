@@ -82,6 +82,10 @@ bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--
 capacity: install servers ## what an installation has to have: CPU, memory, disk (ARGS="--write docs/capacity.md")
 	PYTHONPATH=tests/support:tests/bench:. $(PY) tests/bench/capacity.py $(ARGS)
 
+.PHONY: soak
+soak: install servers ## half load for half an hour: does anything grow? (ARGS="--minutes 2 --log embedded", "--write docs/soak.md")
+	PYTHONPATH=tests/support:tests/bench:. $(PY) tests/bench/soak.py $(ARGS)
+
 .PHONY: bench-pipeline
 bench-pipeline: install servers ## the pipeline on Spark: decode, archive, report (ARGS="--short", "--events 2000000 --write docs/pipeline-figures.md")
 	$(PY) tests/bench/pipeline.py $(ARGS)

@@ -1,0 +1,159 @@
+"""One service under soak with its webhook and its load, each a process, and looked at from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lab
+from cost import cpu_seconds, memory
+
+from service_process import ServiceProcess, free_ports, until
+
+WATCHED = Path(__file__).with_name("soak_watched.py")
+WITHIN = 300.0
+KEPT = "8MiB"  # of a partition: small, so that the log drops segments within minutes
+ATTEMPTS = 5_000  # rows kept of the attempts, likewise
+
+
+class Sample(NamedTuple):
+    """``at``: seconds since the load began. Memory and disk in MB; ``lag``: events stored and not delivered."""
+
+    at: float
+    memory: float
+    blocks: int
+    tasks: int
+    sockets: int
+    descriptors: int
+    threads: int
+    lag: int
+    disk: float
+
+
+class Sunk(NamedTuple):
+    delivered: int
+    refused: int
+    again: int
+    requests: int
+
+
+def _settings(folder: Path, events: int, admin: int, sink: int, broker: dict[str, Any]) -> str:
+    """Both roles in one process, as a pod of the chart has it; JSON is YAML."""
+    return json.dumps(
+        {
+            "version": 1,
+            "installation": "soak",
+            "server": {"events": {"port": events}, "admin": {"port": admin}},
+            "store": {
+                "kind": "sqlite",
+                "path": str(folder / "store.db"),
+                "attempts": {"max_rows": ATTEMPTS},
+            },
+            "brokers": {"target": broker},
+            "routes": [
+                {
+                    "name": "everything",
+                    "to": {"broker": "target", "topic": lab.TOPIC},
+                    "key": {"mapper": "partitionkey"},
+                }
+            ],
+            "subscriptions": [
+                {
+                    "id": "soak",
+                    "source": {"broker": "target", "topics": [lab.TOPIC]},
+                    "start": "earliest",
+                    "sink": f"http://127.0.0.1:{sink}/",
+                    "handshake": "off",
+                    "concurrency": 64,
+                }
+            ],
+            "webhooks": {"allow_private": ["127.0.0.0/8"]},
+            "timeouts": {"not_ready": "0s", "publish": "60s", "store": "60s"},
+            "log": {"format": "json", "level": "warning"},
+        },
+        indent=1,
+    )
+
+
+class House:
+    """``name``: the log. ``start`` returns when the subscription has its partitions."""
+
+    def __init__(self, name: str, folder: Path, broker: dict[str, Any]) -> None:
+        folder.mkdir()
+        self.name, self._folder = name, folder
+        self._counts, self._sunk = folder / "counts", folder / "sunk"
+        self._sunk.write_bytes(bytes(struct.calcsize("<4Q")))
+        self._events, self._admin, self._port = free_ports(3)
+        config = folder / "skybridge.yaml"
+        config.write_text(_settings(folder, self._events, self._admin, self._port, broker))
+        program = (sys.executable, str(WATCHED))
+        self.service = ServiceProcess(config, folder, self._admin, program)
+
+    def start(self) -> None:
+        self._sink = lab.start("soak_sink.py", f"--port={self._port}", f"--counts={self._sunk}")
+        until(lambda: lab.listens(self._port), lab.UP_WITHIN, "webhook")
+        path = os.pathsep.join(str(WATCHED.parents[at]) for at in (0, 2))
+        self.service.start({"SKYBRIDGE_COUNTS": str(self._counts), "PYTHONPATH": path})
+        until(lambda: bool(self._subscription()["partitions"]), WITHIN, "partitions", 0.2)
+        self._began = time.monotonic()
+        self._cpu = cpu_seconds(self.service.pid)
+
+    def stop(self) -> None:
+        if self.service.running:
+            self.service.stop()
+        lab.end(self._sink)
+
+    def load(self, rate: float, seconds: float) -> Any:
+        """The process that posts."""
+        words = (f"--port={self._events}", f"--rate={rate}", f"--seconds={seconds}")
+        return lab.start("soak_load.py", *words)
+
+    def sunk(self) -> Sunk:
+        return Sunk(*struct.unpack("<4Q", self._sunk.read_bytes()))
+
+    def core(self) -> float:
+        """Processor time a second since the start, in cores."""
+        return (cpu_seconds(self.service.pid) - self._cpu) / (time.monotonic() - self._began)
+
+    def sample(self) -> Sample:
+        """Asks as Prometheus does, too: metrics that grow with each scrape would be a leak."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}/metrics", timeout=60) as told:
+            told.read()
+        subscription = self._subscription()
+        counts = json.loads(self._counts.read_text())
+        pid = self.service.pid
+        links = [_link(each) for each in Path(f"/proc/{pid}/fd").iterdir()]
+        return Sample(
+            at=time.monotonic() - self._began,
+            memory=memory(pid).now,
+            blocks=counts["blocks"],
+            tasks=counts["tasks"],
+            sockets=sum(link.startswith("socket:") for link in links),
+            descriptors=len(links),
+            threads=len(list(Path(f"/proc/{pid}/task").iterdir())),
+            lag=subscription["lag"] + subscription["held"],
+            disk=sum(each.stat().st_size for each in self._files()) / 1e6,
+        )
+
+    def _files(self) -> list[Path]:
+        own = (self._folder / "log", self._folder)
+        return [f for folder in own if folder.is_dir() for f in folder.iterdir() if f.is_file()]
+
+    def _subscription(self) -> dict[str, Any]:
+        status = f"http://127.0.0.1:{self._admin}/status"
+        with urllib.request.urlopen(status, timeout=60) as answer:
+            (found,) = json.load(answer)["subscriptions"]
+        return found
+
+
+def _link(descriptor: Path) -> str:
+    try:
+        return str(descriptor.readlink())
+    except OSError:
+        return ""  # closed meanwhile

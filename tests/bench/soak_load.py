@@ -1,0 +1,134 @@
+"""Load at a steady rate for a time: numbered events, each posted until it is answered 202.
+
+``--rate 0``: as fast as they are taken. Prints one line of JSON: how many were acknowledged, how many times a 503
+had to be repeated, how far the service was behind at its worst (events that were due and found no connection).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections import deque
+
+import bench_events
+import uvloop
+from load import content_length
+
+TURN = 0.01
+CONNECTIONS = 32
+
+
+class Load:
+    def __init__(self, host: str, rate: float, seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._rate, self._seconds = rate, seconds
+        self._began = self._loop.time()
+        self._parts = [_around_id(number, host) for number in range(bench_events.KEYS)]
+        self._begun = 0
+        self._idle: deque[Connection] = deque()
+        self.acknowledged = self.repeated = self.behind = 0
+        self.done: asyncio.Future[float] = self._loop.create_future()
+
+    @property
+    def _due(self) -> int:
+        passed = self._loop.time() - self._began
+        if self._rate:
+            return int(self._rate * min(passed, self._seconds))
+        return sys.maxsize if passed < self._seconds else self._begun
+
+    def turn(self) -> None:
+        due = self._due
+        while self._idle and self._begun < due:
+            self._idle.popleft().send(self._next())
+        if self._rate:
+            self.behind = max(self.behind, due - self._begun)
+        passed = self._loop.time() - self._began
+        if passed < self._seconds or self.acknowledged < due:
+            self._loop.call_later(TURN, self.turn)
+        elif not self.done.done():
+            self.done.set_result(passed)
+
+    def _next(self) -> bytes:
+        number = self._begun
+        self._begun += 1
+        before, after = self._parts[number % len(self._parts)]
+        return b"%b%d%b" % (before, number, after)
+
+    def free(self, connection: Connection) -> None:
+        if self._begun < self._due:
+            connection.send(self._next())
+        else:
+            self._idle.append(connection)
+
+    def lost(self, why: str) -> None:
+        if not self.done.done():
+            self.done.set_exception(RuntimeError(why))
+
+
+def _around_id(number: int, host: str) -> tuple[bytes, bytes]:
+    """A whole request, before and behind the event's id."""
+    name = bench_events.attributes(number)["id"].encode()
+    before, _, after = bench_events.single(number, host).partition(b"ce-id: " + name)
+    return before + b"ce-id: ", after
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._received = b""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop
+        self._transport = transport
+        self._load.free(self)
+
+    def send(self, request: bytes) -> None:
+        self._request = request
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, end, rest = self._received.partition(b"\r\n\r\n")
+        if not end or len(rest) < content_length(head):
+            return
+        self._received = b""
+        if head.startswith(b"HTTP/1.1 202"):
+            self._load.acknowledged += 1
+            self._load.free(self)
+        elif head.startswith(b"HTTP/1.1 503"):
+            self._load.repeated += 1
+            self.send(self._request)
+        else:
+            self._load.lost(f"unexpected answer {head!r}")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._load.lost(f"connection lost: {error}")
+
+
+async def drive(port: int, rate: float, seconds: float) -> dict[str, float]:
+    load = Load(f"127.0.0.1:{port}", rate, seconds)
+    loop = asyncio.get_running_loop()
+    for _ in range(CONNECTIONS):
+        await loop.create_connection(lambda: Connection(load), "127.0.0.1", port)
+    load.turn()
+    took = await load.done
+    return {
+        "acknowledged": load.acknowledged,
+        "repeated": load.repeated,
+        "behind": load.behind,
+        "seconds": took,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--rate", type=float, required=True, help="events a second")
+    parser.add_argument("--seconds", type=float, required=True)
+    given = parser.parse_args()
+    print(json.dumps(uvloop.run(drive(given.port, given.rate, given.seconds))))
+
+
+if __name__ == "__main__":
+    main()
