@@ -26,6 +26,7 @@ from app.pipeline.archive.lag import Lag, exporting
 from app.telemetry import LABEL_BOUND, Counters
 from faulty_service import FaultyService, Series, series_of, values, webhooks
 from prometheus_rules import EVERY, fires
+from reload_service import ReloadService
 from service_process import free_ports, until
 
 pytestmark = pytest.mark.rabbitmq
@@ -113,8 +114,8 @@ def began() -> float:
 
 @pytest.fixture(scope="module")
 def pod(scraped: Seen) -> Seen:
-    """With what no service of a test can be brought to: a full volume and a thousand series of one metric are made
-    by the parts that tell of them, and so is the archive, which is Spark."""
+    """With what is made by the parts that tell of it: a full volume, the archive, which is Spark, and a thousand
+    series of one metric, which a service has in the last test here."""
     room = {
         key: value * 0.01 if key[0] == "skybridge_disk_free_bytes" else value
         for key, value in scraped.faulty.items()
@@ -272,3 +273,26 @@ def test_attempts_that_the_store_lets_go_of_are_told_too(rules: Path):
     ]
     values = f"{_steady(value, HEALTHY)} {_steady(value, FAULTY, 1)}"
     fires(rules, [_line(*key, PODS[0], values), *UP], {BEFORE: [], LATE: ["SkybridgeStoreSlow"]})
+
+
+@pytest.mark.long
+def test_a_thousand_routes_and_one_are_told(rules: Path, tmp_path: Path):
+    """The cap of labels, by a service that is one series of a metric beyond it: an event by each of its routes."""
+    names = [f"many-{number}" for number in range(LABEL_BOUND + 1)]
+    place = {"broker": "log", "topic": "many"}
+    house = ReloadService(tmp_path)
+    house.change(
+        lambda s: s.update(
+            routes=[
+                {"name": name, "filters": [{"exact": {"type": name}}], "to": place}
+                for name in names
+            ]
+        )
+    )
+    with house.running():
+        few = series_of(house.metrics())
+        for number, name in enumerate(names):
+            assert house.post(number, name)[0] == 200
+        many = series_of(house.metrics())
+    series = written(Seen(few, many), {"skybridge_labels_folded_total"}, 0.0)
+    fires(rules, [*series, *UP], {BEFORE: [], LATE: ["SkybridgeLabelCap"]})

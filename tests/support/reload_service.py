@@ -90,10 +90,15 @@ class ReloadService:
         text = self._raw(self.admin, method, path, json.dumps(body) if body else None, headers)
         return text[0], json.loads(text[1])
 
+    def metrics(self) -> str:
+        """As Prometheus gets them."""
+        return self._raw(self.admin, "GET", "/metrics", None, {})[1]
+
     def metric(self, name: str) -> dict[str, float]:
         """By what stands behind its name."""
-        _, text = self._raw(self.admin, "GET", "/metrics", None, {})
-        lines = [line for line in text.splitlines() if line.startswith(f"skybridge_{name}")]
+        lines = [
+            line for line in self.metrics().splitlines() if line.startswith(f"skybridge_{name}")
+        ]
         pairs = (line.removeprefix(f"skybridge_{name}").rsplit(" ", 1) for line in lines)
         return {labels: float(value) for labels, value in pairs}
 
