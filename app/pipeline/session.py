@@ -126,6 +126,7 @@ def _settings(engine: Engine, app_name: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.extensions": ICEBERG,
+        "spark.sql.codegen.cache.maxEntries": "1000",  # 100: the decoder's classes are made anew for each range
         **({"spark.master": engine.master} if engine.master else {}),
         **(_LOOPBACK if local else {}),
         **({} if submitted else {"spark.driver.memory": engine.memory, **_jars(engine.conf)}),

@@ -46,19 +46,22 @@ class Filled:
         return run.once(self.session, self.lake, plan_for(self.lake, self.servers, self.topic))
 
 
-def filled(folder: Path, servers: str, count: int) -> Filled:
+def filled(folder: Path, servers: str, count: int, small: int = 10_000) -> Filled:
     lake = lake_in(folder)
     session = session_of(lake)
     topic = f"a-{uuid4().hex[:8]}"
     make_topic(servers, topic)
     sent = produce(servers, topic, count)
-    outcome = run.once(session, lake, plan_for(lake, servers, topic, most=COUNT * 3 // 4))
+    outcome = run.once(
+        session, lake, plan_for(lake, servers, topic, most=COUNT * 3 // 4, small=small)
+    )
     return Filled(session, lake, servers, topic, sent, outcome)
 
 
 @pytest.fixture(scope="module")
 def archived(spark: SparkSession, kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Filled:
-    return filled(tmp_path_factory.mktemp("lake"), kafka, COUNT)
+    """In two ranges: one is decoded natively, one is small."""
+    return filled(tmp_path_factory.mktemp("lake"), kafka, COUNT, small=COUNT // 2)
 
 
 def wire(servers: str, topic: str, count: int) -> dict[tuple[int, int], Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -16,21 +16,21 @@ from lake_events import make_topic, produce
 from lake_house import lake_in, plan_for, session_of
 from service_process import until
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
 
 
 @pytest.mark.usefixtures("spark")
-def test_what_is_older_than_the_lag_is_in_the_lake(spark: SparkSession, kafka, tmp_path):
+@pytest.mark.parametrize("moments", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_what_is_older_than_the_lag_is_in_the_lake(
+    kafka: str, tmp_path: Path, moments: int
+) -> None:
     """A busy moment, and the rest after it: the lag falls below the age of what was sent, and then it is there."""
     lake = lake_in(tmp_path)
     session = session_of(lake)
     topic = f"lag-{uuid4().hex[:8]}"
     make_topic(kafka, topic)
     lag, stop = Lag([topic]), threading.Event()
-    plan = plan_for(lake, kafka, topic, most=300)
+    plan = plan_for(lake, kafka, topic, most=500 if moments == 1 else 300)
     outcomes: list[run.Outcome] = []
 
     def archive() -> None:
@@ -39,7 +39,7 @@ def test_what_is_older_than_the_lag_is_in_the_lake(spark: SparkSession, kafka, t
     thread = threading.Thread(target=archive)
     thread.start()
     try:
-        for _ in range(2):
+        for _ in range(moments):
             sent = produce(kafka, topic, 500).records
             stored = datetime.now(UTC).timestamp()
 
@@ -53,4 +53,4 @@ def test_what_is_older_than_the_lag_is_in_the_lake(spark: SparkSession, kafka, t
     finally:
         stop.set()
         thread.join()
-    assert outcomes[0].copied == 2 * sent
+    assert outcomes[0].copied == moments * sent

@@ -33,7 +33,7 @@ SCRIPT = Path(__file__).parents[1] / "support" / "archive_process.py"
 Kill = tuple[str, int]
 
 AFTER_COMMIT: Kill = ("raw committed", 1)
-BETWEEN: Kill = ("clear events committed", 1)
+BETWEEN: Kill = ("doubtful events committed", 1)
 LONG: Sequence[Kill] = (
     ("prepared", 1),
     ("raw files written", 3),

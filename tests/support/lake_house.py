@@ -25,12 +25,19 @@ def session_of(lake: Lake) -> SparkSession:
 
 
 def plan_for(
-    lake: Lake, bootstrap_servers: str, topic: str, *, most: int = 5_000, trigger: float = 1.0
+    lake: Lake,
+    bootstrap_servers: str,
+    topic: str,
+    *,
+    most: int = 5_000,
+    small: int = 10_000,
+    trigger: float = 1.0,
 ) -> Plan:
     return Plan(
         place=KafkaPlace("main", bootstrap_servers),
         topics=(topic,),
         checkpoints=f"{lake.catalog.warehouse}/_checkpoints",
         most=most,
+        small=small,
         trigger=trigger,
     )

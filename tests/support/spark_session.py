@@ -39,6 +39,7 @@ def spark_settings(folder: Path) -> Mapping[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder / "scratch"),
         "spark.log.level": "ERROR",
+        "spark.sql.codegen.cache.maxEntries": "1000",  # as the pipeline's own session has it
         "spark.sql.extensions": ICEBERG,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",

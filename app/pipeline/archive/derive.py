@@ -1,10 +1,12 @@
 """``events`` and ``quarantine`` out of ``events_raw``, one range of offsets after another.
 
 A range is decoded natively and merged into ``events``; while that runs, the records in doubt are counted.
-Only where there are any they are decoded by the bindings: the valid ones are merged too, the others go to
-``quarantine``. Both tables carry their progress in the snapshot of the range's rows. ``quarantine`` is
-written last, and for every range: its progress says that a range is finished. A range that a killed driver
-left half-way is done again. MERGE inserts nothing twice, and nothing of it is in ``quarantine`` yet.
+Only where there are any, the records that no row of ``events`` came from are decoded by the bindings: the
+valid ones are merged too, the others go to ``quarantine``. A range that is small goes to the bindings at once: to
+plan the native way costs seconds, whatever the number of records.
+
+Both tables carry their progress in the snapshot of the range's rows. ``quarantine`` is written last, and for
+every range: its progress says that a range is finished. A range that a killed driver left half-way is done again. MERGE inserts nothing twice, and nothing of it is in ``quarantine`` yet.
 """
 
 from __future__ import annotations
@@ -63,6 +65,11 @@ class Range(msgspec.Struct, frozen=True):
         return any(topic.startswith(SCHEME) for _, topic, _, _ in progress.places(self.end))
 
     @property
+    def touched(self) -> bool:
+        """Whether ``events`` may hold rows of it."""
+        return not progress.covers(self.start, self.before)
+
+    @property
     def size(self) -> int:
         """In offsets, which is never less than in records."""
         return sum(
@@ -116,30 +123,62 @@ def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[
         yield whole.end
 
 
-def derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:
-    """One range, whole. Raises what Spark raises: it may be done again."""
+def derive(
+    spark: SparkSession, lake: Lake, piece: Range, observe: Observe, *, small: int = 0
+) -> Derived:
+    """One range, whole; by the bindings alone where it has fewer than ``small`` records. Raises what Spark raises:
+    it may be done again.
+    """
     raw = spark.table(lake.table(tables.RAW_TABLE)).where(progress.between(piece.start, piece.end))
     observe("range begun")
+    if piece.size < small or piece.sparse:
+        with _kept(decode.exactly(raw)) as exact:
+            merged, quarantined = _finish(spark, lake, exact, piece, observe, beside=piece.touched)
+            records = exact.count()
+        return Derived(records, merged, records - merged - quarantined, quarantined)
     judged = decode.natively(raw)
     seen = Observation()
     watched = judged.observe(
         seen, f.count(f.lit(1)).alias("records"), f.count_if(f.col("doubt")).alias("doubtful")
     )
-    ends = progress.as_text(progress.joined(piece.before, piece.end))
     clear = event_rows(watched.where(~f.col("doubt")))
-    merged = merge(spark, lake, first_of_each(clear), ends)
+    merged = merge(spark, lake, first_of_each(clear), _ends(piece))
     observe("clear events committed")
     records, doubtful = int(seen.get["records"]), int(seen.get["doubtful"])
     if not doubtful:
         _quarantine(spark, lake, None, piece.end)
         observe("quarantine committed")
         return Derived(records, merged, records - merged, 0)
-    with _doubtful(raw, judged) as exact:
-        merged += _merge_doubtful(spark, lake, exact, piece, ends)
-        observe("doubtful events committed")
-        quarantined = _quarantine(spark, lake, exact, piece.end)
-        observe("quarantine committed")
-    return Derived(records, merged, records - merged - quarantined, quarantined)
+    with _kept(decode.exactly(_left_over(spark, lake, raw, piece))) as exact:
+        more, quarantined = _finish(spark, lake, exact, piece, observe, beside=True)
+    return Derived(records, merged + more, records - merged - more - quarantined, quarantined)
+
+
+def _finish(
+    spark: SparkSession,
+    lake: Lake,
+    exact: DataFrame,
+    piece: Range,
+    observe: Observe,
+    *,
+    beside: bool,
+) -> tuple[int, int]:
+    """What the bindings decoded into both tables: how many events were new, and how many records are refused.
+
+    ``beside``: whether ``events`` may hold rows of this range already.
+    """
+    if beside:
+        merged = _merge_beside(spark, lake, exact, piece)
+    else:
+        merged = merge(spark, lake, _valid(exact), _ends(piece))
+    observe("doubtful events committed")
+    quarantined = _quarantine(spark, lake, exact, piece.end)
+    observe("quarantine committed")
+    return merged, quarantined
+
+
+def _ends(piece: Range) -> str:
+    return progress.as_text(progress.joined(piece.before, piece.end))
 
 
 def first_of_each(events: DataFrame) -> DataFrame:
@@ -155,12 +194,21 @@ def event_rows(decoded: DataFrame) -> DataFrame:
     return decoded.select(identity, *tables.names(tables.DECODED))
 
 
-@contextmanager
-def _doubtful(raw: DataFrame, judged: DataFrame) -> Iterator[DataFrame]:
-    """The records in doubt, decoded by the bindings once and kept for both tables."""
+def _left_over(spark: SparkSession, lake: Lake, raw: DataFrame, piece: Range) -> DataFrame:
+    """The records of a range that no row of ``events`` came from: the ones in doubt, and duplicates of clear ones.
+    To decode those by the bindings is cheaper than to find out by another pass of the native way which they are, and
+    to merge them changes nothing.
+    """
     where = ["broker", "topic", "partition", "offset"]
-    chosen = judged.where("doubt").select(*where)
-    exact = decode.exactly(raw.join(f.broadcast(chosen), where, "left_semi")).persist()
+    events = spark.table(lake.table(tables.EVENTS_TABLE))
+    there = events.where(progress.between(piece.start, piece.end)).select(*where)
+    return raw.join(there, where, "left_anti")
+
+
+@contextmanager
+def _kept(exact: DataFrame) -> Iterator[DataFrame]:
+    """Decoded once, for both tables."""
+    exact.persist()
     try:
         yield exact
     finally:
@@ -184,14 +232,15 @@ def merge(
     return _grown(spark, table, ends)
 
 
-def _merge_doubtful(
-    spark: SparkSession, lake: Lake, exact: DataFrame, piece: Range, ends: str
-) -> int:
+def _valid(exact: DataFrame) -> DataFrame:
+    return first_of_each(event_rows(exact.where("verdict IS NULL")))
+
+
+def _merge_beside(spark: SparkSession, lake: Lake, exact: DataFrame, piece: Range) -> int:
     """The clear ones of this range are there already. One of them gives way where the bindings found the
     same event in a record that was stored before it.
     """
-    table = lake.table(tables.EVENTS_TABLE)
-    valid = first_of_each(event_rows(exact.where("verdict IS NULL")))
+    table, ends, valid = lake.table(tables.EVENTS_TABLE), _ends(piece), _valid(exact)
     here = spark.table(table).where(progress.between(piece.start, piece.end))
     late = here.select(*_KEY, f.struct(*_RANK).alias("theirs"))
     early = valid.select(*_KEY, f.struct(*_RANK).alias("ours")).join(f.broadcast(late), [*_KEY])

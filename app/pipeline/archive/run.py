@@ -86,7 +86,7 @@ def once(
         query = stream.start(spark, lake, plan, ready, once=True)
         copied = _copied(query, ready.pending, tell, stopping)
         observe("stream ended")
-        derived = _derive_all(spark, lake, plan.most, tell, observe, stopping)
+        derived = _derive_all(spark, lake, plan, tell, observe, stopping)
     return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
 
 
@@ -120,7 +120,7 @@ def forever(
             batch = found[-1]["batchId"] if found else batch
             tell(Told("copy", copied))
             try:
-                derived += _derive_all(spark, lake, plan.most, tell, observe, stop)
+                derived += _derive_all(spark, lake, plan, tell, observe, stop)
                 wait = 0.0
                 for each in found:
                     reached(each)
@@ -156,29 +156,29 @@ def _copied(query: StreamingQuery, total: int | None, tell: Tell, stop: threadin
 
 
 def _derive_all(
-    spark: SparkSession, lake: Lake, most: int, tell: Tell, observe: Observe, stop: threading.Event
+    spark: SparkSession, lake: Lake, plan: Plan, tell: Tell, observe: Observe, stop: threading.Event
 ) -> Derived:
     whole = pending(spark, lake)
     derived, done = Derived(), 0
-    for piece in pieces(spark, lake, whole, most):
+    for piece in pieces(spark, lake, whole, plan.most):
         if stop.is_set():
             break
-        found = _derive(spark, lake, piece, observe)
+        found = _derive(spark, lake, piece, observe, plan.small)
         derived, done = derived + found, done + piece.size
         at, total = (derived.records, None) if whole.sparse else (done, whole.size)
         tell(Told("derive", at, total, found))
     return derived
 
 
-def _derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:
+def _derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe, small: int) -> Derived:
     """Again where ``maintain`` has rewritten files under our hands: a range may be done twice."""
     for _ in range(RETRIES):
         try:
-            return derive(spark, lake, piece, observe)
+            return derive(spark, lake, piece, observe, small=small)
         except Exception as error:
             if not any(conflict in str(error) for conflict in _CONFLICTS):
                 raise
-    return derive(spark, lake, piece, observe)
+    return derive(spark, lake, piece, observe, small=small)
 
 
 def _batches(query: StreamingQuery, after: int) -> list[dict[str, Any]]:

@@ -35,6 +35,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ``trigger``     seconds from the begin of one batch to the next.
     ``most``        most records of one batch.
     ``checkpoints`` the folder, as a URI, that checkpoints are below.
+    ``small``       ranges of fewer records are decoded by the bindings alone.
     ``skip_lost``   go on behind a gap that retention has torn.
     """
 
@@ -44,6 +45,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     start: positions.Where = "earliest"
     trigger: float = 30.0
     most: int = 200_000
+    small: int = (
+        10_000  # the native way takes some seconds to plan, the bindings a second for so many
+    )
     skip_lost: bool = False
 
 
