@@ -20,6 +20,7 @@ from pulsar_server import PulsarServer
 from pulsar_server import running as pulsar_running
 from rabbitmq_server import RabbitServer
 from rabbitmq_server import running as rabbitmq_running
+from server_process import ServerProcess
 from spark_session import LEFT_OPEN, running_spark, spark_settings
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _lacking(what: Missing) -> NoReturn:
     pytest.skip(str(what))
 
 
-Server = TypeVar("Server", KafkaServer, RabbitServer, PulsarServer, PostgresServer)
+Server = TypeVar("Server", bound=ServerProcess)
 
 
 @contextmanager

@@ -20,7 +20,8 @@ from app.errors import BrokerError, BrokerRefused
 from app.model.start import EARLIEST
 from authority import Authority
 from contract_tools import bodies, fresh_group, publish, take, text
-from pulsar_server import PulsarServer, free_ports
+from pulsar_server import PulsarServer
+from service_process import free_ports
 from token_issuer import TokenIssuer, issuing, signed
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.fault]

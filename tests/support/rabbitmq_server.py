@@ -12,24 +12,20 @@ The node is one operating-system process, with its own name, ports, folders, coo
 
 from __future__ import annotations
 
-import argparse
-import json
+import functools
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from kafka_install import SERVERS, Missing
-from kafka_server import _die_with_parent, _free_ports
+from kafka_install import Missing
+from server_process import ServerProcess
+from service_process import free_ports
+from standing_server import Standing
 
-READY_WITHIN = 240.0  # seconds; beside busy neighbours a boot takes its time
-STATE = SERVERS / "rabbitmq.json"
 SCRIPTS = Path("/usr/lib/rabbitmq/bin")
 PLUGINS = ("rabbitmq_consistent_hash_exchange", "rabbitmq_auth_mechanism_ssl")
 GREETING = b"AMQP\x00\x00\x09\x01"
@@ -57,17 +53,15 @@ def install() -> Path:
     return SCRIPTS
 
 
-class RabbitServer:
-    """``start`` returns when it answers. Ports and data stay the same through kill and restart."""
+class RabbitServer(ServerProcess):
+    name = "RabbitMQ"
 
     def __init__(
         self, config: Mapping[str, str] | None = None, *, outlives_us: bool = False
     ) -> None:
-        self.port, self.tls_port, self._dist_port, self._epmd_port = _free_ports(4)
-        self.folder = Path(tempfile.mkdtemp(prefix="skybridge-rabbitmq-"))
+        super().__init__(outlives_us=outlives_us)
+        self.port, self.tls_port, self._dist_port, self._epmd_port = free_ports(4)
         self._own = dict(config or {})
-        self._outlives_us = outlives_us
-        self._process: subprocess.Popen[bytes] | None = None
         self._epmd: subprocess.Popen[bytes] | None = None
 
     @property
@@ -75,73 +69,47 @@ class RabbitServer:
         return f"127.0.0.1:{self.port}"
 
     @property
-    def pid(self) -> int:
-        assert self._process is not None, "not started"
-        return self._process.pid
+    def ports(self) -> Mapping[str, int]:
+        return {"port": self.port}
+
+    @staticmethod
+    def addresses(ports: Mapping[str, int]) -> str:
+        return f"127.0.0.1:{ports['port']} as guest"
+
+    @staticmethod
+    def answering(ports: Mapping[str, int]) -> bool:
+        """Whether a node begins the protocol when it is greeted."""
+        try:
+            with socket.create_connection(("127.0.0.1", ports["port"]), timeout=2) as connection:
+                connection.settimeout(2)
+                connection.sendall(GREETING)
+                answer = connection.recv(4096)
+        except OSError:
+            return False
+        return answer[7:11] == START_METHOD
 
     @property
     def pids(self) -> list[int]:
         return [each.pid for each in (self._process, self._epmd) if each is not None]
 
-    @property
-    def log(self) -> Path:
-        return self.folder / "server.log"
-
     def configure(self, config: Mapping[str, str]) -> None:
         """Lines of ``rabbitmq.conf``, from the next start on."""
         self._own |= config
 
-    def start(self) -> None:
+    def begin(self) -> None:
         install()
         self._write_config()
+        environment = self._environment()
         if self._epmd is None or self._epmd.poll() is not None:
-            self._epmd = self._spawn(["epmd", "-address", "127.0.0.1"])
-        self._process = self._spawn([str(SCRIPTS / "rabbitmq-server")])
-        self.wait_until_answering()
-
-    def wait_until_answering(self) -> None:
-        """The port alone is not enough: the node must begin the protocol."""
-        deadline = time.monotonic() + READY_WITHIN
-        while not answers(self.port):
-            assert self._process is not None
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                raise RuntimeError(f"RabbitMQ did not come up: {self.log.read_text()[-2000:]}")
-            time.sleep(0.05)
-
-    def kill(self) -> None:
-        """SIGKILL: what the operating system has not yet been given is lost."""
-        self._end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        """Up again on the same ports and data, whether it was killed or is still running."""
-        self._end(signal.SIGTERM)
-        self.start()
-
-    def pause(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers. Returns when every thread stands."""
-        os.kill(self.pid, signal.SIGSTOP)
-        os.waitpid(self.pid, os.WUNTRACED)
-
-    def resume(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
-
-    def revive(self) -> None:
-        """Up and awake, whatever a test has done to it."""
-        assert self._process is not None
-        if self._process.poll() is None:
-            self.resume()
-            self.wait_until_answering()
-        else:
-            self.start()
+            self._epmd = self._spawn(["epmd", "-address", "127.0.0.1"], env=environment)
+        self._process = self._spawn([str(SCRIPTS / "rabbitmq-server")], env=environment)
 
     def stop(self) -> None:
-        """For good. The data is thrown away, so nothing is gained by asking politely."""
         self.kill()
         if self._epmd is not None:
             self._epmd.kill()
             self._epmd.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        super().stop()
 
     def ctl(self, *words: str) -> str:
         """What ``rabbitmqctl`` answers: a second opinion, by a program that shares no code with ours."""
@@ -165,14 +133,6 @@ class RabbitServer:
     @property
     def _node(self) -> str:
         return f"skybridge{self.port}@localhost"
-
-    def _end(self, how: signal.Signals) -> None:
-        if self._process is None or self._process.poll() is not None:
-            return
-        self._process.send_signal(how)
-        if how is signal.SIGTERM:
-            self._process.send_signal(signal.SIGCONT)
-        self._process.wait(READY_WITHIN)
 
     def _write_config(self) -> None:
         settings = {**CONFIG, **self._own}
@@ -201,81 +161,15 @@ class RabbitServer:
         }
         return {**os.environ, **own}
 
-    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
-        with self.log.open("ab") as log:
-            return subprocess.Popen(
-                command,
-                env=self._environment(),
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # a Ctrl-C meant for the tests is not meant for the broker
-                preexec_fn=None if self._outlives_us else _die_with_parent(),  # noqa: PLW1509
-            )
 
-
-def answers(port: int) -> bool:
-    """Whether a node begins the protocol when it is greeted."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
-            connection.settimeout(2)
-            connection.sendall(GREETING)
-            answer = connection.recv(4096)
-    except OSError:
-        return False
-    return answer[7:11] == START_METHOD
+STANDING = Standing(functools.partial(RabbitServer, outlives_us=True), RabbitServer, install)
 
 
 def running() -> str | None:
     """Where the server of ``start`` listens, if it answers."""
-    if not STATE.exists():
-        return None
-    port = json.loads(STATE.read_text())["port"]
-    return f"127.0.0.1:{port}" if answers(port) else None
-
-
-def _start() -> None:
-    if (address := running()) is None:
-        server = RabbitServer(outlives_us=True)
-        server.start()
-        state = {"pids": server.pids, "port": server.port, "folder": str(server.folder)}
-        SERVERS.mkdir(exist_ok=True)
-        STATE.write_text(json.dumps(state))
-        address = server.address
-    print(f"RabbitMQ answers on {address} as guest")
-
-
-def _stop() -> None:
-    if not STATE.exists():
-        print("RabbitMQ was not started here")
-        return
-    state = json.loads(STATE.read_text())
-    if answers(state["port"]):  # else the process ids may be somebody else's by now
-        for pid in state["pids"]:
-            os.kill(pid, signal.SIGKILL)
-    shutil.rmtree(state["folder"], ignore_errors=True)
-    STATE.unlink()
-    print("RabbitMQ stopped")
-
-
-def _status() -> None:
-    address = running()
-    print(f"package: {'installed' if installed() else 'not installed'}")
-    print(f"RabbitMQ answers on {address}" if address else "RabbitMQ is not running")
-
-
-def main() -> int:
-    verbs: dict[str, Callable[[], object]] = {"start": _start, "stop": _stop, "status": _status}
-    parser = argparse.ArgumentParser(prog="rabbitmq_server", description="A real RabbitMQ.")
-    parser.add_argument("verb", choices=verbs)
-    try:
-        verbs[parser.parse_args().verb]()
-    except Missing as missing:
-        print(missing, file=sys.stderr)
-        return 1
-    return 0
+    ports = STANDING.ports()
+    return None if ports is None else f"127.0.0.1:{ports['port']}"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(STANDING.main())

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from pulsar_server import free_ports
+from service_process import free_ports
 
 HOST = "127.0.0.1"
 UP_WITHIN, DOWN_WITHIN = 120.0, 60.0  # seconds

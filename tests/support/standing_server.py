@@ -1,0 +1,79 @@
+"""A server that stays, for a person: what ``python -m kafka_server start`` and its like do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka_install import SERVERS, Missing
+from server_process import ServerProcess
+
+
+class Standing:
+    """At most one of a kind, and where it is to be found. ``make``: one that outlives us."""
+
+    def __init__(
+        self,
+        make: Callable[[], ServerProcess],
+        kind: type[ServerProcess],
+        install: Callable[[], object],
+    ) -> None:
+        self._make = make
+        self._kind = kind
+        self._install = install
+        self._file = SERVERS / f"{kind.name.lower()}.json"
+
+    def ports(self) -> Mapping[str, int] | None:
+        """Of the one that was started, if it answers."""
+        ports: Mapping[str, int] | None = self._state().get("ports")
+        return ports if ports and self._kind.answering(ports) else None
+
+    def start(self) -> None:
+        if self.ports() is None:
+            server = self._make()
+            server.start()
+            state = {"pids": server.pids, "ports": dict(server.ports), "folder": str(server.folder)}
+            SERVERS.mkdir(exist_ok=True)
+            self._file.write_text(json.dumps(state))
+        self.status()
+
+    def stop(self) -> None:
+        if not (state := self._state()):
+            print(f"{self._kind.name} was not started here")
+            return
+        if self.ports() is not None:  # else the process ids may be somebody else's by now
+            for pid in state["pids"]:
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(state["folder"], ignore_errors=True)
+        self._file.unlink()
+        print(f"{self._kind.name} stopped")
+
+    def status(self) -> None:
+        ports = self.ports()
+        where = "is not running" if ports is None else f"answers on {self._kind.addresses(ports)}"
+        print(f"{self._kind.name} {where}")
+
+    def main(self) -> int:
+        verbs: dict[str, Callable[[], object]] = {
+            "install": self._install,
+            "start": self.start,
+            "stop": self.stop,
+            "status": self.status,
+        }
+        parser = argparse.ArgumentParser(description=f"A real {self._kind.name} for tests.")
+        parser.add_argument("verb", choices=verbs)
+        try:
+            verbs[parser.parse_args().verb]()
+        except Missing as missing:
+            print(missing, file=sys.stderr)
+            return 1
+        return 0
+
+    def _state(self) -> dict[str, Any]:
+        return json.loads(self._file.read_text()) if self._file.exists() else {}
