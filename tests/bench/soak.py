@@ -113,11 +113,17 @@ def run(logs: Sequence[str], options: argparse.Namespace) -> list[Soaked]:
         ]
 
 
-def written(found: Sequence[Soaked], place: Path, command: str) -> None:
+def written(kept: dict[str, Any], place: Path) -> None:
     """The page, and its drawing beside it."""
-    drawing = place.with_suffix(".svg")
+    found, drawing = soak_page.again(kept), place.with_suffix(".svg")
     drawing.write_text(soak_page.drawing(found))
-    place.write_text(soak_page.page(found, command, drawing.name))
+    place.write_text(soak_page.page(found, kept["command"], drawing.name, kept["machine"]))
+
+
+def command_of(options: argparse.Namespace) -> str:
+    rate = f" --rate {options.rate:g}" if options.rate else ""
+    said = f"--minutes {options.minutes:g} --log {options.log}{rate} --write docs/soak.md"
+    return f'make soak ARGS="{said}"'
 
 
 def main(arguments: list[str]) -> int:
@@ -127,18 +133,25 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rate", type=float, help="events a second of each log; else measured")
     parser.add_argument("--every", type=float, default=5, help="seconds between samples")
     parser.add_argument("--samples", type=Path, help="keep every sample here, as JSON")
+    parser.add_argument("--again", type=Path, help="run nothing: judge what --samples kept there")
     parser.add_argument("--write", type=Path, help="write the page here, its drawing beside it")
     options = parser.parse_args(arguments)
-    found = run(list(NAMES) if options.log == "both" else [options.log], options)
+    if options.again:
+        kept = json.loads(options.again.read_text())
+    else:
+        logs = list(NAMES) if options.log == "both" else [options.log]
+        kept = soak_page.kept(run(logs, options), command_of(options))
     if options.samples:
-        kept = [{**vars(each), "samples": [s._asdict() for s in each.samples]} for each in found]
         options.samples.write_text(json.dumps(kept))
+    if options.write:
+        written(kept, options.write)
+    return told(soak_page.again(kept))
+
+
+def told(found: Sequence[Soaked]) -> int:
+    """The code to leave with."""
     print(table.text(soak_page.lines(found), soak_page.HEADINGS))
     print(table.text([soak_page.Account(each) for each in found], soak_page.ACCOUNT))
-    if options.write:
-        rate = f" --rate {options.rate:g}" if options.rate else ""
-        said = f"--minutes {options.minutes:g} --log {options.log}{rate} --write docs/soak.md"
-        written(found, options.write, f'make soak ARGS="{said}"')
     faults = [fault for each in found for fault in each.faults()]
     print("\n".join(faults) or "It holds.")
     return 1 if faults else 0

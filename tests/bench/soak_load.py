@@ -21,11 +21,11 @@ CONNECTIONS = 32
 
 
 class Load:
-    def __init__(self, host: str, rate: float, seconds: float) -> None:
+    def __init__(self, host: str, rate: float, seconds: float, body: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._rate, self._seconds = rate, seconds
         self._began = self._loop.time()
-        self._parts = [_around_id(number, host) for number in range(bench_events.KEYS)]
+        self._parts = [_around_id(number, host, body) for number in range(bench_events.KEYS)]
         self._begun = 0
         self._idle: deque[Connection] = deque()
         self.acknowledged = self.repeated = self.behind = 0
@@ -67,10 +67,10 @@ class Load:
             self.done.set_exception(RuntimeError(why))
 
 
-def _around_id(number: int, host: str) -> tuple[bytes, bytes]:
+def _around_id(number: int, host: str, body: int) -> tuple[bytes, bytes]:
     """A whole request, before and behind the event's id."""
     name = bench_events.attributes(number)["id"].encode()
-    before, _, after = bench_events.single(number, host).partition(b"ce-id: " + name)
+    before, _, after = bench_events.single(number, host, body).partition(b"ce-id: " + name)
     return before + b"ce-id: ", after
 
 
@@ -106,8 +106,8 @@ class Connection(asyncio.Protocol):
         self._load.lost(f"connection lost: {error}")
 
 
-async def drive(port: int, rate: float, seconds: float) -> dict[str, float]:
-    load = Load(f"127.0.0.1:{port}", rate, seconds)
+async def drive(port: int, rate: float, seconds: float, body: int) -> dict[str, float]:
+    load = Load(f"127.0.0.1:{port}", rate, seconds, body)
     loop = asyncio.get_running_loop()
     for _ in range(CONNECTIONS):
         await loop.create_connection(lambda: Connection(load), "127.0.0.1", port)
@@ -126,8 +126,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--rate", type=float, required=True, help="events a second")
     parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--body", type=int, default=bench_events.BODY_SIZE, help="bytes")
     given = parser.parse_args()
-    print(json.dumps(uvloop.run(drive(given.port, given.rate, given.seconds))))
+    print(json.dumps(uvloop.run(drive(given.port, given.rate, given.seconds, given.body))))
 
 
 if __name__ == "__main__":

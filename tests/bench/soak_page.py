@@ -129,6 +129,25 @@ ACCOUNT = [
 ]  # fmt: skip
 
 
+def kept(found: Sequence[Soaked], command: str) -> dict[str, Any]:
+    """Everything, for JSON: ``again`` makes the same of it."""
+    logs = [{**vars(each), "samples": [s._asdict() for s in each.samples]} for each in found]
+    return {"command": command, "machine": table.machine(), "logs": logs}
+
+
+def again(kept: dict[str, Any]) -> list[Soaked]:
+    return [
+        Soaked(
+            **{
+                **each,
+                "sunk": Sunk(*each["sunk"]),
+                "samples": [Sample(**sample) for sample in each["samples"]],
+            }
+        )
+        for each in kept["logs"]
+    ]
+
+
 def lines(found: Sequence[Soaked]) -> list[Line]:
     return [Line(each.log, trend) for each in found for trend in each.trends()]
 
@@ -142,7 +161,7 @@ def drawing(found: Sequence[Soaked]) -> str:
     )
 
 
-def page(found: Sequence[Soaked], command: str, picture_name: str) -> str:
+def page(found: Sequence[Soaked], command: str, picture_name: str, machine: Sequence[str]) -> str:
     faults = [fault for each in found for fault in each.faults()]
     verdict = (
         "**It holds**: nothing grows, every event that was answered 202 was delivered, once."
@@ -157,7 +176,7 @@ def page(found: Sequence[Soaked], command: str, picture_name: str) -> str:
         trends=table.table(lines(found), HEADINGS),
         accounts=table.table([Account(each) for each in found], ACCOUNT),
         rooms="\n".join(_room(each) for each in found),
-        notes="\n".join(f"- {line}" for line in table.machine()),
+        notes="\n".join(f"- {line}" for line in machine),
     )
 
 
@@ -189,7 +208,8 @@ events over HTTP, stores them and delivers them to a webhook that refuses the fi
 
 First and last are medians of a fifth of the time behind the warm-up, which is the first half: so long the heap takes to its
 ceiling, with a log that begins to drop segments after some ten minutes. The growth is the slope of
-Theil and Sen: the median of the slopes between all pairs of points, each the mean of a thirtieth of the samples.
+Theil and Sen: the median of the slopes between all pairs of points, each the lowest of a thirtieth of the
+samples: what comes with a burst and goes with it is not kept.
 
 {trends}
 
