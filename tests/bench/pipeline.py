@@ -72,6 +72,14 @@ def page(found: list[Figure], events: int, load: float, arguments: list[str]) ->
     )
 
 
+def _as_asked(arguments: list[str]) -> list[str]:
+    """Without the file of ``--json``, which is for programs."""
+    if "--json" not in arguments:
+        return arguments
+    at = arguments.index("--json")
+    return arguments[:at] + arguments[at + 2 :]
+
+
 def main(arguments: list[str]) -> int:
     parser = sized(__doc__, short=_SHORT, usual=_USUAL)
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
@@ -92,7 +100,7 @@ def main(arguments: list[str]) -> int:
     if asked.json:
         asked.json.write_bytes(msgspec.json.encode(found))
     if asked.write:
-        asked.write.write_text(page(found, events, load, arguments))
+        asked.write.write_text(page(found, events, load, _as_asked(arguments)))
     return 0 if asked.short or all(figure.met for figure in found) else 1
 
 
