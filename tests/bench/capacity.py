@@ -35,6 +35,7 @@ from kafka_server import KafkaServer
 from service_process import until
 from store_house import a_letter, a_row, an_attempt
 
+EXAMPLE = 1_000  # bytes of data, of the example
 BODIES = (200, 1_000, 10_000)  # bytes of data
 WITHIN = 240.0
 
@@ -46,10 +47,11 @@ class Size:
     backlog: int
     in_flight: int
     rows: int
+    steady: float  # seconds
 
 
-FULL = Size(rounds=3, events=40_000, backlog=30_000, in_flight=2_000, rows=10_000)
-SHORT = Size(rounds=1, events=6_000, backlog=2_000, in_flight=200, rows=500)
+FULL = Size(rounds=3, events=10_000, backlog=10_000, in_flight=2_000, rows=10_000, steady=20.0)
+SHORT = Size(rounds=1, events=6_000, backlog=2_000, in_flight=200, rows=500, steady=5.0)
 
 
 def ingress(folder: Path, name: str, broker: dict[str, Any], size: Size) -> list[capacity_page.In]:
@@ -92,8 +94,8 @@ def delivery(folder: Path, size: Size) -> capacity_page.Out:
     return capacity_page.Out(*drained, hold(service, size))
 
 
-def drain(service: lab.Service, folder: Path, size: Size) -> tuple[float, float]:
-    """Microseconds of CPU a delivery, and deliveries a second."""
+def drain(service: lab.Service, folder: Path, size: Size) -> tuple[float, float, float]:
+    """Microseconds of CPU a delivery, deliveries a second, and MB at the most."""
     sink = lab.Sink(folder)
     service.start((subscription("drain", f"http://127.0.0.1:{sink.port}/", 64),))
     try:
@@ -102,7 +104,28 @@ def drain(service: lab.Service, folder: Path, size: Size) -> tuple[float, float]
         until(lambda: sink.count() >= size.backlog, WITHIN, "all deliveries")
         done = sink.count() - first
         cost = 1e6 * (cpu_seconds(service.pid) - before) / done
-        return cost, done / (time.monotonic() - began)
+        return cost, done / (time.monotonic() - began), memory(service.pid).peak
+    finally:
+        service.stop()
+        sink.stop()
+
+
+def steady(folder: Path, size: Size) -> capacity_page.Steady:
+    """The worked example itself, at its rate: events come alone, and cost more than in a full stream."""
+    folder.mkdir()
+    sink = lab.Sink(folder)
+    service = lab.Service(folder / "service", {"kind": "embedded", "path": str(folder / "log")})
+    hooks = [f"http://127.0.0.1:{sink.port}/{n}" for n in range(capacity_page.WEBHOOKS)]
+    service.start(tuple(subscription(f"hook-{n}", url, 64) for n, url in enumerate(hooks)))
+    words = (f"--port={service.port}", f"--rate={capacity_page.EVENTS}", f"--body={EXAMPLE}")
+    try:
+        lab.result_of(lab.start("soak_load.py", *words, "--seconds=3"))  # warm
+        before, began = cpu_seconds(service.pid), time.monotonic()
+        told = lab.result_of(lab.start("soak_load.py", *words, f"--seconds={size.steady}"))
+        cores = (cpu_seconds(service.pid) - before) / (time.monotonic() - began)
+        return capacity_page.Steady(
+            cores, told["acknowledged"] / told["seconds"], memory(service.pid).peak
+        )
     finally:
         service.stop()
         sink.stop()
@@ -200,7 +223,12 @@ def main(arguments: list[str]) -> None:
         path = str(folder / "log")
         inward = ingress(folder, "embedded log", {"kind": "embedded", "path": path}, size)
         inward += kafka_ingress(folder, size)
-        page = capacity_page.page(inward, delivery(folder, size), rows(folder, size.rows))
+        page = capacity_page.page(
+            inward,
+            delivery(folder, size),
+            rows(folder, size.rows),
+            steady(folder / "steady", size),
+        )
     print(page)
     if options.write:
         options.write.write_text(page)

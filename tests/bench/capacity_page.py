@@ -9,6 +9,7 @@ import table
 
 INWARD = ["to", "data of an event", "CPU µs/event", "events/s of one core", "bytes in the log"]
 DAY = 86_400
+EVENTS, WEBHOOKS = 200, 3  # of the example: a second, and who wants each of them
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,11 @@ class In:
 
 @dataclass(frozen=True)
 class Out:
-    """Microseconds of CPU a delivery; deliveries a second; MB for 1,000 in flight."""
+    """Microseconds of CPU a delivery; deliveries a second; MB of the process, at most; MB for 1,000 in flight."""
 
     cost: float
     rate: float
+    process: float
     held: float
 
 
@@ -45,7 +47,16 @@ class Rows:
     attempt: float
 
 
-def page(inward: list[In], out: Out, rows: Rows) -> str:
+@dataclass(frozen=True)
+class Steady:
+    """The example, run: cores, events a second that were taken, MB at the most."""
+
+    cores: float
+    rate: float
+    memory: float
+
+
+def page(inward: list[In], out: Out, rows: Rows, steady: Steady) -> str:
     example = next(each for each in inward if each.body == 1_000 and not math.isnan(each.stored))
     notes = "\n".join(f"- {line}" for line in table.machine())
     return PAGE.format(
@@ -53,19 +64,23 @@ def page(inward: list[In], out: Out, rows: Rows) -> str:
         cost=out.cost,
         rate=out.rate,
         per_core=1e6 / out.cost,
+        process=out.process,
         held=out.held,
         parked=rows.parked,
         letter=rows.letter,
         attempt=rows.attempt,
-        example=worked(example, out, rows),
+        example=worked(example, out, rows, steady),
+        events=EVENTS,
+        webhooks=WEBHOOKS,
+        steady=steady,
         notes=notes,
     )
 
 
-def worked(accept: In, out: Out, rows: Rows) -> str:
-    """1,000 events of 1 kB a second to three webhooks, three days of log, one webhook away for an hour."""
-    events, webhooks, days, outage = 1_000, 3, 3, 3_600
-    cores = events * (accept.cost + webhooks * out.cost) / 1e6
+def worked(accept: In, out: Out, rows: Rows, steady: Steady) -> str:
+    """``EVENTS`` of 1 kB a second to ``WEBHOOKS``, three days of log, one webhook away for an hour."""
+    events, webhooks, days, outage = EVENTS, WEBHOOKS, 3, 3_600
+    stream = events * (accept.cost + webhooks * out.cost) / 1e6
     disk = events * accept.stored * DAY * days / 1e9
     behind = events * outage
     spare = 1e6 / out.cost - events * webhooks
@@ -76,9 +91,9 @@ def worked(accept: In, out: Out, rows: Rows) -> str:
     )
     return "\n".join(
         [
-            f"| CPU | {events:,} x ({accept.cost:.0f} + {webhooks} x {out.cost:.0f}) µs = **{cores:.2f} cores** |",
+            f"| CPU, measured at this rate | **{steady.cores:.2f} cores**; of a full stream, whose events are stored and sent in company, {events:,} x ({accept.cost:.0f} + {webhooks} x {out.cost:.0f}) µs = {stream:.2f} |",
             f"| disk of the log | {events:,} x {accept.stored:,.0f} B x {days} days = **{disk:,.0f} GB** |",
-            f"| in flight, 64 of each webhook | {webhooks * 64} x {out.held:.1f} MB / 1,000 = **{webhooks * 64 * out.held / 1000:.1f} MB** beside an idle process |",
+            f"| memory, measured at this rate | **{steady.memory:.0f} MB** |",
             f"| a webhook that is away for an hour | {behind:,} events wait in the log, none in memory; {drained} |",
             f"| if instead 1 % of its keys are stuck | {behind // 100:,} parked rows = **{behind / 100 * (rows.parked + accept.body) / 1e6:,.0f} MB** of the store |",
         ]
@@ -107,6 +122,7 @@ JSON of the given size in binary mode, six attributes, one event a request, 64 c
 | --- | --- |
 | CPU of one delivery to a webhook that answers at once | {cost:.0f} µs: {per_core:,.0f} a second of one core |
 | draining a backlog, 64 at once, the webhook on the same machine | {rate:,.0f} deliveries a second |
+| memory of the process meanwhile, at the most | {process:.0f} MB |
 | memory for 1,000 deliveries that are out and unanswered, 0.6 kB each | {held:.1f} MB |
 
 ## The store
@@ -121,14 +137,16 @@ One row, beside the event itself:
 
 ## A worked example
 
-1,000 events of 1 kB a second into the embedded log, three webhooks that want all of them, three days of retention.
+{events:,} events of 1 kB a second into the embedded log, {webhooks} webhooks that want all of them, three days of retention. Taken
+were {steady.rate:,.0f} a second.
 
 | what | needs |
 | --- | --- |
 {example}
 
-Add half again for peaks. The chart's requests (half a core, 256 MiB) carry the example's order of magnitude on each pod; its
-limit of memory leaves room for the bounds of `limits.in_flight_bytes`.
+<!-- the example needs: {steady.cores:.2f} cores, {steady.memory:.0f} MB -->
+The chart requests at least this of each pod that does both (`single`), and of its gateways and workers together; its limit of
+memory leaves room for the bounds of `limits.in_flight_bytes`. Add half again for peaks.
 
 {notes}
 """
