@@ -9,9 +9,11 @@ build. The short form looks whether each rule finds its series, and whether they
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -296,3 +298,29 @@ def test_a_thousand_routes_and_one_are_told(rules: Path, tmp_path: Path):
         many = series_of(house.metrics())
     series = written(Seen(few, many), {"skybridge_labels_folded_total"}, 0.0)
     fires(rules, [*series, *UP], {BEFORE: [], LATE: ["SkybridgeLabelCap"]})
+
+
+@pytest.fixture
+def small_volume(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, in memory, which takes an administrator."""
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "skybridge", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a file system")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.long
+def test_a_volume_that_fills_is_told(rules: Path, tmp_path: Path, small_volume: Path):
+    """By a service whose log lies on it."""
+    house = ReloadService(tmp_path)
+    house.change(lambda s: s["brokers"]["log"].update(path=str(small_volume / "log")))
+    with house.running():
+        roomy = series_of(house.metrics())
+        with (small_volume / "of-others").open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, 60 << 20)
+        full = series_of(house.metrics())
+    series = written(Seen(roomy, full), named_by("SkybridgeDiskFilling"), 0.0)
+    fires(rules, [*series, *UP], {BEFORE: [], LATE: ["SkybridgeDiskFilling"]})

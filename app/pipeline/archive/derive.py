@@ -2,11 +2,12 @@
 
 A range is decoded natively and merged into ``events``; while that runs, the records in doubt are counted.
 Only where there are any, the records that no row of ``events`` came from are decoded by the bindings: the
-valid ones are merged too, the others go to ``quarantine``. A range that is small goes to the bindings at once: to
-plan the native way costs seconds, whatever the number of records.
+valid ones are merged too, the others go to ``quarantine``. A range that is small goes to the bindings at
+once: to plan the native way costs seconds, whatever the number of records.
 
 Both tables carry their progress in the snapshot of the range's rows. ``quarantine`` is written last, and for
-every range: its progress says that a range is finished. A range that a killed driver left half-way is done again. MERGE inserts nothing twice, and nothing of it is in ``quarantine`` yet.
+every range: its progress says that a range is finished. A range that a killed driver left half-way is done
+again. MERGE inserts nothing twice, and nothing of it is in ``quarantine`` yet.
 """
 
 from __future__ import annotations
@@ -195,9 +196,9 @@ def event_rows(decoded: DataFrame) -> DataFrame:
 
 
 def _left_over(spark: SparkSession, lake: Lake, raw: DataFrame, piece: Range) -> DataFrame:
-    """The records of a range that no row of ``events`` came from: the ones in doubt, and duplicates of clear ones.
-    To decode those by the bindings is cheaper than to find out by another pass of the native way which they are, and
-    to merge them changes nothing.
+    """The records of a range that no row of ``events`` came from: the ones in doubt, and duplicates of clear
+    ones. To decode those by the bindings is cheaper than to find out by another pass of the native way which
+    they are, and to merge them changes nothing.
     """
     where = ["broker", "topic", "partition", "offset"]
     events = spark.table(lake.table(tables.EVENTS_TABLE))

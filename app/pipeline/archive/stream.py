@@ -45,9 +45,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     start: positions.Where = "earliest"
     trigger: float = 30.0
     most: int = 200_000
-    small: int = (
-        10_000  # the native way takes some seconds to plan, the bindings a second for so many
-    )
+    small: int = 10_000  # the native way takes seconds to plan, the bindings one for so many
     skip_lost: bool = False
 
 
