@@ -116,10 +116,10 @@ class RabbitServer(ServerProcess):
         return self._tool("rabbitmqctl", "--quiet", *words)
 
     def remember(self) -> None:
-        """What was declared survives a SIGKILL from here on. RabbitMQ 3.10 writes the register of its
-        quorum queues to disk seconds after it confirmed them; one that is killed before has queues
-        that never answer again."""
-        self.ctl("eval", "[dets:sync(Table) || Table <- dets:all()].")
+        """What was declared survives a SIGKILL from here on. RabbitMQ 3.10 writes what it has confirmed to disk
+        seconds later: its log of exchanges and bindings, and the register of its quorum queues. One that is
+        killed before has routes that lead nowhere, or queues that never answer again."""
+        self.ctl("eval", "mnesia:sync_log(), [dets:sync(Table) || Table <- dets:all()].")
 
     def _tool(self, tool: str, *words: str) -> str:
         command = [str(SCRIPTS / tool), "-n", self._node, *words]
