@@ -116,8 +116,8 @@ def began() -> float:
 
 @pytest.fixture(scope="module")
 def pod(scraped: Seen) -> Seen:
-    """With what is made by the parts that tell of it: a full volume, the archive, which is Spark, and a thousand
-    series of one metric, which a service has in the last test here."""
+    """With what is made by the parts that tell of it: the archive, which is Spark; a full volume and a thousand
+    series of one metric, which services have in the last tests here."""
     room = {
         key: value * 0.01 if key[0] == "skybridge_disk_free_bytes" else value
         for key, value in scraped.faulty.items()
