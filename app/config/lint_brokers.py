@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 
 from app.config.brokers import (
-    ClientTls,
     EmbeddedBroker,
     KafkaBroker,
     PulsarBroker,
@@ -13,7 +12,7 @@ from app.config.brokers import (
 )
 from app.config.finding import Path
 from app.config.lasting import check_lasts
-from app.config.lint_servers import file_exists, is_loopback
+from app.config.lint_servers import is_loopback, tls_files_exist
 from app.config.report import Report
 
 _IN_CLEAR = "the password or token crosses the network without TLS"
@@ -71,7 +70,7 @@ def _kafka(report: Report, name: str, broker: KafkaBroker) -> None:
             report.error(
                 (*setting, "sasl", "token_file"), "there is no such file here", "name a file"
             )
-    _tls_files(report, setting, broker.security.tls)
+    tls_files_exist(report, setting, broker.security.tls)
 
 
 def _rabbitmq(report: Report, name: str, broker: RabbitBroker) -> None:
@@ -91,7 +90,7 @@ def _rabbitmq(report: Report, name: str, broker: RabbitBroker) -> None:
                 "RabbitMQ lets guest in from its own machine only",
                 "set username and password",
             )
-    _tls_files(report, setting, security.tls)
+    tls_files_exist(report, setting, security.tls)
 
 
 def _pulsar(report: Report, name: str, broker: PulsarBroker) -> None:
@@ -118,19 +117,12 @@ def _pulsar(report: Report, name: str, broker: PulsarBroker) -> None:
                 "there is no such file here",
                 "name a JSON file with client_id and client_secret",
             )
-    _tls_files(report, setting, security.tls)
+    tls_files_exist(report, setting, security.tls)
 
 
 def _secret_url(report: Report, setting: Path, url: str) -> None:
     if url.startswith("http:") and not _all_local(_authority(url)):
         report.warning(setting, "the client's secret crosses the network without TLS", "use https")
-
-
-def _tls_files(report: Report, setting: Path, tls: ClientTls | None) -> None:
-    for part in ("ca", "cert", "key") if tls is not None else ():
-        path = getattr(tls, part)
-        if path is not None:
-            file_exists(report, (*setting, "tls", part), path)
 
 
 def _authority(url: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from app.config.brokers import EmbeddedBroker
 from app.config.finding import Path
 from app.config.kafka_listener import KafkaListener, split
-from app.config.lint_servers import file_exists, is_loopback, overlap
+from app.config.lint_servers import is_loopback, overlap, tls_files_exist
 from app.config.report import Report
 
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
@@ -48,8 +48,7 @@ def _guarded(report: Report, setting: Path, listener: KafkaListener) -> None:
             "what clients send, and with PLAIN their passwords, crosses the network in clear",
             "add tls",
         )
-    for part in ("cert", "key") if listener.tls is not None else ():
-        file_exists(report, (*setting, "tls", part), getattr(listener.tls, part))
+    tls_files_exist(report, setting, listener.tls)
 
 
 def _bounded(report: Report, setting: Path, broker: EmbeddedBroker) -> None:

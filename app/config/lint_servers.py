@@ -5,8 +5,9 @@ from __future__ import annotations
 from ipaddress import ip_address
 from pathlib import Path as FilePath
 
-from app.config.model import Admin, ServerTls
+from app.config.model import Admin
 from app.config.report import Report
+from app.model.route import Strict
 
 
 def check_servers(report: Report) -> None:
@@ -25,7 +26,7 @@ def check_servers(report: Report) -> None:
             "raise it to several times limits.body",
         )
     for name, tls in (("events", server.events.tls), ("admin", server.admin.tls)):
-        _files_exist(report, name, tls)
+        tls_files_exist(report, ("server", name), tls)
 
 
 def is_loopback(host: str) -> bool:
@@ -61,14 +62,10 @@ def overlap(one: str, other: str) -> bool:
     return one == other or bool(every & {one, other})
 
 
-def _files_exist(report: Report, listener: str, tls: ServerTls | None) -> None:
-    if tls is None:
-        return
-    for name, path in (("cert", tls.cert), ("key", tls.key), ("client_ca", tls.client_ca)):
-        if path is not None:
-            file_exists(report, ("server", listener, "tls", name), path)
-
-
-def file_exists(report: Report, setting: tuple[str | int, ...], path: FilePath) -> None:
-    if not path.is_file():
-        report.error(setting, "there is no such file here", "name a readable PEM file")
+def tls_files_exist(report: Report, owner: tuple[str | int, ...], tls: Strict | None) -> None:
+    """Every file that ``tls`` of ``owner`` names, whatever its kind: of a listener, a broker, a webhook."""
+    for part, path in tls or ():
+        if isinstance(path, FilePath) and not path.is_file():
+            report.error(
+                (*owner, "tls", part), "there is no such file here", "name a readable PEM file"
+            )

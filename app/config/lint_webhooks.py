@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from app.config.finding import Path
-from app.config.lint_servers import file_exists, is_loopback
+from app.config.lint_servers import is_loopback, tls_files_exist
 from app.config.lint_sinks import check_target
 from app.config.report import Report
 from app.model.subscription import Subscription
@@ -59,9 +59,7 @@ def _tls(report: Report, at: Path, subscription: Subscription) -> None:
         return
     if str(subscription.sink).startswith("http:"):
         report.warning((*at, "tls"), "has no effect on plain http", "leave it out, or use https")
-    for name, path in (("ca", tls.ca), ("cert", tls.cert), ("key", tls.key)):
-        if path is not None:
-            file_exists(report, (*at, "tls", name), path)
+    tls_files_exist(report, at, tls)
 
 
 def _callback(report: Report) -> None:

@@ -39,11 +39,11 @@ class Certificates:
             raise SetupError(
                 f"cannot load the certificate: {error}",
                 setting=setting,
-                cure="name a PEM certificate and the key that belongs to it, without a pass phrase",
+                cure="name a PEM certificate and the key that belongs to it, without a pass phrase;"
+                " client_ca, where it is set, holds PEM certificates",
             ) from error
-        self.context.sni_callback = (
-            self._hand_over
-        )  # asked for each handshake, with a name or without
+        # Asked at each handshake, whether the client names a host or not.
+        self.context.sni_callback = self._hand_over
 
     async def watch(self) -> None:
         """Runs until it is cancelled."""

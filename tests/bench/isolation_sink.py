@@ -14,7 +14,7 @@ import signal
 import time
 from collections import Counter
 
-import httptools
+import receiving
 import uvloop
 
 TAKEN, REFUSED = b"HTTP/1.1 204 No Content\r\n\r\n", (
@@ -43,17 +43,10 @@ class Doors:
         return TAKEN
 
 
-class Receiver(asyncio.Protocol):
+class Receiver(receiving.Receiver):
     def __init__(self, doors: Doors) -> None:
         self._doors = doors
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop
-        self._transport = transport
-        self._parser = httptools.HttpRequestParser(self)
         self._path, self._source, self._sent = b"", b"", 0
-
-    def data_received(self, data: bytes) -> None:
-        self._parser.feed_data(data)
 
     def on_url(self, url: bytes) -> None:
         self._path = url
@@ -76,7 +69,7 @@ async def serve(options: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, ended.set)
-    await loop.create_server(lambda: Receiver(doors), "127.0.0.1", options.port)
+    await receiving.listen(options.port, lambda: Receiver(doors))
     await ended.wait()
     took = doors.last - doors.first
     print(json.dumps({"taken": doors.taken, "delays": doors.delays, "seconds": took}))

@@ -7,29 +7,24 @@ Eight bytes of ``--count`` hold the count, so that reading it costs neither side
 from __future__ import annotations
 
 import argparse
-import asyncio
 import mmap
 import struct
 from pathlib import Path
 
-import httptools
+import receiving
 import uvloop
 
 ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 COUNT = struct.Struct("<Q")
 
 
-class Receiver(asyncio.Protocol):
+class Receiver(receiving.Receiver):
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop
-        self._transport = transport
-        self._parser = httptools.HttpRequestParser(self)
-
     def data_received(self, data: bytes) -> None:
         self._sink.keep(data)
-        self._parser.feed_data(data)
+        super().data_received(data)
 
     def on_message_complete(self) -> None:
         self._transport.write(ANSWER)
@@ -55,19 +50,14 @@ class Sink:
         COUNT.pack_into(self._shared, 0, self._count)
 
 
-async def serve(port: int, sink: Sink) -> None:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Receiver(sink), "127.0.0.1", port)
-    await server.serve_forever()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--count", type=Path, required=True)
     parser.add_argument("--first", type=Path, required=True)
     options = parser.parse_args()
-    uvloop.run(serve(options.port, Sink(options.count, options.first)))
+    sink = Sink(options.count, options.first)
+    uvloop.run(receiving.serve(options.port, lambda: Receiver(sink)))
 
 
 if __name__ == "__main__":

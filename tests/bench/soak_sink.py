@@ -7,12 +7,11 @@ came again although they had been taken; requests.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import mmap
 import struct
 from pathlib import Path
 
-import httptools
+import receiving
 import uvloop
 
 COUNTS = struct.Struct("<4Q")
@@ -56,17 +55,10 @@ def _refusals(number: int) -> int:
     return 1 if number % TWICE_ONE_IN else 2
 
 
-class Receiver(asyncio.Protocol):
+class Receiver(receiving.Receiver):
     def __init__(self, account: Account) -> None:
         self._account = account
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop
-        self._transport = transport
-        self._parser = httptools.HttpRequestParser(self)
         self._number = 0
-
-    def data_received(self, data: bytes) -> None:
-        self._parser.feed_data(data)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if name.lower() == b"ce-id":
@@ -76,18 +68,13 @@ class Receiver(asyncio.Protocol):
         self._transport.write(self._account.answer(self._number))
 
 
-async def serve(port: int, account: Account) -> None:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Receiver(account), "127.0.0.1", port)
-    await server.serve_forever()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--counts", type=Path, required=True)
     options = parser.parse_args()
-    uvloop.run(serve(options.port, Account(options.counts)))
+    account = Account(options.counts)
+    uvloop.run(receiving.serve(options.port, lambda: Receiver(account)))
 
 
 if __name__ == "__main__":

@@ -8,13 +8,11 @@ how the heap is cut up.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from pathlib import Path
 
-import app.runtime.run as running
-from app.cli import main
+import in_service
 
 TURN = 1.0
 
@@ -27,21 +25,9 @@ class Counts:
 
     def _tell(self) -> None:
         tasks, blocks = len(asyncio.all_tasks(self._loop)), sys.getallocatedblocks()
-        fresh = self._file.with_suffix(".new")
-        fresh.write_text(json.dumps({"tasks": tasks, "blocks": blocks}))
-        fresh.replace(self._file)
+        in_service.tell(self._file, {"tasks": tasks, "blocks": blocks})
         self._loop.call_later(TURN, self._tell)
 
 
-settle_heap = running.settle_heap
-
-
-def settle_and_count() -> None:
-    settle_heap()
-    Counts(Path(os.environ["SKYBRIDGE_COUNTS"]))
-
-
-running.settle_heap = settle_and_count
-
 if __name__ == "__main__":
-    main()
+    in_service.serve_with(lambda: Counts(Path(os.environ["SKYBRIDGE_COUNTS"])))

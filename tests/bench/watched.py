@@ -9,14 +9,12 @@ were of each beyond ``MOST_MS``. The clock also counts what other threads and ot
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import time
 from pathlib import Path
 
-import app.runtime.run as running
-from app.cli import main
+import in_service
 
 TURN = 0.001
 MOST_MS = 5.0
@@ -48,22 +46,9 @@ class Watch:
         self._over[f"{kind}_over"] += held > MOST_MS
 
     def _tell(self) -> None:
-        fresh = self._file.with_suffix(".new")
-        fresh.write_text(json.dumps({**self._worst, **self._over}))
-        fresh.replace(self._file)
+        in_service.tell(self._file, {**self._worst, **self._over})
         self._forget()
 
 
-settle_heap = running.settle_heap
-
-
-def settle_and_watch() -> None:
-    """The service is up: what it did to begin does not count."""
-    settle_heap()
-    Watch(Path(os.environ["SKYBRIDGE_HOLDS"]))
-
-
-running.settle_heap = settle_and_watch
-
 if __name__ == "__main__":
-    main()
+    in_service.serve_with(lambda: Watch(Path(os.environ["SKYBRIDGE_HOLDS"])))

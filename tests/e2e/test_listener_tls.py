@@ -160,6 +160,17 @@ async def test_a_certificate_that_does_not_load_stops_the_start(tmp_path: Path) 
         await server.start()
 
 
+async def test_authorities_that_do_not_load_stop_the_start(
+    tmp_path: Path, authority: trustme.CA
+) -> None:
+    issue(authority, tmp_path)
+    (tmp_path / "ca.pem").write_text("no certificate")
+    tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
+    server = EventsServer(AtOnce(), Counters(), port=0, tls=tls)
+    with pytest.raises(SetupError, match="client_ca"):
+        await server.start()
+
+
 def serial(peer: RawConnection) -> str:
     return str(peer.writer.get_extra_info("peercert")["serialNumber"])
 

@@ -12,7 +12,6 @@ Tests use ``KafkaServer`` directly, or the session-wide fixture ``kafka`` of ``t
 
 from __future__ import annotations
 
-import functools
 import socket
 import struct
 import subprocess
@@ -75,10 +74,6 @@ class KafkaServer(ServerProcess):
     @property
     def bootstrap_servers(self) -> str:
         return self.addresses(self.ports)
-
-    @property
-    def ports(self) -> Mapping[str, int]:
-        return {"port": self.port}
 
     @staticmethod
     def addresses(ports: Mapping[str, int]) -> str:
@@ -151,7 +146,7 @@ def run_tool(
     return result.stdout.decode()
 
 
-STANDING = Standing(functools.partial(KafkaServer, outlives_us=True), KafkaServer, install)
+STANDING = Standing(KafkaServer, install)
 
 
 def running() -> str | None:

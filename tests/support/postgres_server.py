@@ -11,7 +11,6 @@ PostgreSQL refuses to run as root: then it runs as ``postgres``, or as ``nobody`
 
 from __future__ import annotations
 
-import functools
 import os
 import pwd
 import shutil
@@ -69,10 +68,6 @@ class PostgresServer(ServerProcess):
     def dsn(self) -> str:
         return self.addresses(self.ports)
 
-    @property
-    def ports(self) -> Mapping[str, int]:
-        return {"port": self.port}
-
     @staticmethod
     def addresses(ports: Mapping[str, int]) -> str:
         return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{ports['port']}/postgres"
@@ -129,7 +124,7 @@ def _unprivileged() -> str | None:
     return "postgres" if "postgres" in known else "nobody"
 
 
-STANDING = Standing(functools.partial(PostgresServer, outlives_us=True), PostgresServer, install)
+STANDING = Standing(PostgresServer, install)
 
 
 def running() -> str | None:

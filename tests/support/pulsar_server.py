@@ -12,7 +12,6 @@ Tests use ``PulsarServer`` directly, or the session-wide fixture ``pulsar`` of `
 
 from __future__ import annotations
 
-import functools
 import signal
 import sys
 from collections.abc import Mapping
@@ -182,7 +181,7 @@ def _merged(template: Path, properties: Mapping[str, str]) -> str:
     return "\n".join([*kept, *(f"{key}={value}" for key, value in properties.items())]) + "\n"
 
 
-STANDING = Standing(functools.partial(PulsarServer, outlives_us=True), PulsarServer, install)
+STANDING = Standing(PulsarServer, install)
 
 
 def running() -> tuple[str, str] | None:

@@ -12,7 +12,6 @@ The node is one operating-system process, with its own name, ports, folders, coo
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import socket
@@ -67,10 +66,6 @@ class RabbitServer(ServerProcess):
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
-
-    @property
-    def ports(self) -> Mapping[str, int]:
-        return {"port": self.port}
 
     @staticmethod
     def addresses(ports: Mapping[str, int]) -> str:
@@ -162,7 +157,7 @@ class RabbitServer(ServerProcess):
         return {**os.environ, **own}
 
 
-STANDING = Standing(functools.partial(RabbitServer, outlives_us=True), RabbitServer, install)
+STANDING = Standing(RabbitServer, install)
 
 
 def running() -> str | None:

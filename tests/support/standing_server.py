@@ -16,15 +16,9 @@ from server_process import ServerProcess
 
 
 class Standing:
-    """At most one of a kind, and where it is to be found. ``make``: one that outlives us."""
+    """At most one of a kind, and where it is to be found."""
 
-    def __init__(
-        self,
-        make: Callable[[], ServerProcess],
-        kind: type[ServerProcess],
-        install: Callable[[], object],
-    ) -> None:
-        self._make = make
+    def __init__(self, kind: type[ServerProcess], install: Callable[[], object]) -> None:
         self._kind = kind
         self._install = install
         self._file = SERVERS / f"{kind.name.lower()}.json"
@@ -36,7 +30,7 @@ class Standing:
 
     def start(self) -> None:
         if self.ports() is None:
-            server = self._make()
+            server = self._kind(outlives_us=True)
             server.start()
             state = {"pids": server.pids, "ports": dict(server.ports), "folder": str(server.folder)}
             SERVERS.mkdir(exist_ok=True)

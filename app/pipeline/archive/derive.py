@@ -127,16 +127,24 @@ def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[
 def derive(
     spark: SparkSession, lake: Lake, piece: Range, observe: Observe, *, small: int = 0
 ) -> Derived:
-    """One range, whole; by the bindings alone where it has fewer than ``small`` records. Raises what Spark raises:
-    it may be done again.
+    """One range, whole; by the bindings alone where it has fewer than ``small`` records. Raises what Spark
+    raises: it may be done again.
     """
-    raw = spark.table(lake.table(tables.RAW_TABLE)).where(progress.between(piece.start, piece.end))
     observe("range begun")
-    if piece.size < small or piece.sparse:
-        with _kept(decode.exactly(raw)) as exact:
-            merged, quarantined = _finish(spark, lake, exact, piece, observe, beside=piece.touched)
-            records = exact.count()
-        return Derived(records, merged, records - merged - quarantined, quarantined)
+    way = _exactly if piece.size < small or piece.sparse else _natively
+    return way(spark, lake, piece, observe)
+
+
+def _exactly(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:
+    with _kept(decode.exactly(_records(spark, lake, piece))) as exact:
+        merged, quarantined = _finish(spark, lake, exact, piece, observe, beside=piece.touched)
+        records = exact.count()
+    return Derived(records, merged, records - merged - quarantined, quarantined)
+
+
+def _natively(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:
+    """And by the bindings what is in doubt."""
+    raw = _records(spark, lake, piece)
     judged = decode.natively(raw)
     seen = Observation()
     watched = judged.observe(
@@ -153,6 +161,11 @@ def derive(
     with _kept(decode.exactly(_left_over(spark, lake, raw, piece))) as exact:
         more, quarantined = _finish(spark, lake, exact, piece, observe, beside=True)
     return Derived(records, merged + more, records - merged - more - quarantined, quarantined)
+
+
+def _records(spark: SparkSession, lake: Lake, piece: Range) -> DataFrame:
+    raw = spark.table(lake.table(tables.RAW_TABLE))
+    return raw.where(progress.between(piece.start, piece.end))
 
 
 def _finish(

@@ -366,6 +366,9 @@ def test_tls_files_must_be_there(lint_text: Lint, tmp_path: Path) -> None:
     tls = f"{{cert: {tmp_path}/c.pem, key: {tmp_path}/k.pem}}"
     (found,) = lint_text(f"{ROUTE}server: {{events: {{tls: {tls}}}}}\n")
     assert found.startswith("error server.events.tls.key: there is no such file here")
+    tls = f"{{cert: {tmp_path}/c.pem, key: {tmp_path}/c.pem, client_ca: {tmp_path}/ca.pem}}"
+    (found,) = lint_text(f"{ROUTE}server: {{events: {{tls: {tls}}}}}\n")
+    assert found.startswith("error server.events.tls.client_ca: there is no such file here")
     text = kafka(security=f"{{tls: {{ca: {tmp_path}/ca.pem}}}}") + ROUTE
     (found,) = lint_text(text, minimal=False)
     assert found.startswith("error brokers.main.security.tls.ca: there is no such file here")

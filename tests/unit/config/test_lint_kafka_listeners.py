@@ -64,6 +64,10 @@ def test_a_listener_on_loopback_is_nobody_elses_affair(lint_text: Lint, listener
             '{listen: "127.0.0.1:1", tls: {cert: /no, key: /no}}',
             "error brokers.log.kafka_listener.tls.cert: there is no such file here",
         ),
+        (
+            f'{{listen: "127.0.0.1:1", tls: {{cert: {__file__}, key: {__file__}, client_ca: /no}}}}',
+            "error brokers.log.kafka_listener.tls.client_ca: there is no such file here",
+        ),
         ('"127.0.0.1:70000"', "error brokers.log.kafka_listener: there is no port 70000"),
         ('"127.0.0.1:8081"', "error brokers.log.kafka_listener: is the port of the admin listener"),
         (
