@@ -173,7 +173,7 @@ def test_usual_events_are_clear(native: Way) -> None:
 
 
 def test_the_end_of_the_last_member_is_found_and_nothing_else_is_taken_for_it(native: Way) -> None:
-    """By two strict parses, of the document and of ``[data]``: what fools one of them does not fool the other."""
+    """Whatever stops a reader early, or brings along what the decoder puts behind a value."""
     told = {
         record.body: row["doubt"]
         for record, row in zip(native.kinds["ends"], native.of("ends"), strict=True)

@@ -7,9 +7,9 @@ from typing import Final
 
 from app.event.versions import ATTRIBUTES, NEWEST, VERSIONS, Version
 from app.pipeline.decode.headers import FOREIGN, TYPED, extension_prefix, header_of
-from app.pipeline.decode.json_patterns import BAG, SPACE
-from app.pipeline.decode.patterns import any_of, value_pattern
-from app.pipeline.decode.sql import TEXTS, Columns, at, choice, literal, literals, matches
+from app.pipeline.decode.json_patterns import BAG, SPACE, UNQUOTED
+from app.pipeline.decode.patterns import NAME, any_of, value_pattern
+from app.pipeline.decode.sql import TEXTS, Columns, at, choice, found, literal, literals, matches
 
 _FIRST, _LAST = "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"
 _RULES = {name: rule for name, rule in VERSIONS[NEWEST].rules.items() if name != "specversion"}
@@ -152,6 +152,9 @@ OTHERS: Final[Columns] = {
     + ", "
     + _by_version({n: _known(v, structured=False) for n, v in VERSIONS.items()})
     + ")), NULL)",
+    "_typed": (
+        "_structured AND (_others_count > 0 OR _nested) AND " + found("_envelope", UNQUOTED)
+    ),
     "_once": "_others_count = 0 OR size(array_distinct(_names)) = size(_names)",
 }
 _PREFIXES = {name: literal(extension_prefix(version)) for name, version in VERSIONS.items()}
@@ -165,11 +168,8 @@ _OF_HEADERS = (
 
 def _unquoted(kind: str) -> str:
     """Names of members whose values are not in quotes."""
-    pattern = literal(rf'"([A-Za-z0-9]++)"{SPACE}:{SPACE}{kind}')
-    return (
-        "IF(_structured AND (_others_count > 0 OR _nested), "
-        f"regexp_extract_all(_envelope, {pattern}, 1), NULL)"
-    )
+    pattern = literal(rf'"({NAME})"{SPACE}:{SPACE}{kind}')
+    return f"IF(_typed, regexp_extract_all(_envelope, {pattern}, 1), NULL)"
 
 
 OWN: Final[Columns] = {

@@ -3,11 +3,10 @@
 The first ``"data":`` is taken for the member. That is proven afterwards: with an empty string in the place
 of the value, what is left must be a plain object, where nothing like a member stands within a text.
 
-Where the value ends is proven in one of two ways. Mostly ``data`` is the last member, and what stands between
-its colon and the last brace is its value if the document is JSON and ``[value]`` is, too: after the first JSON
-value of both, a comma must be followed by a name and a colon in the one, and cannot be in the other, and a
-bracket or a brace that closed one of them early would break the other. Spark's strict reader tells both. Where
-``data`` is followed by others, a pattern finds its end.
+What follows the colon ends with the brace of the document. Plain members before the brace, if there are any,
+are the tail; what is left must be exactly one JSON value. Then the document is JSON, too: it is the plain
+object with one value in the place of another. Where the tail was taken for too long or too short, what is
+left is no value.
 """
 
 from __future__ import annotations
@@ -15,15 +14,16 @@ from __future__ import annotations
 from typing import Final
 
 from app.formats.json_members import MEMBERS
-from app.pipeline.decode.json_patterns import BAG, ENVELOPE, VALUE
+from app.pipeline.decode.json_patterns import BAG, ENVELOPE, TAIL
+from app.pipeline.decode.json_value import is_one_value
 from app.pipeline.decode.patterns import PRINTABLE
 from app.pipeline.decode.sql import TEXTS, Columns, at, found, literal, matches
 
-_DATA = '"data":'
-_BASE64 = '"data_base64":'
+_DATA = literal('"data":')
+_BASE64 = literal('"data_base64":')
 _SPACE = r"' \t\r\n'"
-_DEEPEST = 900
-"""Arrays and objects within each other that every reader takes: Python's stack ends below a thousand."""
+_WINDOW = 1000
+"""Characters that the tail is looked for in: of a long run of members every one would be tried as its start."""
 
 
 def _from_byte(column: str, start: str) -> str:
@@ -31,8 +31,8 @@ def _from_byte(column: str, start: str) -> str:
     return f"CAST(substring(CAST({column} AS BINARY), {start}) AS STRING)"
 
 
-def _without_last(column: str) -> str:
-    return _from_byte(column, f"1, octet_length({column}) - 1")
+def _without_last(column: str, octets: str) -> str:
+    return _from_byte(column, f"1, octet_length({column}) - {octets}")
 
 
 def _trimmed(column: str, ends: str) -> str:
@@ -43,67 +43,45 @@ def _trimmed(column: str, ends: str) -> str:
     return f"IF({ended}, {column}, trim(TRAILING {_SPACE} FROM {column}))"
 
 
-FOUND: Final[Columns] = {
-    "_document": "IF(_structured, CAST(value AS STRING), NULL)",
-    "_before_data": (
-        f"IF(_structured, substring_index(CAST(value AS STRING), {literal(_DATA)}, 1), NULL)"
-    ),
+FOUND: Final[Columns] = {"_document": "IF(_structured, CAST(value AS STRING), NULL)"}
+NAMED: Final[Columns] = {
+    "_member": f"IF(contains(_document, {_DATA}), {_DATA}, {_BASE64})",
 }
-AIMED: Final[Columns] = {
-    "_head": (
-        "IF(octet_length(_before_data) < octet_length(_document), _before_data, "
-        f"substring_index(_document, {literal(_BASE64)}, 1))"
-    ),
-}
+AIMED: Final[Columns] = {"_head": "substring_index(_document, _member, 1)"}
 CUT: Final[Columns] = {
     "_there": "coalesce(octet_length(_head) < octet_length(_document), false)",
     "_base64": (
-        "coalesce(octet_length(_head) < octet_length(_document) "
-        "AND octet_length(_before_data) = octet_length(_document), false)"
+        f"coalesce(octet_length(_head) < octet_length(_document) AND _member = {_BASE64}, false)"
     ),
+    "_utf_8": "is_valid_utf8(_document)",
 }
-AFTER: Final[Columns] = {
-    "_after": (
-        "IF(_there, ltrim("
-        + _from_byte(
-            "_document", f"octet_length(_head) + IF(_base64, {len(_BASE64)}, {len(_DATA)}) + 1"
-        )
-        + "), NULL)"
-    ),
-}
+_BEHIND = _from_byte("_document", "octet_length(_head) + octet_length(_member) + 1")
+AFTER: Final[Columns] = {"_after": f"IF(_there, trim(LEADING {_SPACE} FROM {_BEHIND}), NULL)"}
 SHUT: Final[Columns] = {"_shut": _trimmed("_after", "}")}
-LAST: Final[Columns] = {
-    "_last": f"IF(endswith(_shut, '}}'), trim(LEADING {_SPACE} FROM {_without_last('_shut')}), NULL)"
-}
-BODY: Final[Columns] = {"_body": _trimmed("_last", '}]"')}
-
-
-def _opened(bracket: str) -> str:
-    return f"octet_length(_body) - octet_length(replace(_body, '{bracket}', ''))"
-
-
-_SHALLOW = f"(octet_length(_body) < {2 * _DEEPEST} OR {_opened('[')} + {_opened('{')} < {_DEEPEST})"
-PROVEN: Final[Columns] = {
-    "_proven": (
-        f"_body IS NOT NULL AND _body <> '' AND is_valid_utf8(_document) AND {_SHALLOW} "
-        r"AND NOT contains(_body, '\\ud') AND NOT contains(_body, '\\uD') "
-        "AND try_parse_json(concat('[', _body, ']')) IS NOT NULL AND try_parse_json(_document) IS NOT NULL"
+LAST: Final[Columns] = {"_last": f"IF(endswith(_shut, '}}'), {_without_last('_shut', '1')}, NULL)"}
+REST: Final[Columns] = {"_rest": _trimmed("_last", '}]"')}
+_BRACKETED = (
+    "(startswith(_rest, '{') AND endswith(_rest, '}') "
+    f"AND NOT contains(_rest, '\"{BAG}\"') OR startswith(_rest, '[') AND endswith(_rest, ']'))"
+)
+FOLLOWED: Final[Columns] = {
+    "_tail": (
+        f"IF({_BRACKETED}, '', regexp_extract(substring(_rest, -{_WINDOW}), {literal(TAIL)}, 0))"
     )
 }
-"""Escaped surrogates are left to the pattern: a lone one is no text."""
-
-VALUED: Final[Columns] = {
-    "_raw": f"IF(_proven, _body, regexp_extract(_after, {literal(VALUE)}, 1))"
-}
-_TAIL = _from_byte(f"trim(LEADING {_SPACE} FROM _after)", "octet_length(_raw) + 1")
-FILLED: Final[Columns] = {
-    "_envelope": (
-        f"IF(_there, concat(_head, IF(_base64, '{_BASE64}\"\"', '{_DATA}\"\"'), "
-        f"IF(_proven, '}}', {_TAIL})), _document)"
-    )
+BODY: Final[Columns] = {
+    "_raw": (
+        "IF(octet_length(_tail) = 0, _rest, "
+        + _trimmed(_without_last("_rest", "octet_length(_tail)"), '}]"')
+        + ")"
+    ),
+    "_envelope": ("IF(_there, concat(_head, _member, '\"\"', _tail, '}'), _document)"),
 }
 READ: Final[Columns] = {
-    "_members": (f"IF({found('_envelope', ENVELOPE)}, from_json(_envelope, '{TEXTS}'), NULL)")
+    "_members": (
+        f"IF(_utf_8 AND {found('_envelope', ENVELOPE)} AND (NOT _there OR {is_one_value('_raw')}), "
+        f"from_json(_envelope, '{TEXTS}'), NULL)"
+    )
 }
 BAGGED: Final[Columns] = {
     "_bag": f"IF(_structured AND _nested, from_json({at('_names', '_texts', literal(BAG))}, '{TEXTS}'), NULL)"
@@ -111,7 +89,7 @@ BAGGED: Final[Columns] = {
 
 _UNESCAPED = matches("concat_ws('', _texts)", PRINTABLE)
 CLEAR: Final = (
-    "_members IS NOT NULL AND (NOT _there OR _raw <> '') "
+    "_members IS NOT NULL "
     f"AND size(_members) < {MEMBERS} AND (_bag IS NULL OR size(_bag) < {MEMBERS}) "
     f"AND (NOT contains(_envelope, '\\\\') OR {_UNESCAPED})"
 )

@@ -4,20 +4,31 @@ They are at least as strict as ``app.event.types`` and ``app.event.media_types``
 accepted there (``tests/unit/pipeline/decode``), and what they do not is in doubt, not wrong. None of them
 can match a double quote, a backslash or a line break, so that they may stand inside of a JSON string and of
 a text of lines. Repetition is possessive: no text is looked through twice, and none exhausts the stack.
+
+Classes name each of their characters: Java looks such a class up in a table, and asks of ranges one by one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from app.event.versions import Rule
 
+
+def _each(ranges: str) -> str:
+    """A class of ASCII characters, written as ranges, by their names."""
+    wanted = re.compile(f"[{ranges}]")
+    return "".join(re.escape(char) for char in map(chr, range(0x20, 0x7F)) if wanted.match(char))
+
+
 _BEYOND = (  # of ASCII: no C1 control, surrogate, noncharacter; not U+FFFD, which bad UTF-8 becomes
     r"\u00a0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffc"
     + "".join(rf"\x{{{plane:x}0000}}-\x{{{plane:x}fffd}}" for plane in range(1, 17))
 )
-ANY: Final = rf"(?:[ !#-\[\]-~]+|[{_BEYOND}]+)"
+_BARE = _each(r" !#-\[\]-~")
+ANY: Final = rf"(?:[{_BARE}]+|[{_BEYOND}]+)"
 """Characters of an attribute. Of runs: Java follows a run in a tight loop, and a choice slowly."""
 
 PRINTABLE: Final = rf"(?:[ -~]+|[{_BEYOND}]+)*+"
@@ -26,9 +37,11 @@ PRINTABLE: Final = rf"(?:[ -~]+|[{_BEYOND}]+)*+"
 INTEGER: Final = "(?:0|-?+(?:1[0-9]{9}|20[0-9]{8}|[1-9][0-9]{0,8}+))"
 """Surely of 32 bits."""
 
-_PCHAR = r"A-Za-z0-9\-._~!$&'()*+,;=:@"
+_PCHAR = _each(r"A-Za-z0-9\-._~!$&'()*+,;=:@")
+_ALNUM = _each("A-Za-z0-9")
+NAME: Final = f"[{_ALNUM}]++"
 _CODED = "%[0-9A-Fa-f]{2}"
-_HOST = r"//[A-Za-z0-9\-._~]*+(?::[0-9]*+)?+(?![^/?#\"\n])"
+_HOST = rf"//[{_ALNUM}\-._~]*+(?::[0-9]*+)?+(?![^/?#\"\n])"
 _PATH = rf"(?:[{_PCHAR}/]+|{_CODED})*+(?:\?(?:[{_PCHAR}/?]+|{_CODED})*+)?+(?:#(?:[{_PCHAR}/?]+|{_CODED})*+)?+"
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*+:"
 URI: Final = f"(?:{_SCHEME}(?:{_HOST}|(?!//)){_PATH})"
@@ -42,7 +55,8 @@ TIMESTAMP: Final = (
     r"[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]++)?+"
     "(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]))"
 )
-_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z\-]++"  # noqa: S105 - RFC 9110 5.6.2
+_TCHAR = _each("!#$%&'*+.^_`|~0-9A-Za-z-")  # RFC 9110 5.6.2
+_TOKEN = f"[{_TCHAR}]++"
 MEDIA_TYPE: Final = f"(?:{_TOKEN}/{_TOKEN}(?:; ?+{_TOKEN}={_TOKEN})*+)"
 JSON_TYPE: Final = "[^;]*+(?<=[/+](?i:json))(?:;.*+)?+"
 """A media type that is JSON (J6), or goes on to be one of the family."""
@@ -55,9 +69,8 @@ JSON_DOCUMENT: Final = (
 )
 """The content type of a document in JSON, in UTF-8, as senders spell it."""
 
-BASE64: Final = (
-    "(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?+"
-)
+_SEXTET = f"[{_each('A-Za-z0-9+/')}]"
+BASE64: Final = f"(?:{_SEXTET}{{4}})*+(?:{_SEXTET}[AQgw]==|{_SEXTET}{{2}}[AEIMQUYcgkosw048]=)?+"
 
 _BY_CODE: Mapping[str, str] = {
     "bad-value": f"{ANY}++",

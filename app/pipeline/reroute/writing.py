@@ -15,6 +15,7 @@ from app.bindings.forwarding import APART
 from app.bindings.kafka_names import CONTENT_TYPE
 from app.bindings.transcode import Writing
 from app.event.versions import NEWEST
+from app.pipeline.decode.json_value import is_one_value
 
 _PREFIX: Final = "ce_"
 _ODD: Final = rf"(?i)\A(?:ce[_-]|{CONTENT_TYPE}\z|{APART})"
@@ -25,14 +26,10 @@ _UTF_8: Final = r'(?: *; *charset="?utf-?8"?)? *'
 _JSON_TYPE: Final = rf"(?i)\A *{_TOKEN}/(?:json|{_TOKEN}\+json){_UTF_8}\z"
 _TEXT_TYPE: Final = rf"(?i)\A *(?:text/{_TOKEN}|{_TOKEN}/(?:xml|{_TOKEN}\+xml)){_UTF_8}\z"
 _OTHER_TYPE: Final = rf"(?i)\A *{_TOKEN}/{_TOKEN} *\z"  # where it is neither of them
-_NUMBER: Final = "7291834650123"
-"""Stands behind data in an array, to see that nothing of the data is behind its first value: Spark's JSON
-reader stops there without a word. Data that has these digits is in doubt."""
-_DEEPEST: Final = 400  # brackets: readers give up at different depths
 _ESCAPES: Final = (("\\", "\\\\"), ('"', '\\"'), ("\b", "\\b"), ("\t", "\\t"), ("\n", "\\n"), ("\f", "\\f"),
                     ("\r", "\\r"))  # fmt: skip
-_SURROGATE: Final = r"\\u[dD][89a-fA-F]"
-"""Half a character in JSON, or two halves that make one: Spark's reader takes one half alone, ours does not."""
+_SPACED: Final = r"\A[ \t\r\n]|[ \t\r\n]\z"
+"""What would be trimmed."""
 _BY_NUMBER: Final = r"[\x00-\x07\x0b\x0e-\x1f]"
 """What JSON escapes by its number: such texts are in doubt."""
 
@@ -191,22 +188,8 @@ def _data() -> tuple[Column, Column]:
     )
     certain = (
         F.when(value.isNull(), F.lit(True))
-        .when(is_json, _one_value(text))
+        .when(is_json, ~text.rlike(_SPACED) & F.expr(is_one_value("data")))
         .when(is_text, text.isNotNull() & ~text.rlike(_BY_NUMBER))
         .otherwise(is_other)
     )
     return member, F.coalesce(certain, F.lit(False))
-
-
-def _one_value(text: Column) -> Column:
-    """Exactly one JSON value and nothing around it."""
-    array = F.try_parse_json(F.concat(F.lit("["), text, F.lit(f",{_NUMBER}]")))
-    brackets = F.length(text) - F.length(F.translate(text, "[{", ""))
-    return (
-        ~text.contains(_NUMBER)
-        & ~text.rlike(r"\A[ \t\r\n]|[ \t\r\n]\z")
-        & ~text.rlike(_SURROGATE)
-        & (brackets < _DEEPEST)
-        & F.try_parse_json(text).isNotNull()
-        & (F.try_variant_get(array, "$[1]", "string") == _NUMBER)
-    )
