@@ -32,6 +32,7 @@ CODE: Final[Mapping[str, str]] = {
     # It takes the keys of a join down through the decoder's projections as a filter would go, past the
     # fence too: seconds for every MERGE, which has rows of every bucket anyway.
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.optimizer.windowGroupLimitThreshold": "-1",  # it sorts whole rows once more, for few duplicates
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not INT96, which few can read
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }

@@ -1,6 +1,6 @@
 """``make bench-pipeline``: the pipeline on Spark, beside what it has to be.
 
-    python tests/bench/pipeline.py [--short] [--events N] [--only decode,archive,report] [--write PAGE]
+    python tests/bench/pipeline.py [--short] [--events N] [--rounds N] [--only decode,archive,report] [--write PAGE]
 
 ``decode``   the native decoder beside Python over Arrow batches, from Parquet to nowhere.
 ``archive``  decode-and-append, and the whole archive, beside a bare copy of the same records of a real Kafka
@@ -30,7 +30,7 @@ _WITHIN = 7200  # seconds for a part
 PAGE = """# Figures of the pipeline
 
 Written by the command below and by nothing else; how to read it is in the [pipeline](pipeline.md). {count} events of
-about 1 kB on `local[2]`; of rounds in turn the best, each way after one that warms up.
+about 1 kB on `local[2]`; of {rounds} in turn the best, each way after one that warms up.
 
 {not_run}
 ```bash
@@ -43,20 +43,29 @@ about 1 kB on `local[2]`; of rounds in turn the best, each way after one that wa
 """
 
 
-def measured(part: str, events: int, folder: Path) -> list[Figure]:
+def measured(part: str, events: int, rounds: int, folder: Path) -> list[Figure]:
     """By a process of its own: a Spark that another part has warmed would be another Spark. Whether targets are
     met does not end the run.
     """
     file, script = folder / f"{part}.json", Path(__file__).with_name(f"pipeline_{part}.py")
     print(f"\n{part}: {events:,} events", flush=True)
-    command = [sys.executable, str(script), "--events", str(events), "--json", str(file)]
+    command = [
+        sys.executable,
+        str(script),
+        "--events",
+        str(events),
+        "--rounds",
+        str(rounds),
+        "--json",
+        str(file),
+    ]
     done = subprocess.run(command, check=False, timeout=_WITHIN)
     if not file.exists():
         raise SystemExit(f"{part} has failed with code {done.returncode}")
     return msgspec.json.decode(file.read_bytes(), type=list[Figure])
 
 
-def page(found: list[Figure], events: int, load: float, arguments: list[str]) -> str:
+def page(found: list[Figure], events: int, rounds: int, load: float, arguments: list[str]) -> str:
     notes = [*table.machine(), f"Load of the machine before the first part: {load:.1f}."]
     if events < 2_000_000:
         notes.append(
@@ -65,6 +74,7 @@ def page(found: list[Figure], events: int, load: float, arguments: list[str]) ->
         )
     return PAGE.format(
         count=f"{events:,}",
+        rounds=f"{rounds} round{'s' * (rounds > 1)}",
         not_run=table.NOT_RUN,
         command='make bench-pipeline ARGS="' + " ".join(arguments) + '"',
         table=table.table(found, HEADINGS),
@@ -81,7 +91,7 @@ def _as_asked(arguments: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    parser = sized(__doc__, short=_SHORT, usual=_USUAL)
+    parser = sized(__doc__, short=_SHORT, usual=_USUAL, rounds=2)
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--write", type=Path, help="write the page of figures here")
     asked = parser.parse_args(arguments)
@@ -94,13 +104,13 @@ def main(arguments: list[str]) -> int:
             figure
             for part in PARTS
             if part in asked.only.split(",")
-            for figure in measured(part, events, Path(folder))
+            for figure in measured(part, events, asked.rounds, Path(folder))
         ]
     print("", table.text(found, HEADINGS), sep="\n")
     if asked.json:
         asked.json.write_bytes(msgspec.json.encode(found))
     if asked.write:
-        asked.write.write_text(page(found, events, load, _as_asked(arguments)))
+        asked.write.write_text(page(found, events, asked.rounds, load, _as_asked(arguments)))
     return 0 if asked.short or all(figure.met for figure in found) else 1
 
 

@@ -131,8 +131,7 @@ def figures(seconds: dict[str, float], events: int) -> list[Figure]:
 
 
 def main() -> int:
-    parser = sized(__doc__, short=20_000, usual=200_000)
-    parser.add_argument("--rounds", type=int, default=2, help="2 unless told; the best counts")
+    parser = sized(__doc__, short=20_000, usual=200_000, rounds=2)
     asked = parser.parse_args()
     events, rounds = (20_000, 1) if asked.short else (asked.events, asked.rounds)
     kafka = KafkaServer(brief=False)

@@ -39,13 +39,17 @@ class Figure(msgspec.Struct, frozen=True):
         return [self.what, self.shown, ratio, asked, verdict]
 
 
-def sized(description: str | None, *, short: int, usual: int) -> argparse.ArgumentParser:
+def sized(
+    description: str | None, *, short: int, usual: int, rounds: int
+) -> argparse.ArgumentParser:
     """What every bench of the pipeline is asked."""
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--short", action="store_true", help=f"{short:,} events: does it work?")
     parser.add_argument(
         "--events", type=int, default=usual, help=f"how many; {usual:,} unless told"
     )
+    told = f"{rounds} unless told; the best counts"
+    parser.add_argument("--rounds", type=int, default=rounds, help=told)
     parser.add_argument("--json", type=Path, help="write the figures here too")
     return parser
 

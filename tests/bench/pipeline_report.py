@@ -108,7 +108,7 @@ def measured(folder: Path) -> float:
 
 
 def main() -> int:
-    asked = sized(__doc__, short=20_000, usual=200_000).parse_args()
+    asked = sized(__doc__, short=20_000, usual=200_000, rounds=1).parse_args()
     count = 20_000 if asked.short else asked.events
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "lake")

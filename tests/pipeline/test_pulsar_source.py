@@ -273,7 +273,7 @@ def test_archive_from_pulsar(
         place=place,
         topics=archived_topics(config, place.broker),
         checkpoints=f"{lake.catalog.warehouse}/_checkpoints",
-        most=40,  # two ranges
+        at_once=40,  # two ranges
     )
     sent = topic.send(0, 20)
     again = topic.send(10, 10)  # ids that are there already

@@ -38,6 +38,7 @@ def plan_for(
         topics=(topic,),
         checkpoints=f"{lake.catalog.warehouse}/_checkpoints",
         most=most,
+        at_once=most,
         small=small,
         trigger=trigger,
     )

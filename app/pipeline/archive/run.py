@@ -160,7 +160,7 @@ def _derive_all(
 ) -> Derived:
     whole = pending(spark, lake)
     derived, done = Derived(), 0
-    for piece in pieces(spark, lake, whole, plan.most):
+    for piece in pieces(spark, lake, whole, plan.at_once):
         if stop.is_set():
             break
         found = _derive(spark, lake, piece, observe, plan.small)

@@ -34,6 +34,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ``start``       where reading begins in partitions that the lake has nothing of.
     ``trigger``     seconds from the begin of one batch to the next.
     ``most``        most records of one batch.
+    ``at_once``     most records that are derived at once: each range costs some seconds, and is done again,
+                    all of it, after a kill.
     ``checkpoints`` the folder, as a URI, that checkpoints are below.
     ``small``       ranges of fewer records are decoded by the bindings alone.
     ``skip_lost``   go on behind a gap that retention has torn.
@@ -45,6 +47,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     start: positions.Where = "earliest"
     trigger: float = 30.0
     most: int = 200_000
+    at_once: int = 500_000
     small: int = 10_000  # the native way takes seconds to plan, the bindings one for so many
     skip_lost: bool = False
 
