@@ -98,20 +98,26 @@ _PYTHON = ("mapInArrow, a loop that checks nothing", "mapInArrow, app.bindings")
 
 
 def measured(frame: DataFrame, jvm: int) -> Cost:
-    started, cpu = perf_counter(), _cpu(jvm)
+    started, before = perf_counter(), _cpu(jvm)
     frame.write.format("noop").mode("overwrite").save()
-    return Cost(perf_counter() - started, _cpu(jvm) - cpu)
+    seconds, after = perf_counter() - started, _cpu(jvm)
+    return Cost(seconds, sum(cpu - before.get(process, 0.0) for process, cpu in after.items()))
 
 
-def _cpu(process: int) -> float:
-    """Of a process and all below it, living ones and those that it has waited for."""
+def _cpu(process: int) -> dict[int, float]:
+    """Seconds of a process and of all below it, by their numbers. Spark ends workers that stood idle: what a way
+    costs is told by those that are there behind it.
+    """
     try:
         stat = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         children = Path(f"/proc/{process}/task").glob("*/children")
         below = [int(child) for each in children for child in each.read_text().split()]
     except OSError:  # it has ended
-        return 0.0
-    return sum(map(int, stat[11:15])) / _TICKS + sum(map(_cpu, below))
+        return {}
+    found = {process: sum(map(int, stat[11:13])) / _TICKS}
+    for child in below:
+        found |= _cpu(child)
+    return found
 
 
 def compare(spark: SparkSession, folder: Path, rounds: int) -> dict[str, Cost]:
