@@ -136,7 +136,9 @@ def _install_own(app: FastAPI) -> None:
 
     @app.exception_handler(400)
     async def unreadable(_: Request, error: HTTPException) -> JSONResponse:
-        return _problem(document(400, "bad-request", error.detail))
+        """A body that is no UTF-8: to whoever sent it no other fault than JSON that is none."""
+        fault = Fault("json-invalid", f"{error.detail}: is it JSON in UTF-8?", "body")
+        return _problem(document(422, "bad-request", f"{fault.at}: {fault.detail}", [fault]))
 
     @app.exception_handler(404)
     async def nothing(_: Request, error: Exception) -> JSONResponse:

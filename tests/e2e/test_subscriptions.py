@@ -149,6 +149,15 @@ async def test_a_pause_outlives_a_restart(house, target):
     await until(lambda: len(target.ids) == 5, "what came meanwhile")
 
 
+@pytest.mark.parametrize("body", [b"{", b"\x98\xff"], ids=["no JSON", "no UTF-8"])
+async def test_a_body_that_nobody_can_read_is_told_as_such(house, target, body):
+    await house.make(target)
+    headers = {"content-type": "application/json"}
+    answer = await house.client.post("/v1/subscriptions/made:pause", content=body, headers=headers)
+    assert answer.status_code == 422
+    assert [fault["code"] for fault in answer.json()["faults"]] == ["json-invalid"]
+
+
 async def test_a_replay_that_is_killed_loses_nothing(house, target):
     """SIGKILL in the middle: it goes on, and every event of the range has come once more."""
     await house.make(target)
