@@ -322,6 +322,7 @@ def poison() -> dict[str, Record]:
 ENDS = (
     b"1", b" 1 ", b'{"a":[{}]}\n', b"null", b'""', b'"}"', b'"]" ', b"\t[ ]\r\n", b"[" * 800 + b"]" * 800,
     b'"\\ud83d\\ude00"', b"1e400", b'"\xef\xbf\xbd"', b'{"a":1,"b":2}',
+    b'{"a":1.10}', b"[1, {}, []]", b"-0.0e+5", b' [ { "a" : [ true ] } ]', b'"\\u00e9\\ud83d\\ude00"',
     b'{"a":1},"x":"y"', b'[1] , "n":5 ,"f":true', b'"s","x":"y"', b'{"extensions":{"a":"b"}}', b'{"mark":7}',
     b'{"a":{"b":1},"extensions":{"x":"y"}}', b'"\\ud83d\\ude00","x":"\\u00e9"', b'{"a":"b,","c":[{"d":"e"}]} ,"x":"y"',
 )  # fmt: skip
@@ -335,6 +336,8 @@ LOOSE_ENDS = (
     b'"\\\\ud83d\\ude00"', b'{}],[{"mark":' + _SEVENS + b"}]] x", b"1],[" + _SEVENS + b"]] x",
     b'1],["' + b"\\u0037" * 18 + b'"]] x', b'{}],[{"mark":"' + b"\\u0037" * 18 + b'"}]] x', b'{},"x":"y",', b',"x":"y"',
     b'{"a":1,"x":"y"', b'{"a":1,"x":"y"},"data_base64":"YQ=="',
+    b"1.", b"[1,]", b'{"a":1,}', b"{1:2}", b"NaN", b'{"a":NaN}', b"-Infinity", b"'x'", b"{'a':1}", b"[1 2]", b"nul", b"1x", b"[,1]",
+    b'{"a":01}', b'{"a":"b\nc"}', b"{a:1}", b"[+1]", b"[1/**/]",
 )  # fmt: skip
 """What is no value, and what would be one to a reader that stops early."""
 

@@ -17,7 +17,7 @@ from app.pipeline.decode.sql import literal, matches
 _MARK: Final = "7" * 18
 _ESCAPED: Final = r"\u0037"
 _STRICT: Final = "map('allowSingleQuotes', 'false', 'allowNonNumericNumbers', 'false')"
-_DEEPEST: Final = 900
+DEEPEST: Final = 900
 """Arrays and objects within each other that every reader takes: Python's stack ends below a thousand."""
 
 _PAIRED: Final = (
@@ -27,14 +27,16 @@ _PAIRED: Final = (
 """Escaped surrogates in pairs only: a lone one is no text."""
 
 
-def is_one_value(text: str) -> str:
-    """``text``: a column of valid UTF-8. False also for what is deep beyond measure, or has half a character."""
+def is_one_value(text: str, deepest: int = DEEPEST) -> str:
+    """``text``: a column of valid UTF-8. False also for what has ``deepest`` arrays and objects within each other,
+    or half a character.
+    """
     read = f"IF(startswith({text}, '{{'), {_read_as_object(text)}, {_read_as_text(text)})"
-    return f"coalesce({_fit(text)} AND {read}, false)"
+    return f"coalesce({_fit(text, deepest)} AND {read}, false)"
 
 
-def _fit(text: str) -> str:
-    deep = f"(octet_length({text}) < {2 * _DEEPEST} OR {_count(text, '[')} + {_count(text, '{')} < {_DEEPEST})"
+def _fit(text: str, deepest: int) -> str:
+    deep = f"(octet_length({text}) < {2 * deepest} OR {_count(text, '[')} + {_count(text, '{')} < {deepest})"
     half = rf"contains({text}, '\\ud') OR contains({text}, '\\uD')"
     return (
         f"NOT contains({text}, '{_MARK}') AND {deep} AND (NOT ({half}) OR {matches(text, _PAIRED)})"
