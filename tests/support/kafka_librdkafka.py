@@ -6,9 +6,9 @@ As Kafka's own command-line classes would, without a JVM for each question.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -22,12 +22,23 @@ from confluent_kafka.admin import (
     AdminClient,
     NewPartitions,
     NewTopic,
+    PartitionMetadata,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
 
 PATIENCE = 120.0  # seconds for what takes a moment when all is well
+_ASK_AGAIN = 0.1
+_PASSING = {  # a topic just made, a leader that is new, a broker that stood still and was given up
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,  # what the library itself says of one without a leader
+}
+
+T = TypeVar("T")
 
 
 class Stored(NamedTuple):
@@ -54,15 +65,16 @@ def make_topic(
     admin = _admin(servers)  # what it promises is void when it is gone
     made = admin.create_topics([wanted], operation_timeout=60, request_timeout=60)
     made[topic].result(PATIENCE)
+    _until_there_are(admin, topic, partitions)
 
 
 def add_partitions(servers: str, topic: str, partitions: int) -> None:
     """Until there are so many."""
     admin = _admin(servers)
     wanted = NewPartitions(topic, partitions)
-    admin.create_partitions([wanted], operation_timeout=60, request_timeout=60)[topic].result(
-        PATIENCE
-    )
+    more = admin.create_partitions([wanted], operation_timeout=60, request_timeout=60)
+    more[topic].result(PATIENCE)
+    _until_there_are(admin, topic, partitions)
 
 
 def delete_before(servers: str, topic: str, offset: int) -> None:
@@ -104,24 +116,54 @@ def _reading(servers: str) -> Iterator[Consumer]:
         consumer.close()
 
 
+def _until_there_are(admin: AdminClient, topic: str, partitions: int) -> None:
+    """The controller answers before the broker knows."""
+
+    def look() -> bool | None:
+        return len(_partitions(admin, topic)) == partitions or None
+
+    _until_known(look, f"{partitions} partitions of {topic}")
+
+
 def _places(consumer: Consumer, topic: str) -> list[TopicPartition]:
-    partitions = consumer.list_topics(topic, PATIENCE).topics[topic].partitions
-    return [TopicPartition(topic, number, OFFSET_BEGINNING) for number in sorted(partitions)]
+    """None of a topic would be none of its records: a test that could not fail."""
+
+    def look() -> list[TopicPartition] | None:
+        numbers = sorted(_partitions(consumer, topic))
+        return [TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers] or None
+
+    return _until_known(look, f"the partitions of {topic}")
+
+
+def _partitions(asking: Consumer | AdminClient, topic: str) -> dict[int, PartitionMetadata]:
+    """By number; none while the broker knows no topic of that name, or no leader of one of them."""
+    found = asking.list_topics(topic, PATIENCE).topics[topic]
+    parts: dict[int, PartitionMetadata] = found.partitions
+    return {} if any(each.error or each.leader < 0 for each in parts.values()) else parts
 
 
 def _count(consumer: Consumer, place: TopicPartition) -> int:
     """A leader that is new does not say at first how far its followers are."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
+
+    def look() -> int | None:
         try:
             low, high = consumer.get_watermark_offsets(place, PATIENCE)
         except KafkaException as error:
-            passing = error.args[0].code() == KafkaError.OFFSET_NOT_AVAILABLE
-            if not passing or time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-        else:
-            return int(high - low)
+            if error.args[0].code() in _PASSING:
+                return None
+            raise
+        return int(high - low)
+
+    return _until_known(look, f"how much partition {place.partition} of {place.topic} holds")
+
+
+def _until_known(look: Callable[[], T | None], what: str) -> T:
+    """``look`` answers None as long as the broker does not know."""
+    deadline = time.monotonic() + PATIENCE
+    while (found := look()) is None:
+        assert time.monotonic() < deadline, f"the broker does not know {what} in time"
+        time.sleep(_ASK_AGAIN)
+    return found
 
 
 def _taken(consumer: Consumer, count: int) -> list[Message]:
@@ -141,6 +183,6 @@ def _stored(message: Message) -> Stored:
 
 
 def in_sync(servers: str, topic: str) -> set[int]:
-    """The nodes in the in-sync set of the topic's one partition."""
-    found = _admin(servers).list_topics(topic, PATIENCE).topics[topic]
-    return set(found.partitions[0].isrs)
+    """The nodes in the in-sync set of the topic's one partition; none while the broker does not know it."""
+    found = _partitions(_admin(servers), topic)
+    return set(found[0].isrs) if found else set()
