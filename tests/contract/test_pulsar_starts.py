@@ -1,4 +1,4 @@
-"""Starts on Pulsar, whoever dies while they are made (rule 10)."""
+"""Starts on Pulsar, whoever dies while they are made, and whatever the broker lacks just then (rule 10)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 from app.brokers.portable import PortableLog
 from app.brokers.pulsar import PulsarSettings, open_log
 from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.answers import PartitionStats
+from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.places import Place, read_position
 from app.brokers.pulsar.starts import INTENT, prepare
 from app.model.start import EARLIEST, LATEST, StartAt
@@ -25,6 +27,13 @@ PARTITIONS = 3
 KEYS = [
     next(str(n) for n in range(99) if partition_of(b"%d" % n, PARTITIONS) == p) for p in (0, 1, 2)
 ]
+
+
+LATEST_OF_ALL = {"ledgerId": (1 << 63) - 1, "entryId": (1 << 63) - 1}
+NOT_MOVED = (  # by Pulsar 4.0.8, which a killed broker's bookie was not ready for
+    "Unable to find position for position specified: "
+    "unable to persist readPosition for cursor reset 16:-1"
+)
 
 
 class Died(Exception):
@@ -46,6 +55,41 @@ class Mortal(Admin):
                 raise Died
             self.left -= 1
         return await super()._ask(method, path, body, query)
+
+
+class Lacking(Admin):
+    """One change finds no bookie at hand: the broker has made a subscription then, at the latest message, and
+    could not move it; of any other change it has done nothing."""
+
+    def __init__(self, settings: PulsarSettings, change: int) -> None:
+        super().__init__(settings)
+        self.changes, self._lacks = 0, change
+
+    async def _ask(
+        self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None
+    ) -> bytes:
+        if method == "GET":
+            return await super()._ask(method, path, body, query)
+        self.changes += 1
+        if self.changes != self._lacks:
+            return await super()._ask(method, path, body, query)
+        if isinstance(body, dict) and "ledgerId" in body:
+            await super()._ask(method, path, body | LATEST_OF_ALL, query)
+            raise AdminError(412, NOT_MOVED)
+        raise AdminError(503, "no bookie")
+
+
+class Forgetful(Admin):
+    """The broker counts no partition but the last one, once: it could not ask the others."""
+
+    forgets = True
+
+    async def stats(self, topic: str) -> Mapping[str, PartitionStats]:
+        found = await super().stats(topic)
+        if not self.forgets:
+            return found
+        self.forgets = False
+        return dict(sorted(found.items())[-1:])
 
 
 @pytest.fixture
@@ -132,6 +176,45 @@ async def test_a_subscription_that_the_broker_made_and_never_moved_is_moved(
     consumer = await log.subscribe(group, [topic], LATEST)
     assert len(await take(consumer, PARTITIONS)) == PARTITIONS
     await consumer.close()
+
+
+@pytest.mark.parametrize("kind", ["earliest", "position"])
+async def test_a_start_is_exact_though_the_broker_could_not_do_all_of_it_at_once(
+    log: PortableLog, settings: PulsarSettings, kind: str
+) -> None:
+    """After each change that was done by half: nothing skipped, nothing of before, nothing left unfinished."""
+    topic = f"t-{uuid4().hex[:12]}"
+    await log.create_topic(topic, PARTITIONS)
+    before = await one_each(log, topic, "before")
+    places = await one_each(log, topic, "from")
+    first = before if kind == "earliest" else places
+    for change in range(1, PARTITIONS + 2):
+        lacking, group = Lacking(settings, change), fresh_group()
+        await prepare(lacking, group, [topic], start_of(kind, places, 0), patience=0.0)
+        assert lacking.changes > PARTITIONS + 1, "it was not felt"
+        assert await begins_at(lacking, topic, group) == first
+        for stats in (await lacking.stats(topic)).values():
+            assert not stats.subscriptions[group].subscription_properties
+        await lacking.stop()
+
+
+async def test_a_partition_that_the_broker_could_not_ask_is_not_taken_for_a_new_one(
+    log: PortableLog, settings: PulsarSettings
+) -> None:
+    """Else the start that is written down there would be passed over, and what it holds with it."""
+    topic, group = f"t-{uuid4().hex[:12]}", fresh_group()
+    await log.create_topic(topic, PARTITIONS)
+    places = await one_each(log, topic, "from")
+    mortal, forgetful = Mortal(settings, PARTITIONS), Forgetful(settings)
+    with pytest.raises(Died):
+        await prepare(mortal, group, [topic], EARLIEST)
+    for number, wire in (await forgetful.wires(topic)).items():
+        await forgetful.move(wire, group, Place(_places(places)[number].ledger, 9))
+    await prepare(forgetful, group, [topic], LATEST, patience=0.0)
+    assert not forgetful.forgets
+    assert await begins_at(forgetful, topic, group) == places
+    for admin in (mortal, forgetful):
+        await admin.stop()
 
 
 async def begins_at(admin: Admin, topic: str, group: str) -> dict[int, str]:

@@ -4,7 +4,6 @@ neither owners nor backlogs, and cannot make topics, or subscriptions without jo
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 from urllib.parse import quote
@@ -22,7 +21,7 @@ from app.brokers.pulsar.answers import (
     Retention,
     Words,
 )
-from app.brokers.pulsar.asking import ask_each
+from app.brokers.pulsar.asking import ask_each, ask_until
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.places import Place, full_name, wire_name
 from app.brokers.pulsar.settings import PulsarSettings
@@ -32,7 +31,6 @@ T = TypeVar("T")
 
 PROBE_WITHIN = 2.0
 MADE_WITHIN = 30.0  # of the first topic, a server that has just started thinks for seconds
-ASK_AGAIN = 0.1
 WORDS = 200  # characters of the server's own words in an error
 _STATS = {"perPartition": "true", "getPreciseBacklog": "true", "excludePublishers": "true"}
 
@@ -100,32 +98,24 @@ class Admin:
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Partitioned. No error when it is there already."""
+        await ask_until(lambda: self._create_topic(topic, partitions), MADE_WITHIN)
+        await ask_until(lambda: self._see_made(topic), MADE_WITHIN)
+
+    async def _create_topic(self, topic: str, partitions: int) -> None:
         try:
             await self._ask("PUT", f"{self._path(topic)}/partitions", partitions)
         except AdminError as error:
             if error.status != httpx.codes.CONFLICT:
                 raise
-        deadline = time.monotonic() + MADE_WITHIN
-        while (lack := await self._lack(topic)) is not None:
-            if time.monotonic() > deadline:
-                raise lack
-            await asyncio.sleep(ASK_AGAIN)
 
-    async def _lack(self, topic: str) -> AdminError | None:
-        """What a new topic still lacks: it is known a moment before its partitions are, and the broker may
-        have to look for a bookie that will hold them."""
-        try:
-            wires = await self.wires_if_there(topic)
-            held = await ask_each(self.internal_if_there, wires.values())
-        except AdminError as error:
-            if error.status < httpx.codes.INTERNAL_SERVER_ERROR:
-                raise
-            return error
-        if held and None not in held:
-            return None
-        return AdminError(
-            httpx.codes.GATEWAY_TIMEOUT, f"topic {topic} was asked for and is not made"
-        )
+    async def _see_made(self, topic: str) -> None:
+        """A new topic is known a moment before its partitions are, and the broker may have to look for a
+        bookie that will hold them."""
+        wires = await self.wires_if_there(topic)
+        held = await ask_each(self.internal_if_there, wires.values())
+        if not held or None in held:
+            words = f"topic {topic} was asked for and is not made"
+            raise AdminError(httpx.codes.GATEWAY_TIMEOUT, words)
 
     async def stats(self, topic: str) -> Mapping[str, PartitionStats]:
         """Owners and backlogs of every partition, by its name on the wire."""

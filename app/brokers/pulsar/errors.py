@@ -25,11 +25,16 @@ class ClientError(Exception):
 
 
 class AdminError(Exception):
-    """The administration answered with a status that is no success, and its words."""
+    """The administration answered with a status that is no success, and its words.
+
+    ``passing``  the broker lacks something that it may have in a moment: a bookie, or who serves the topic.
+    """
 
     def __init__(self, status: int, words: str) -> None:
         super().__init__(f"status {status}: {words}")
         self.status = status
+        lacking = status == httpx.codes.PRECONDITION_FAILED and words.startswith(_LACKING)
+        self.passing = lacking or status >= _SERVER_ERRORS
 
 
 class Next(enum.Enum):
@@ -65,6 +70,12 @@ _FOR_GOOD = {
     Result.UnsupportedVersionError,
 }
 _SERVER_ERRORS = 500
+# What else is 412 is a mistake in the question. The first one is a cursor that no bookie took (Pulsar 4.0).
+_LACKING = (
+    "Unable to find position for position specified: unable to persist",
+    "Failed for Subscription Busy",
+    "Failed to find ownership for",
+)
 _KINDS = {401: "not-authorised", 403: "not-authorised", 404: "unknown-topic"}
 
 
@@ -81,7 +92,7 @@ def explain(error: BaseException, broker: str) -> BrokerError | None:
     if isinstance(error, ClientError):
         return _of_result(error.result, message, broker)
     if isinstance(error, AdminError):
-        return _of_status(error.status, message, broker)
+        return _of_status(error, message, broker)
     if isinstance(error, httpx.HTTPError | httpx.InvalidURL | OSError | TimeoutError):
         what = str(error) or type(error).__name__
         return BrokerUnavailable(f"Pulsar {broker} cannot be reached: {what}", broker=broker)
@@ -104,10 +115,10 @@ def _of_result(result: Result, message: str, broker: str) -> BrokerError:
     return BrokerUnavailable(message, broker=broker)
 
 
-def _of_status(status: int, message: str, broker: str) -> BrokerError:
-    kind = _KINDS.get(status)
+def _of_status(error: AdminError, message: str, broker: str) -> BrokerError:
+    kind = _KINDS.get(error.status)
     if kind is not None:
         return BrokerRefused(message, kind=kind, broker=broker)
-    if status in {408, 409, 429} or status >= _SERVER_ERRORS:
+    if error.passing or error.status in {408, 409, 429}:
         return BrokerUnavailable(message, broker=broker)
     return BrokerRefused(message, broker=broker)

@@ -3,9 +3,10 @@
 A subscription of Pulsar is its own position, so the start is committed by making it, through the
 administration, before any member joins. Two deaths could spoil that. Ours, between two partitions:
 who comes next would take the rest for new ones. And the broker's: it makes a subscription at the
-latest message, and only then moves it. So all places are written down first, as a property of the
-first partition's subscription, which is stored in the same step that makes it; whoever finds the
-property there finishes the work, and only then takes it away.
+latest message, and only then moves it, which no bookie may be at hand for. So all places are written
+down first, as a property of the first partition's subscription, which is stored in the same step that
+makes it; whoever finds the property there finishes the work, and only then takes it away. That may be
+we ourselves, when the broker answers that it could not do all of it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
+import httpx
 import msgspec
 
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import MADE_WITHIN, Admin
 from app.brokers.pulsar.answers import Subscription
-from app.brokers.pulsar.asking import ask_each
+from app.brokers.pulsar.asking import ask_each, ask_until
+from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.places import BEGINNING, Place, out_of_range, read_position
 from app.model.message import Partition
 from app.model.start import StartAt
@@ -40,19 +43,22 @@ async def prepare(
     start: StartAt,
     patience: float = OTHERS_WITHIN,
 ) -> None:
-    """Make the subscription ``group`` wherever it is not.
-
-    In a topic of which it has no partition it begins at ``start``; in one of which it has some, the
-    others are new partitions and begin at earliest. Raises PositionOutOfRange, AdminError.
+    """Make the subscription ``group`` in each topic of which it has no partition, beginning at ``start``. In one
+    of which it has some, the others are new partitions: whoever joins there makes it, at earliest, in one
+    step. Raises PositionOutOfRange, or AdminError, when the broker lacks for too long what it needs.
     """
-    await admin.ensure(topics)
-    for topic in topics:
-        await _prepare(admin, group, topic, start, patience)
+
+    async def begin() -> None:
+        await admin.ensure(topics)
+        for topic in topics:
+            await _prepare(admin, group, topic, start, patience)
+
+    await ask_until(begin, MADE_WITHIN)
 
 
 async def _prepare(admin: Admin, group: str, topic: str, start: StartAt, patience: float) -> None:
     wires = await admin.wires(topic)
-    there = await _there(admin, group, topic)
+    there = await _there(admin, group, topic, wires)
     if not there:
         places = await _resolve(admin, topic, wires, start)
         intent = {INTENT: msgspec.json.encode(places).decode()}
@@ -60,19 +66,22 @@ async def _prepare(admin: Admin, group: str, topic: str, start: StartAt, patienc
         if await admin.create_subscription(wires[0], group, places[0], intent):
             await _finish(admin, group, wires, places, there)
             return
-    there = await _when_others_are_done(admin, group, topic, wires[0], patience)
+    there = await _when_others_are_done(admin, group, topic, wires, patience)
     left = _intent(there.get(wires[0]))
     if left is not None:
         log.warning("group %s of %s: a start that was left unfinished is made now", group, topic)
         await _finish(admin, group, wires, left, there)
-        return
-    new = [wire for wire in wires.values() if wire not in there]
-    await ask_each(lambda wire: admin.create_subscription(wire, group, BEGINNING), new)
 
 
-async def _there(admin: Admin, group: str, topic: str) -> dict[str, Subscription]:
-    """What there is of the group, by the names of the partitions on the wire."""
+async def _there(
+    admin: Admin, group: str, topic: str, wires: Mapping[int, str]
+) -> dict[str, Subscription]:
+    """What there is of the group, by the names of the partitions on the wire. The broker leaves out without a
+    word what it could not ask just then: to take that for new would pass over an unfinished start."""
     stats = await admin.stats(topic)
+    for wire in wires.values():
+        if wire not in stats and await admin.internal_if_there(wire) is not None:
+            raise AdminError(httpx.codes.SERVICE_UNAVAILABLE, f"nothing is told of {wire}")
     return {
         wire: partition.subscriptions[group]
         for wire, partition in stats.items()
@@ -81,13 +90,13 @@ async def _there(admin: Admin, group: str, topic: str) -> dict[str, Subscription
 
 
 async def _when_others_are_done(
-    admin: Admin, group: str, topic: str, first: str, patience: float
+    admin: Admin, group: str, topic: str, wires: Mapping[int, str], patience: float
 ) -> dict[str, Subscription]:
     """Members that come at once: one of them decides, and the others wait for it."""
     until = asyncio.get_running_loop().time() + patience
     while True:
-        there = await _there(admin, group, topic)
-        if _intent(there.get(first)) is None or asyncio.get_running_loop().time() >= until:
+        there = await _there(admin, group, topic, wires)
+        if _intent(there.get(wires[0])) is None or asyncio.get_running_loop().time() >= until:
             return there
         await asyncio.sleep(LOOK_AGAIN)
 
@@ -104,14 +113,15 @@ async def _finish(
     places: Places,
     there: Mapping[str, Subscription],
 ) -> None:
-    """``there``: begun by somebody who died, and perhaps never moved."""
+    """``there``: begun by somebody who died, and perhaps never moved; so is what comes to be there
+    meanwhile."""
 
     async def begin(number: int) -> None:
         wire, place = wires[number], places.get(number, BEGINNING)
-        if wire in there:
+        if wire not in there and not number:
+            return  # whoever calls us made it just now
+        if wire in there or not await admin.create_subscription(wire, group, place):
             await admin.move(wire, group, place)
-        elif number:  # the first is there already
-            await admin.create_subscription(wire, group, place)
 
     await ask_each(begin, wires)
     first = there.get(wires[0])
