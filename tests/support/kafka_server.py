@@ -21,6 +21,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import class_data
 from kafka_install import HOME, install
 from server_process import ServerProcess
 from service_process import free_ports
@@ -28,6 +29,7 @@ from standing_server import Standing
 
 _JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={HOME}/log4j2.xml")
 _BRIEF = "-XX:TieredStopAtLevel=1"  # no second compiler: it pays after minutes, and costs a core until then
+CLASSES = HOME / "server.jsa"
 
 PROPERTIES: Mapping[str, str] = {
     "process.roles": "broker,controller",
@@ -63,12 +65,15 @@ class KafkaServer(ServerProcess):
         *,
         outlives_us: bool = False,
         brief: bool = True,
+        options: Sequence[str] = (),
     ) -> None:
-        """``brief``: it comes up soon, and is never as fast as it could be: False where it is measured."""
+        """``brief``: it comes up soon, and is never as fast as it could be: False where it is measured.
+        ``options``: of its JVM.
+        """
         super().__init__(outlives_us=outlives_us)
         self.port, self.controller_port = free_ports(2)
         self._own = dict(properties or {})
-        self._options = (_BRIEF,) if brief else ()
+        self._options = (*options, *(_brief() if brief else ()))
         self.cluster = "k" + urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]  # no "-" first
 
     @property
@@ -115,7 +120,7 @@ class KafkaServer(ServerProcess):
     def _format(self, jars: Path, config: Path) -> None:
         tool = ["kafka.tools.StorageTool", "format", "-t", self.cluster, "-c", str(config)]
         result = subprocess.run(
-            _java(jars, [*tool, *self._format_options()], (_BRIEF,)),
+            _java(jars, [*tool, *self._format_options()], _brief()),
             capture_output=True,
             text=True,
             check=False,
@@ -139,7 +144,7 @@ def run_tool(
 
     ``tool``: the class below ``package``, such as ``consumer.ConsoleConsumer``.
     """
-    command = _java(install(), [f"{package}.{tool}", *arguments], (_BRIEF,))
+    command = _java(install(), [f"{package}.{tool}", *arguments], _brief())
     result = subprocess.run(command, input=stdin, capture_output=True, timeout=180, check=False)
     if result.returncode:
         raise RuntimeError(f"{tool} failed: {result.stderr.decode()[-2000:]}")
@@ -153,6 +158,10 @@ def running() -> str | None:
     """Where the server of ``start`` listens, if it answers."""
     ports = STANDING.ports()
     return None if ports is None else KafkaServer.addresses(ports)
+
+
+def _brief() -> tuple[str, ...]:
+    return (_BRIEF, *class_data.shared(CLASSES))
 
 
 def _java(jars: Path, arguments: Sequence[str], options: Sequence[str]) -> list[str]:

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx
 
-from pulsar_install import install
+import class_data
+from pulsar_install import HOME, install
 from server_process import ServerProcess
 from service_process import free_ports
 from standing_server import Standing
 
+CLASSES = HOME / "server.jsa"
 AWAKE_WITHIN = 60.0  # seconds that one that was stopped has to find its bookie again
 _JVM = (
     "-Xms128m", "-Xmx512m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC",
@@ -70,6 +72,7 @@ PROPERTIES: Mapping[str, str] = {
 class PulsarServer(ServerProcess):
     """``settings``   beside or instead of ``PROPERTIES``.
     ``headers``    what an administrator sends, where the server asks who he is.
+    ``options``    of its JVM.
     """
 
     name = "Pulsar"
@@ -82,11 +85,13 @@ class PulsarServer(ServerProcess):
         *,
         headers: Mapping[str, str] | None = None,
         outlives_us: bool = False,
+        options: Sequence[str] = (),
     ) -> None:
         super().__init__(outlives_us=outlives_us)
         self.port, self.web_port, self._bookie_port = free_ports(3)
         self._own = dict(settings or {})
         self._headers = dict(headers or {})
+        self._options = tuple(options)
 
     @property
     def service_url(self) -> str:
@@ -142,12 +147,13 @@ class PulsarServer(ServerProcess):
             "--bookkeeper-dir", str(self.folder / "bookkeeper"),
             "--metadata-dir", str(self.folder / "metadata"),
         ]  # fmt: skip
-        return [*java(home, f"-Dlog4j.configurationFile={home}/log4j2.xml"), *starter, *places]
+        logs = f"-Dlog4j.configurationFile={home}/log4j2.xml"
+        return [*java(home, logs, *self._options), *starter, *places]
 
 
 def java(home: Path, *options: str) -> list[str]:
     """A command line that lacks the class and its arguments."""
-    return ["java", *_JVM, *options, "-cp", f"{home}/lib/*"]
+    return ["java", *_JVM, *class_data.shared(CLASSES), *options, "-cp", f"{home}/lib/*"]
 
 
 def carries(admin_url: str, headers: Mapping[str, str]) -> bool:

@@ -96,6 +96,10 @@ class ServerProcess(ABC):
         """SIGKILL: what the operating system has not yet been given is lost."""
         self._end(signal.SIGKILL)
 
+    def end(self) -> None:
+        """SIGTERM: in order."""
+        self._end(signal.SIGTERM)
+
     def restart(self) -> None:
         """Up again on the same ports and data, whether it was killed or is still running."""
         self._end(self.restarted_by)

@@ -12,13 +12,16 @@ What is missing is no error on a laptop, where the tests that need it skip; with
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import asyncapi_install
+import class_data
 import helm_install
 import kafka_install
 import kafka_server
@@ -28,6 +31,7 @@ import pulsar_install
 import pulsar_server
 import rabbitmq_server
 import spark_install
+import spark_session
 from app.cli.feed import payloads
 from app.errors import SetupError
 
@@ -51,6 +55,21 @@ def missing(part: str, bring: Callable[[], object]) -> bool:
         print(f"{part}: missing. {why}", file=sys.stderr)
         return True
     return False
+
+
+def keep_classes() -> None:
+    """Once in a checkout, so that every later JVM starts sooner; a server that is missing is told elsewhere."""
+    made: Mapping[Path, Callable[[Path], object]] = {
+        kafka_server.CLASSES: lambda archive: class_data.keep(archive, kafka_server.KafkaServer),
+        pulsar_server.CLASSES: lambda archive: class_data.keep(archive, pulsar_server.PulsarServer),
+        class_data.SPARK: spark_session.keep_classes,
+    }
+    absent = [archive for archive in made if not archive.exists()]
+    with ThreadPoolExecutor() as pool:
+        waiting = [pool.submit(made[archive], archive) for archive in absent]
+    for each in waiting:
+        with contextlib.suppress(kafka_install.Missing):
+            each.result()
 
 
 def configuration() -> Iterator[str]:
@@ -82,6 +101,7 @@ def main() -> int:
     if asked.stop:
         return int(tell("stop"))
     lacking = [part for part, bring in PARTS.items() if missing(part, bring)]
+    keep_classes()
     failed = asked.start and tell("start")
     if dsn := postgres_server.running():
         print(f'\n# To paste into skybridge.yaml:\nstore: {{kind: postgresql, dsn: "{dsn}"}}')

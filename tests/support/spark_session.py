@@ -6,19 +6,22 @@ import gc
 import logging
 import os
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import class_data
 import spark_install
 from app.pipeline.session import ICEBERG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_BRIEF = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JVM = " ".join((*_BRIEF, *class_data.shared(class_data.SPARK)))
 """Tests end before the second compiler has paid for itself: it took two fifths of their CPU."""
 
 LEFT_OPEN = "ignore:unclosed <socket:ResourceWarning"
@@ -64,6 +67,19 @@ def running_spark(settings: Mapping[str, str]) -> Iterator[SparkSession]:
         yield session
     finally:
         _end(session)
+
+
+def keep_classes(archive: Path) -> None:
+    """Those of a start and of a first query, for whoever has ``JVM`` then."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        class_data.keeping(archive) as options,
+    ):
+        jvm = {"spark.driver.extraJavaOptions": " ".join((*_BRIEF, *options))}
+        with running_spark({**spark_settings(Path(folder)), **jvm}) as session:
+            session.sql(
+                "SELECT id % 3 AS k, count(*) FROM range(10) GROUP BY 1 ORDER BY 1"
+            ).collect()
 
 
 def _end(session: SparkSession) -> None:
