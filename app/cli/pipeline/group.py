@@ -11,6 +11,8 @@ import typer
 from app.cli import verbs
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from app.config.model import Config
     from app.pipeline.session import SparkSession
     from app.pipeline.settings import Lake
@@ -72,3 +74,21 @@ def open_spark(
     if not {"spark.jars", "spark.jars.packages"} & engine.conf.keys():
         jars.bring(quiet=quiet)
     return open_session(engine, lake, app_name=f"skybridge {name}")
+
+
+def moment(option: str, text: str) -> datetime | None:
+    """A time on the command line, in UTC, which is also meant where no zone is said; None for none. Raises
+    SetupError."""
+    from datetime import UTC, datetime
+
+    from app.errors import SetupError
+
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise SetupError(
+            f"{text!r} is no time", setting=option, cure="write it as 2026-01-01T00:00:00Z"
+        ) from None

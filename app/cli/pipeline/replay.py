@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import address, exits, printing
-from app.cli.pipeline.group import ConfigFile, Json, open_lake, read, verb
+from app.cli.pipeline.group import ConfigFile, Json, moment, open_lake, read, verb
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from app.config.model import Config
     from app.pipeline.replay.chosen import Chosen
     from app.pipeline.replay.notes import Notes
@@ -132,8 +130,8 @@ def _order(
     if form not in {"recorded", "1.0"}:
         raise SetupError(f"{form!r} is no form", setting="--as", cure="--as recorded, or --as 1.0")
     choice = Choice(
-        since=_time("--from", since),
-        until=_time("--until", until),
+        since=moment("--from", since),
+        until=moment("--until", until),
         topics=tuple(topics or ()),
         types=tuple(types or ()),
         sources=tuple(sources or ()),
@@ -142,22 +140,6 @@ def _order(
     )
     choice.check()
     return Order(choice, to, "1.0" if form == "1.0" else "recorded", marked)
-
-
-def _time(option: str, text: str) -> datetime | None:
-    from datetime import UTC, datetime
-
-    from app.errors import SetupError
-
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise SetupError(
-            f"{text!r} is no time", setting=option, cure="write it as 2026-01-01T00:00:00Z"
-        ) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _check(config: Config, order: Order) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import exits, printing
-from app.cli.pipeline.group import ConfigFile, Json, open_lake, read, verb
+from app.cli.pipeline.group import ConfigFile, Json, moment, open_lake, read, verb
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -66,8 +66,8 @@ def run(
     from app.pipeline.report.tables import write
 
     wanted = Wanted(
-        since=_moment("--since", since),
-        until=_moment("--until", until),
+        since=moment("--since", since),
+        until=moment("--until", until),
         attempts=_attempts(settings) if deliveries else None,
         successes=settings.store.attempts.keep == "all",
         against=_shapes(against),
@@ -84,20 +84,6 @@ def run(
     if tables is not None:
         write(tables, report.tables)
     _tell(report, out, as_json=as_json)
-
-
-def _moment(option: str, text: str) -> datetime | None:
-    from datetime import UTC, datetime
-
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        printing.fail(
-            f"{option} {text} is no time", cure=f"{option} 2026-11-01T00:00:00Z", code=exits.SETUP
-        )
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def _demand_order(since: datetime | None, until: datetime | None) -> None:
