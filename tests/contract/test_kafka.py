@@ -9,7 +9,6 @@ from uuid import uuid4
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.kafka import open_log
 from app.brokers.portable import Bounds
 from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange
 from app.model.message import Message, Partition
@@ -26,7 +25,7 @@ from broker_contract import (
     take,
     text,
 )
-from contract_tools import AT_ONCE
+from contract_tools import ANSWERED_WITHIN, AT_ONCE
 from kafka_harness import KafkaHarness, closing, open_calm_log
 from kafka_librdkafka import add_partitions, delete_before
 from kafka_server import KafkaServer, run_tool
@@ -264,11 +263,7 @@ class TestKafkaThatComesLate:
 
     async def test_a_consumer_outlives_its_brokers_restart(self, own_kafka: KafkaServer) -> None:
         """What was settled stays settled, what comes later is handed out; no call waits for ever."""
-        log = open_log(
-            name="kafka",
-            bootstrap_servers=own_kafka.bootstrap_servers,
-            request_timeout=3.0,
-        )
+        log = open_calm_log(name="kafka", bootstrap_servers=own_kafka.bootstrap_servers)
         await log.start()
         topic = await KafkaHarness(own_kafka.bootstrap_servers).fresh_topic(log, 1)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
@@ -289,11 +284,10 @@ class TestKafkaThatComesLate:
 
     async def test_closing_ends_soon_when_the_broker_is_gone(self, own_kafka: KafkaServer) -> None:
         """SIGTERM has a bound (rule 11)."""
-        log = open_log(
+        log = open_calm_log(
             name="kafka",
             bootstrap_servers=own_kafka.bootstrap_servers,
-            request_timeout=2.0,
-            bounds=Bounds(drain_timeout=1.0, publish_timeout=2.0),
+            bounds=Bounds(drain_timeout=1.0, publish_timeout=ANSWERED_WITHIN),
         )
         await log.start()
         topic = await KafkaHarness(own_kafka.bootstrap_servers).fresh_topic(log, 1)

@@ -12,12 +12,12 @@ from aiokafka import AIOKafkaProducer
 import kafka_raw
 from app.bindings import kafka as binding
 from app.bindings.record import Record
-from app.brokers.kafka import open_log
 from app.brokers.portable import PortableLog
 from app.errors import BrokerRefused
 from app.model.message import Message, Partition
 from app.model.start import EARLIEST
 from contract_tools import PATIENCE, assigned, bodies, fresh_group, publish, take, text
+from kafka_harness import open_calm_log
 
 pytestmark = pytest.mark.kafka
 
@@ -27,7 +27,7 @@ NAMED = "\udcff\udcfe\udcfdb"  # as we have the name b"\xff\xfe\xfdb"
 
 @pytest.fixture
 async def log(kafka: str) -> AsyncIterator[PortableLog]:
-    log = open_log(name="kafka", bootstrap_servers=kafka, session_timeout=6.0)
+    log = open_calm_log(name="kafka", bootstrap_servers=kafka)
     await log.start()
     yield log
     await log.stop()

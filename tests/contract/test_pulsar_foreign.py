@@ -13,11 +13,11 @@ from app.bindings import pulsar as binding
 from app.bindings.record import ContentMode, Decoded
 from app.bindings.transcode import PLAIN, Writing
 from app.brokers.portable import PortableLog
-from app.brokers.pulsar import open_log
 from app.event.value import CloudEvent
 from app.model.message import Message, Partition
 from app.model.start import EARLIEST
 from contract_tools import bodies, fresh_group, publish, take
+from pulsar_harness import open_calm_log
 from pulsar_readback import run_tool, send_batch
 
 pytestmark = pytest.mark.pulsar
@@ -28,7 +28,7 @@ TIME_MS = 1_522_949_460_123
 
 @pytest.fixture
 async def log(pulsar: tuple[str, str]) -> AsyncIterator[PortableLog]:
-    log = open_log(name="pulsar", service_url=pulsar[0], admin_url=pulsar[1])
+    log = open_calm_log(name="pulsar", service_url=pulsar[0], admin_url=pulsar[1])
     await log.start()
     yield log
     await log.stop()
@@ -107,7 +107,7 @@ class TestBatchesOfOthers:
         """With ``acknowledgmentAtBatchIndexLevelEnabled``, through a member that dies unheard."""
         await asyncio.to_thread(send_batch, pulsar[0], f"{topic}-partition-0", 6)
         group = fresh_group()
-        dying = open_log(name="pulsar", service_url=pulsar[0], admin_url=pulsar[1])
+        dying = open_calm_log(name="pulsar", service_url=pulsar[0], admin_url=pulsar[1])
         await dying.start()
         consumer = await dying.subscribe(group, [topic], EARLIEST)
         messages = await take(consumer, 6)

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from app.brokers.portable import PortableLog
-from app.brokers.pulsar import PulsarSettings, open_log
+from app.brokers.pulsar import PulsarSettings
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.errors import AdminError
@@ -19,7 +19,8 @@ from app.brokers.pulsar.places import Place, read_position
 from app.brokers.pulsar.starts import INTENT, prepare
 from app.model.start import EARLIEST, LATEST, StartAt
 from app.routing.partitions import partition_of
-from contract_tools import bodies, fresh_group, publish, take, text
+from contract_tools import ANSWERED_WITHIN, bodies, fresh_group, publish, take, text
+from pulsar_harness import open_calm_log
 
 pytestmark = pytest.mark.pulsar
 
@@ -94,12 +95,15 @@ class Forgetful(Admin):
 
 @pytest.fixture
 def settings(pulsar: tuple[str, str]) -> PulsarSettings:
-    return PulsarSettings(name="pulsar", service_url=pulsar[0], admin_url=pulsar[1])
+    return PulsarSettings(
+        name="pulsar", service_url=pulsar[0], admin_url=pulsar[1],
+        operation_timeout=ANSWERED_WITHIN, connect_timeout=ANSWERED_WITHIN,
+    )  # fmt: skip
 
 
 @pytest.fixture
 async def log(pulsar: tuple[str, str]) -> AsyncIterator[PortableLog]:
-    log = open_log(name="pulsar", service_url=pulsar[0], admin_url=pulsar[1])
+    log = open_calm_log(name="pulsar", service_url=pulsar[0], admin_url=pulsar[1])
     await log.start()
     yield log
     await log.stop()

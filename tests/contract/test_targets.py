@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 
 from app.brokers import embedded
-from app.brokers.kafka import open_log
 from app.brokers.portable import PortableLog
 from app.errors import BrokerUnavailable
+from kafka_harness import open_calm_log
 from service_process import free_ports
 
 
@@ -21,7 +21,7 @@ def fresh() -> str:
 class TestKafka:
     async def test_a_topic_that_is_missing_is_named_and_not_made(self, kafka: str) -> None:
         """A route to it is not ready; asking must not cure it by accident."""
-        log = open_log(name="main", bootstrap_servers=kafka)
+        log = open_calm_log(name="main", bootstrap_servers=kafka)
         await log.start()
         there, missing = fresh(), fresh()
         await log.create_topic(there, 1)
@@ -34,7 +34,7 @@ class TestKafka:
 
     async def test_a_topic_that_would_be_made_is_good(self, kafka: str) -> None:
         """Its first event makes it."""
-        log = open_log(name="main", bootstrap_servers=kafka, create_topics=True)
+        log = open_calm_log(name="main", bootstrap_servers=kafka, create_topics=True)
         await log.start()
         assert await log.check_targets([fresh()]) == {}
         await log.stop()
@@ -42,7 +42,7 @@ class TestKafka:
     async def test_a_cluster_that_is_away_cannot_tell(self) -> None:
         """That is an answer of its own: whoever asks must not take it for "all good"."""
         [nobody] = free_ports(1)
-        log = open_log(name="main", bootstrap_servers=f"127.0.0.1:{nobody}")
+        log = open_calm_log(name="main", bootstrap_servers=f"127.0.0.1:{nobody}")
         await log.start()
         with pytest.raises(BrokerUnavailable):
             await log.check_targets(["orders"])
@@ -64,7 +64,7 @@ class TestEmbedded:
 class TestADriverThatSaysNoMore:
     async def test_what_is_not_among_its_topics_is_missing(self, kafka: str) -> None:
         """The rule for every log that has no other."""
-        log = open_log(name="main", bootstrap_servers=kafka)
+        log = open_calm_log(name="main", bootstrap_servers=kafka)
         await log.start()
         there, missing = fresh(), fresh()
         await log.create_topic(there, 1)

@@ -16,7 +16,6 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import OffsetAndMetadata
 
 from app.bindings.record import Record
-from app.brokers.kafka import open_log
 from app.brokers.kafka.consumer import KafkaConsumer
 from app.model.receipt import Receipt
 from app.model.subscription import Subscription
@@ -27,6 +26,7 @@ from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
 from delivery_house import PATIENCE, House, Ledger, numbered, steady, until
+from kafka_harness import open_calm_log
 from kafka_server import KafkaServer
 from webhook_target import WebhookTarget
 
@@ -219,7 +219,9 @@ async def test_a_broker_that_is_killed_and_comes_back_is_delivered_from_again(
         await until(lambda: len(ledger.numbers) == 620, "what came after is delivered")
         assert ledger.out_of_order() == {}
         assert ledger.repeats <= in_doubt
-        assert (await service.status())["state"] == "running"
+        async with asyncio.timeout(PATIENCE):
+            while (await service.status())["state"] != "running":
+                await asyncio.sleep(0.05)
         await service.stop()
 
 
@@ -240,7 +242,7 @@ async def test_a_member_whose_partitions_could_not_be_placed_is_replaced(
 
     monkeypatch.setattr(KafkaConsumer, "_places", places)
     topic = f"t-{uuid4().hex[:12]}"
-    log = open_log(name="main", bootstrap_servers=kafka, create_topics=True)
+    log = open_calm_log(name="main", bootstrap_servers=kafka, create_topics=True)
     store = open_store(tmp_path / "store.db", timeout=60.0)
     source = {"broker": "main", "topics": [topic]}
     subscription = Subscription.model_validate(

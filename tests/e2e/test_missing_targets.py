@@ -15,7 +15,9 @@ import aio_pika
 import httpx
 import pytest
 
-from app.brokers import kafka, pulsar, rabbitmq
+import kafka_harness
+import pulsar_harness
+from app.brokers import rabbitmq
 from child_service import run, running
 from service_process import free_ports
 
@@ -52,7 +54,7 @@ async def made(log: Any, topic: str) -> None:
 
 
 def on_kafka(address: str, topic: str) -> Place:
-    log = kafka.open_log(name="other", bootstrap_servers=address)
+    log = kafka_harness.open_calm_log(name="other", bootstrap_servers=address)
     broker = {"kind": "kafka", "bootstrap_servers": address}
     words = "there is no such topic, and none is created"
     return Place(broker, {"topic": topic}, words, lambda: made(log, topic))
@@ -79,7 +81,7 @@ def at_exchange(address: str, topic: str) -> Place:
 
 def on_pulsar(addresses: tuple[str, str], topic: str) -> Place:
     service_url, admin_url = addresses
-    log = pulsar.open_log(name="other", service_url=service_url, admin_url=admin_url)
+    log = pulsar_harness.open_calm_log(name="other", service_url=service_url, admin_url=admin_url)
     broker = {"kind": "pulsar", "service_url": service_url, "admin_url": admin_url}
     words = "there is no such topic, and none is created"
     return Place(broker, {"topic": topic}, words, lambda: made(log, topic))

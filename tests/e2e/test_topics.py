@@ -16,7 +16,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from app.brokers import kafka, pulsar, rabbitmq
+import kafka_harness
+import pulsar_harness
+from app.brokers import rabbitmq
 from app.brokers.portable import PortableLog
 from app.cli import exits
 from child_service import run
@@ -86,13 +88,13 @@ def broker(kind: str, request: pytest.FixtureRequest) -> tuple[dict[str, Any], P
     address = request.getfixturevalue("rabbitmq" if kind == "streams" else kind)
     if kind == "kafka":
         settings = {"bootstrap_servers": address}
-        return {"kind": kind, **settings}, kafka.open_log(name="maker", **settings)
+        return {"kind": kind, **settings}, kafka_harness.open_calm_log(name="maker", **settings)
     if kind in ("rabbitmq", "streams"):
         queues: Any = "quorum" if kind == "rabbitmq" else "stream"
         maker = rabbitmq.open_log(name="maker", addresses=address, kind=queues)
         return {"kind": "rabbitmq", "addresses": address, "queue_type": queues}, maker
     settings = {"service_url": address[0], "admin_url": address[1]}
-    return {"kind": kind, **settings}, pulsar.open_log(name="maker", **settings)
+    return {"kind": kind, **settings}, pulsar_harness.open_calm_log(name="maker", **settings)
 
 
 async def make(log: PortableLog, topics: Sequence[str]) -> None:

@@ -10,10 +10,11 @@ from uuid import uuid4
 import pytest
 
 from app.api.problems import status_of
-from app.brokers.kafka import open_log, standing
+from app.brokers.kafka import standing
 from app.brokers.kafka.asking import AdminClient
 from app.brokers.portable import PortableLog
 from app.errors import BrokerError
+from kafka_harness import open_calm_log
 from kafka_server import KafkaServer
 
 pytestmark = pytest.mark.kafka
@@ -57,7 +58,7 @@ def making(kafka: str) -> Iterator[KafkaServer]:
 
 
 async def opened(address: str) -> PortableLog:
-    log = open_log(name="main", bootstrap_servers=address)
+    log = open_calm_log(name="main", bootstrap_servers=address)
     await log.start()
     return log
 

@@ -19,7 +19,17 @@ from app.interfaces import PublishResult
 from app.model.message import Message
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from contract_tools import CALM, assigned, bodies, fresh_group, publish, take, text, until
+from contract_tools import (
+    CALM,
+    assigned,
+    bodies,
+    fresh_group,
+    publish,
+    take,
+    text,
+    until,
+    until_healthy,
+)
 from pulsar_readback import read_back, send_batch
 from pulsar_senders import Careless, Sender, record, verify
 from pulsar_server import PulsarServer
@@ -59,12 +69,6 @@ async def until_stored(log: PortableLog, topic: str, within: float) -> float:
     raise AssertionError(f"not everything was accepted within {within} s: {result}")
 
 
-async def until_healthy(log: PortableLog) -> None:
-    async with asyncio.timeout(HEALED_WITHIN):
-        while not (await log.health()).healthy:
-            await asyncio.sleep(0.05)
-
-
 class TestABrokerThatIsKilled:
     @pytest.mark.parametrize(
         ("kills", "events"), [(1, 1_000), pytest.param(3, 20_000, marks=[pytest.mark.long])]
@@ -91,7 +95,7 @@ class TestABrokerThatIsKilled:
             outages.append((began, time.monotonic()))
             await asyncio.to_thread(own_pulsar.restart)
             assert await until_stored(log, topic, HEALED_WITHIN) < HEALED_WITHIN
-            await until_healthy(log)
+            await until_healthy(log, HEALED_WITHIN)
         await self._progress(senders, by=share)
         for sender in (*senders, *careless):
             sender.stopping = True

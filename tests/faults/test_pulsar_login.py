@@ -14,17 +14,18 @@ from uuid import uuid4
 import pytest
 import trustme
 
-from app.brokers.portable import Bounds, PortableLog
-from app.brokers.pulsar import OAuth2, Tls, open_log
+from app.brokers.portable import PortableLog
+from app.brokers.pulsar import OAuth2, Tls
 from app.errors import BrokerError, BrokerRefused
 from app.model.start import EARLIEST
 from authority import Authority
 from contract_tools import bodies, fresh_group, publish, take, text
+from pulsar_harness import open_calm_log
 from pulsar_server import PulsarServer
 from service_process import free_ports
 from token_issuer import TokenIssuer, issuing, signed
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.fault]
+pytestmark = [pytest.mark.pulsar, pytest.mark.fault, pytest.mark.usefixtures("patient_probes")]
 
 SECRET = b"a secret of at least two hundred and fifty-six bits, for HS256"
 PACKAGE = "org.apache.pulsar"
@@ -91,7 +92,7 @@ def _settings(authority: Authority, tls_port: int, web_tls_port: int) -> dict[st
 
 @asynccontextmanager
 async def logged_in(urls: tuple[str, str], **security: Any) -> AsyncIterator[PortableLog]:
-    log = open_log(name="main", service_url=urls[0], admin_url=urls[1], bounds=Bounds(), **security)
+    log = open_calm_log(name="main", service_url=urls[0], admin_url=urls[1], **security)
     await log.start()
     try:
         yield log

@@ -16,7 +16,7 @@ from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUn
 from app.model.message import Lost
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from contract_tools import AT_ONCE, CALM, fresh_group, take, until
+from contract_tools import AT_ONCE, CALM, fresh_group, take, until, until_healthy
 from rabbitmq_readback import read_topic
 from rabbitmq_server import RabbitServer
 
@@ -99,19 +99,13 @@ async def kill_under_load(
         assert not (await log.health()).healthy
         await asyncio.to_thread(server.restart)
         slowest = max(slowest, await until_stored(log, topic, HEALED_WITHIN))
-        await until_healthy(log)
+        await until_healthy(log, HEALED_WITHIN)
     await progress(senders, by=each)
     for sender in senders:
         sender.stopping = True
     await asyncio.gather(*tasks)
     await log.stop()
     return senders, await read_topic(server.address, topic, PARTITIONS), slowest
-
-
-async def until_healthy(log: PortableLog) -> None:
-    async with asyncio.timeout(HEALED_WITHIN):
-        while not (await log.health()).healthy:
-            await asyncio.sleep(0.05)
 
 
 async def progress(senders: Sequence[Sender], by: int) -> None:
@@ -227,7 +221,7 @@ class TestABrokerThatBlocks:
         finally:
             own_rabbitmq.ctl("set_vm_memory_high_watermark", "0.4")
         assert await until_stored(log, topic, HEALED_WITHIN) < HEALED_WITHIN
-        assert (await log.health()).healthy
+        await until_healthy(log)
         await log.stop()
 
 

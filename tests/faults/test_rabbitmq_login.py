@@ -17,11 +17,11 @@ from app.brokers.rabbitmq import Tls, open_log
 from app.errors import BrokerRefused, BrokerUnavailable, SetupError
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from contract_tools import PATIENCE, fresh_group, publish, take, text
+from contract_tools import ANSWERED_WITHIN, CALM, PATIENCE, fresh_group, publish, take, text
 from rabbitmq_server import RabbitServer
 from service_process import free_ports
 
-pytestmark = [pytest.mark.rabbitmq, pytest.mark.fault]
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.fault, pytest.mark.usefixtures("patient_probes")]
 
 USER = "sky"  # the name in the client's certificate, too
 
@@ -80,7 +80,8 @@ def guarded(rabbitmq: str, authority: Authority) -> Iterator[RabbitServer]:
 
 @asynccontextmanager
 async def opened(addresses: str, **settings) -> AsyncIterator[PortableLog]:
-    log = open_log(name="main", addresses=addresses, **settings)
+    calm = {"bounds": CALM, "request_timeout": ANSWERED_WITHIN}
+    log = open_log(name="main", addresses=addresses, **(calm | settings))
     await log.start()
     try:
         yield log

@@ -25,6 +25,7 @@ from contract_tools import (
     publish,
     text,
     until,
+    until_healthy,
 )
 
 HEALED_WITHIN = 45.0  # seconds after the broker answers again: reliability R1, on a busy machine
@@ -49,7 +50,7 @@ class RunningCases:
     ) -> None:
         """Readiness is drawn from it."""
         log = await harness.make_log()
-        assert (await log.health()).healthy
+        await until_healthy(log)
         await log.stop()
         health = await log.health()
         assert not health.healthy

@@ -110,6 +110,14 @@ async def until(condition: Callable[[], bool], within: float = PATIENCE) -> None
         await asyncio.sleep(0.01)
 
 
+async def until_healthy(log: PortableLog, within: float = PATIENCE) -> None:
+    """A probe is given two seconds, for which a busy machine may stand still."""
+    async with asyncio.timeout(within):
+        while not (health := await log.health()).healthy:
+            assert health.cause
+            await asyncio.sleep(0.05)
+
+
 async def publish(log: PortableLog, topic: str, records: Sequence[Record]) -> list[Receipt]:
     results = await log.submit(topic, records)
     receipts = [result for result in results if isinstance(result, Receipt)]

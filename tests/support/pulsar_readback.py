@@ -31,7 +31,9 @@ def send_batch(service_url: str, topic: str, count: int) -> None:
     """One entry that holds so many messages, as a producer that batches writes it."""
     client = plain_client(service_url)
     producer = client.create_producer(
-        topic, batching_enabled=True, batching_max_publish_delay_ms=1_000
+        topic,
+        batching_enabled=True,
+        batching_max_publish_delay_ms=60_000,  # it ends with the flush
     )
     for number in range(count):
         producer.send_async(b"%d" % number, lambda _result, _message_id: None, partition_key="k")
@@ -55,7 +57,7 @@ def _partition(client: pulsar.Client, name: str, number: int) -> list[Stored]:
     reader = client.create_reader(name, pulsar.MessageId.earliest)
     found = []
     while reader.has_message_available():
-        message = reader.read_next(timeout_millis=10_000)
+        message = reader.read_next(timeout_millis=60_000)
         found.append(Stored(number, message.partition_key(), message.data().decode()))
     reader.close()
     return found
