@@ -175,6 +175,7 @@ async def test_a_stream_goes_on_behind_what_came_last(start: Start) -> None:
     await service.start()
     more, _ = await watched(service, 18, last)
     assert len({*seen, *more}) == len(seen) + len(more) == 30
+    await service.until_status(waiting=30)
     assert len(await service.receive(wait=5)) == 5
 
 

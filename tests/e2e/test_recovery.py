@@ -76,7 +76,7 @@ async def test_a_lost_volume_costs_what_was_accepted_since_the_backup_and_no_mor
         lambda: ledger.numbers >= due, "all that was accepted before the backup, and after it"
     )
     assert ledger.out_of_order() == {}
-    assert await service.parked() == 0
+    await service.until_parked(0)
     await service.stop()
 
 

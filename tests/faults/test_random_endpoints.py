@@ -264,7 +264,7 @@ async def heard_and_not_believed(
 async def settled(operator: Operator, load: Load) -> bool:
     """Nothing is left in the log or in hand, and what is parked waits for a day."""
     fare = await operator.subscriptions()
-    if any(each["lag"] or each["held"] for each in fare):
+    if any(each["lag"] != 0 or each["held"] for each in fare):
         return False
     waiting = await operator.pages("/v1/parked", "parked")
     return all(int(each["event"]["id"]) % load.endpoints % PATIENT == 0 for each in waiting) and (

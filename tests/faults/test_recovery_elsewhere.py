@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from delivery_house import House, Ledger, Service, numbered, until
+from kafka_librdkafka import make_topic
 from kafka_server import KafkaServer
 from postgres_server import fresh_database, install
 from webhook_target import WebhookTarget
@@ -64,12 +64,6 @@ def house(tmp_path: Path, target: WebhookTarget) -> Iterator[House]:
     house.close()
 
 
-async def parked(service: Service, count: int) -> None:
-    async with asyncio.timeout(240):
-        while await service.parked() != count:
-            await asyncio.sleep(0.05)
-
-
 @pytest.mark.postgres
 async def test_a_database_put_back_costs_what_began_to_wait_since_and_no_more(
     house: House, ledger: Ledger, database: Database
@@ -81,14 +75,14 @@ async def test_a_database_put_back_costs_what_began_to_wait_since_and_no_more(
     ledger.busy = lambda request: request.header("ce-source") in stuck
     service = await house.service()
     await service.publish(numbered(0, 40, KEYS))
-    await parked(service, 2)
+    await service.until_parked(2)
     await until(lambda: len(ledger.numbers) == 38, "what is not stuck")
     await database.dump()
     stuck.clear()
     await until(lambda: ledger.numbers == set(range(40)), "what waited")
     stuck.add("/k5")
     await service.publish(numbered(40, 20, KEYS))
-    await parked(service, 1)
+    await service.until_parked(1)
     await until(lambda: len(ledger.numbers) == 59, "what is not stuck")
     await service.stop()
     before = list(ledger.taken)
@@ -98,7 +92,7 @@ async def test_a_database_put_back_costs_what_began_to_wait_since_and_no_more(
     await service.publish(numbered(60, 20, KEYS))
     await until(lambda: ledger.numbers >= set(range(60, 80)), "what came later")
     await until(lambda: (ledger.times(3), ledger.times(23)) == (2, 2), "what waited, again")
-    assert await service.parked() == 0
+    await service.until_parked(0)
     await service.stop()
     assert set(range(80)) - ledger.numbers == {45}, "what began to wait since"
     again = [number for _, number in ledger.taken[len(before) :] if number < 60]
@@ -174,8 +168,7 @@ def _copy(source: str, target: str, topic: str, count: int) -> None:
     consumer.close()
     partitions = 1 + max(each.partition() for each in found)
     assert partitions <= 4
-    client = AdminClient({"bootstrap.servers": target})
-    client.create_topics([NewTopic(topic, 4, 1)])[topic].result(120)
+    make_topic(target, topic, 4)
     producer = Producer({"bootstrap.servers": target})
     for partition in range(4):
         for _ in range(SHIFT):

@@ -131,7 +131,7 @@ async def lose_the_volume(house: House, target: WebhookTarget, doors: Doors, led
     others = 400 * (KEYS - len(STUCK)) // KEYS
     await until(lambda: len(ledger.numbers) == others, "keys that are not stuck delivered")
     async with asyncio.timeout(IN_TIME):
-        while (await first.status())["lag"]:  # what is parked is settled and committed
+        while (await first.status())["lag"] != 0:  # what is parked is settled and committed
             await asyncio.sleep(0.1)
     await first.kill()
     shutil.rmtree(first.folder)
@@ -140,7 +140,7 @@ async def lose_the_volume(house: House, target: WebhookTarget, doors: Doors, led
     await second.publish(numbered(400, 40, KEYS))
     await until(lambda: set(range(400, 440)) <= ledger.numbers, "what came later", IN_TIME)
     async with asyncio.timeout(IN_TIME):
-        while (await second.status())["lag"] or await second.parked():
+        while (await second.status())["lag"] != 0 or await second.parked():
             await asyncio.sleep(0.1)
     await second.stop()
     return 440 - len(ledger.numbers)

@@ -143,6 +143,12 @@ class Service:
             answer = await client.get(f"http://127.0.0.1:{self.admin_port}/v1/parked/count")
         return sum(each["rows"] for each in answer.json()["counts"])
 
+    async def until_parked(self, count: int) -> None:
+        """A row is taken away a moment after its event was delivered."""
+        async with asyncio.timeout(PATIENCE):
+            while await self.parked() != count:
+                await asyncio.sleep(0.05)
+
     async def partitions(self, count: int) -> None:
         """Until this process owns so many."""
         async with asyncio.timeout(PATIENCE):

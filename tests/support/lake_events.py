@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+
+import kafka_librdkafka
 
 Header = tuple[str, bytes | None]
 
@@ -25,9 +26,7 @@ class Sent:
 
 
 def make_topic(bootstrap_servers: str, topic: str, partitions: int = 4) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    [made] = admin.create_topics([NewTopic(topic, partitions, 1)]).values()
-    made.result(120)
+    kafka_librdkafka.make_topic(bootstrap_servers, topic, partitions)
 
 
 def produce(
