@@ -8,6 +8,7 @@ from itertools import count
 
 BEGIN = 1_700_000_000.0
 TURNS = 30  # of the loop, for what a timer sets going to come to rest
+QUIET = 3  # turns that nobody else wanted: between two timers that is rest
 
 
 class VirtualClock:
@@ -38,10 +39,18 @@ class VirtualClock:
             self._now = max(self._now, moment)
             if not done.done():
                 done.set_result(None)
-                await self.rest()
+                await self._rest_soon()
         self._now = end
         await self.rest()
 
     async def rest(self) -> None:
         for _ in range(TURNS):
             await asyncio.sleep(0)
+
+    async def _rest_soon(self) -> None:
+        loop, quiet = asyncio.get_running_loop(), 0
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+            quiet = 0 if loop._ready else quiet + 1  # type: ignore[attr-defined]
+            if quiet == QUIET:
+                return
