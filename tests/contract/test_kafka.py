@@ -287,6 +287,7 @@ class TestKafkaThatComesLate:
         log = open_calm_log(
             name="kafka",
             bootstrap_servers=own_kafka.bootstrap_servers,
+            request_timeout=5.0,  # a question under way is waited for
             bounds=Bounds(drain_timeout=1.0, publish_timeout=ANSWERED_WITHIN),
         )
         await log.start()
