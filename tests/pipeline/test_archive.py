@@ -71,7 +71,7 @@ def wire(servers: str, topic: str, count: int) -> dict[tuple[int, int], Any]:
     consumer.subscribe([topic])
     found: dict[tuple[int, int], Any] = {}
     while len(found) < count:
-        for message in consumer.consume(1000, 0.5):
+        for message in consumer.consume(min(1000, count - len(found)), 0.5):
             assert message.error() is None
             found[message.partition(), message.offset()] = (
                 message.key(),

@@ -117,7 +117,12 @@ def produce(servers: str, topic: str, records: Iterable[Record]) -> None:
 def stored(servers: str, topic: str) -> list[tuple[int, Record]]:
     """All of a topic by a client not written here: partition by partition, each with its time in ms."""
     consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": "reading", "enable.auto.commit": False}
+        {
+            "bootstrap.servers": servers,
+            "group.id": "reading",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 10,
+        }
     )
     found: list[tuple[int, Record]] = []
     try:
@@ -127,7 +132,7 @@ def stored(servers: str, topic: str) -> list[tuple[int, Record]]:
             consumer.assign([place])
             count = 0
             while count < high:
-                for each in consumer.consume(1000, 0.5):
+                for each in consumer.consume(min(1000, high - count), 0.5):
                     assert each.error() is None, each.error()
                     headers: Any = each.headers() or []
                     record = Record(each.key(), tuple(headers), each.value())

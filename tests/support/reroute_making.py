@@ -135,17 +135,24 @@ def publish(servers: str, topic: str, records: Sequence[Record], partitions: int
 def read(servers: str, topic: str) -> list[tuple[int, Record]]:
     """All records of a topic: partition by partition, each with its number."""
     consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": "reading", "enable.auto.commit": False}
+        {
+            "bootstrap.servers": servers,
+            "group.id": "reading",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 10,
+        }
     )
     found: list[tuple[int, Record]] = []
     try:
         partitions = consumer.list_topics(topic, PATIENCE).topics[topic].partitions
         for n in partitions:
             place = TopicPartition(topic, n, 0)
-            low, high = consumer.get_watermark_offsets(place, PATIENCE)
-            consumer.assign([TopicPartition(topic, n, low)])
-            while consumer.position([place])[0].offset < high and low < high:
-                found += [(n, _read(each)) for each in consumer.consume(5000, 0.5)]
+            at, high = consumer.get_watermark_offsets(place, PATIENCE)
+            consumer.assign([TopicPartition(topic, n, at)])
+            while at < high:
+                for each in consumer.consume(min(5000, high - at), 0.5):
+                    found.append((n, _read(each)))
+                    at = each.offset() + 1
     finally:
         consumer.close()
     return found
