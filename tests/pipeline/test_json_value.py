@@ -41,6 +41,7 @@ def made(seed: int, count: int) -> list[str]:
     chance = Random(seed)
     texts = [spaced(chance, value(chance)) for _ in range(count // KINDS)]
     texts += [spaced(chance, nearly(chance)) for _ in range(count - len(texts))]
+    texts += [f'"{"[{" * (bound // 2 + 9)}"' for bound in BOUNDS]  # many, and within nothing
     return texts + [
         deep(chance, bound + more) + end
         for bound in BOUNDS
