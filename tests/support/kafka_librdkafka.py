@@ -98,17 +98,27 @@ def _admin(servers: str) -> AdminClient:
 
 
 def read_back(servers: str, topic: str) -> list[Stored]:
-    """Everything in the topic."""
+    """Everything in the topic, partition by partition."""
+    return [_stored(each) for each in messages(servers, topic)]
+
+
+def messages(servers: str, topic: str) -> list[Message]:
+    """The same, as the library gives it."""
     with _reading(servers) as consumer:
         places = _places(consumer, topic)
         count = sum(_count(consumer, place) for place in places)
         consumer.assign(places)
-        return [_stored(each) for each in _taken(consumer, count)]
+        return sorted(_taken(consumer, count), key=Message.partition)
 
 
 @contextmanager
 def _reading(servers: str) -> Iterator[Consumer]:
-    settings = {"bootstrap.servers": servers, "group.id": "nobody", "enable.auto.commit": False}
+    settings = {
+        "bootstrap.servers": servers,
+        "group.id": "nobody",
+        "enable.auto.commit": False,
+        "fetch.wait.max.ms": 10,  # all is there already
+    }
     consumer = Consumer(settings)
     try:
         yield consumer

@@ -7,18 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer
 
 from app.bindings.record import Header, Record
-from app.brokers import kafka
 from app.pipeline import tables
 from app.pipeline.settings import Lake
+from kafka_harness import open_calm_log
+from kafka_librdkafka import PATIENCE, make_topic, messages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PATIENCE = 120.0
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -100,10 +99,8 @@ class Kept:
 
 def open_topic(servers: str, topic: str, partitions: int = 3) -> Any:
     """The topic, made; and a log that publishes to it."""
-    admin = AdminClient({"bootstrap.servers": servers})
-    [made] = admin.create_topics([NewTopic(topic, partitions, 1)]).values()
-    made.result(PATIENCE)
-    return kafka.open_log(name="main", bootstrap_servers=servers)
+    make_topic(servers, topic, partitions)
+    return open_calm_log(name="main", bootstrap_servers=servers)
 
 
 def produce(servers: str, topic: str, records: Iterable[Record]) -> None:
@@ -116,31 +113,10 @@ def produce(servers: str, topic: str, records: Iterable[Record]) -> None:
 
 def stored(servers: str, topic: str) -> list[tuple[int, Record]]:
     """All of a topic by a client not written here: partition by partition, each with its time in ms."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": "reading",
-            "enable.auto.commit": False,
-            "fetch.wait.max.ms": 10,
-        }
-    )
-    found: list[tuple[int, Record]] = []
-    try:
-        for n in consumer.list_topics(topic, PATIENCE).topics[topic].partitions:
-            place = TopicPartition(topic, n, 0)
-            _, high = consumer.get_watermark_offsets(place, PATIENCE)
-            consumer.assign([place])
-            count = 0
-            while count < high:
-                for each in consumer.consume(min(1000, high - count), 0.5):
-                    assert each.error() is None, each.error()
-                    headers: Any = each.headers() or []
-                    record = Record(each.key(), tuple(headers), each.value())
-                    found.append((each.timestamp()[1], record))
-                    count += 1
-    finally:
-        consumer.close()
-    return found
+    return [
+        (each.timestamp()[1], Record(each.key(), tuple(each.headers() or ()), each.value()))
+        for each in messages(servers, topic)
+    ]
 
 
 def by_key(records: Iterable[Record]) -> dict[bytes | None, list[Record]]:

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Message, Producer
 
 from app.bindings import kafka
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.transcode import Writing
 from app.event.value import AttributeType, CloudEvent, DataForm
+from kafka_librdkafka import PATIENCE, make_topic, messages
 
-PATIENCE = 120.0
 _TEXTS = ("a", "b c", "grün", 'say "hi"', "back\\slash", "50%", "\U0001f600", "/x/y", "ß\u3000")
 _TYPES = ("com.example.order.created", "com.example.order.cancelled", "org.other", "org.text")
 _JSON = (
@@ -115,10 +114,8 @@ def _broken(chance: Random, record: Record) -> Record:
 
 
 def make_topics(servers: str, topics: Mapping[str, int]) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    found = admin.create_topics([NewTopic(name, n) for name, n in topics.items()])
-    for future in found.values():
-        future.result(PATIENCE)
+    for topic, partitions in topics.items():
+        make_topic(servers, topic, partitions)
 
 
 def publish(servers: str, topic: str, records: Sequence[Record], partitions: int) -> None:
@@ -134,28 +131,7 @@ def publish(servers: str, topic: str, records: Sequence[Record], partitions: int
 
 def read(servers: str, topic: str) -> list[tuple[int, Record]]:
     """All records of a topic: partition by partition, each with its number."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": "reading",
-            "enable.auto.commit": False,
-            "fetch.wait.max.ms": 10,
-        }
-    )
-    found: list[tuple[int, Record]] = []
-    try:
-        partitions = consumer.list_topics(topic, PATIENCE).topics[topic].partitions
-        for n in partitions:
-            place = TopicPartition(topic, n, 0)
-            at, high = consumer.get_watermark_offsets(place, PATIENCE)
-            consumer.assign([TopicPartition(topic, n, at)])
-            while at < high:
-                for each in consumer.consume(min(5000, high - at), 0.5):
-                    found.append((n, _read(each)))
-                    at = each.offset() + 1
-    finally:
-        consumer.close()
-    return found
+    return [(each.partition(), _read(each)) for each in messages(servers, topic)]
 
 
 def _read(message: Message) -> Record:
