@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_foreign import PATIENCE, Seen, read, seen
+from kafka_librdkafka import make_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -48,10 +48,8 @@ def source(places: str, topic: str) -> Source:
 
 
 def made(servers: str, topic: str) -> Source:
-    config = {"message.timestamp.type": "LogAppendTime"}  # the only one that the listener has
-    asked = NewTopic(topic, PARTITIONS, 1, config=config)
-    admin = AdminClient({"bootstrap.servers": servers})  # it has to outlive what it was asked
-    admin.create_topics([asked])[topic].result(PATIENCE)
+    # the only kind of time that the listener has
+    make_topic(servers, topic, PARTITIONS, message_timestamp_type="LogAppendTime")
     return Source(servers, topic)
 
 
