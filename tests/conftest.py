@@ -89,8 +89,9 @@ def kafka() -> Iterator[str]:
         yield server.bootstrap_servers
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _throwaway_kafka() -> Iterator[KafkaServer]:
+    """Of a module: one that waits to the end of the run for nothing takes 3 % of a core."""
     with throwaway(KafkaServer()) as server:
         yield server
 
@@ -139,8 +140,9 @@ def pulsar() -> Iterator[tuple[str, str]]:
         yield server.service_url, server.admin_url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _throwaway_pulsar() -> Iterator[PulsarServer]:
+    """Of a module, as ``_throwaway_kafka`` is."""
     with throwaway(
         PulsarServer(settings={"acknowledgmentAtBatchIndexLevelEnabled": "false"})
     ) as server:

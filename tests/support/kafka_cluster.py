@@ -32,6 +32,7 @@ class Node(KafkaServer):
             "controller.quorum.voters": self.voters,
             "default.replication.factor": str(NODES),
             "min.insync.replicas": "2",
+            "metadata.max.idle.interval.ms": "500",
             "unclean.leader.election.enable": "false",
             "offsets.topic.replication.factor": str(NODES),
         }

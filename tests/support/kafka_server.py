@@ -48,6 +48,7 @@ PROPERTIES: Mapping[str, str] = {
     "group.min.session.timeout.ms": "1000",
     "broker.session.timeout.ms": "3000",  # else a killed broker waits 9 s for its own ghost
     "broker.heartbeat.interval.ms": "500",
+    "metadata.max.idle.interval.ms": "0",  # else an idle one writes twice a second that it is there
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "2",
