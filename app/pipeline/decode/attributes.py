@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from app.event.versions import ATTRIBUTES, NEWEST, VERSIONS, Version
+from app.event.versions import ATTRIBUTES, NEWEST, VERSIONS, Rule, Version
 from app.pipeline.decode.headers import FOREIGN, TYPED, extension_prefix, header_of
 from app.pipeline.decode.json_patterns import BAG, SPACE, UNQUOTED
-from app.pipeline.decode.patterns import NAME, any_of, value_pattern
+from app.pipeline.decode.patterns import NAME, PRINTABLE, any_of, value_pattern
 from app.pipeline.decode.sql import TEXTS, Columns, at, choice, found, literal, literals, matches
 
 _FIRST, _LAST = "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"
@@ -143,7 +143,8 @@ def _names_clear() -> str:
         )
         for structured in (True, False)
     }
-    return f"size(_others) = 0 OR IF(_structured, {clear[True]}, {clear[False]})"
+    broken = r"contains(array_join(_others, '', ''), '\n')"  # a line would be taken for a name
+    return f"size(_others) = 0 OR (NOT {broken} AND IF(_structured, {clear[True]}, {clear[False]}))"
 
 
 OTHERS: Final[Columns] = {
@@ -210,16 +211,23 @@ EXTENSIONS: Final = "IF(_other_type IS NULL, _texts_own, map_concat(_texts_own, 
 TYPES: Final = "IF(size(_kinds) > 0, _kinds, NULL)"
 
 
-def _kept(name: str, column: str) -> str:
-    """Whether an attribute keeps its rule."""
-    rule = _RULES[name]
-    text = rule.code == "bad-value"
-    test = f"{column} <> ''" if text else matches(column, value_pattern(rule))
-    if name == _TYPED:
-        test = f"{column} = 'application/json' OR {test}"
-    return f"({test})" if rule.required else f"({column} IS NULL OR {test})"
+_ABSENT: Final = r"\t"
+_LINES = " || ".join(
+    f"coalesce({column}, '{_ABSENT}') || '\\n'" for column in [*COLUMNS, "_other_type"]
+)
 
 
+def _line(rule: Rule) -> str:
+    pattern = value_pattern(rule)
+    return rf"{pattern}\n" if rule.required else rf"(?:{pattern}|{_ABSENT})\n"
+
+
+_OTHER_TYPE = VERSIONS["0.1"].rules["eventTypeVersion"]
+_KEPT = matches(_LINES, "".join(map(_line, [*_RULES.values(), _OTHER_TYPE])))
+"""Whether every attribute keeps its rule: a line for each, so that one pattern looks at them all."""
+
+_ADDED_TEXTS = matches("concat_ws('', map_values(_texts_own))", PRINTABLE)
+_ADDED = f"(_structured OR {_ADDED_TEXTS})"
 _BAG_NAMES = r"concat(array_join(map_keys(_bag), '\n'), '\n')"
 _BAG_TAKEN = any_of({name for each in _NESTED for name in VERSIONS[each].reserved | {"data"}})
 _BAG_CLEAR = (
@@ -229,11 +237,10 @@ _BAG_CLEAR = (
 CLEAR: Final = " AND ".join(
     [
         "_version IS NOT NULL",
-        *(_kept(name, column) for column, name in zip(COLUMNS, _RULES, strict=True)),
+        _KEPT,
         f"(NOT _in_quotes OR subject IS NULL OR NOT {matches('subject', TYPED)})",
-        "(_other_type IS NULL OR _other_type <> '')",
         "(_encoding IS NULL OR lower(_encoding) = 'base64')",
-        f"(_others_count = 0 OR (_once AND ({_names_clear()})))",
+        f"(_others_count = 0 OR (_once AND {_ADDED} AND ({_names_clear()})))",
         f"(NOT _structured OR NOT _nested OR NOT array_contains(_names, '{BAG}') OR ({_BAG_CLEAR}))",
     ]
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from app.formats.json_members import MEMBERS
-from app.pipeline.decode.json_patterns import BAG, ENVELOPE, TAIL
+from app.pipeline.decode.json_patterns import ALL_TAIL, BAG, ENVELOPE, TAIL
 from app.pipeline.decode.json_value import is_one_value
 from app.pipeline.decode.patterns import PRINTABLE
 from app.pipeline.decode.sql import TEXTS, Columns, at, found, literal, matches
@@ -64,11 +64,21 @@ _BRACKETED = (
     "(startswith(_rest, '{') AND endswith(_rest, '}') "
     f"AND NOT contains(_rest, '\"{BAG}\"') OR startswith(_rest, '[') AND endswith(_rest, ']'))"
 )
+_ONE_TEXT = (
+    """startswith(_rest, '"') AND endswith(_rest, '"') """
+    """AND octet_length(replace(_rest, '"')) = octet_length(_rest) - 2"""
+)
+_BEHIND_BRACE = "substring_index(_rest, '}', -1)"
+_SEARCHED = f"regexp_extract(substring(_rest, -{_WINDOW}), {literal(TAIL)}, 0)"
 FOLLOWED: Final[Columns] = {
     "_tail": (
-        f"IF({_BRACKETED}, '', regexp_extract(substring(_rest, -{_WINDOW}), {literal(TAIL)}, 0))"
+        f"CASE WHEN {_BRACKETED} OR {_ONE_TEXT} THEN '' "
+        f"WHEN startswith(_rest, '{{') AND {found(_BEHIND_BRACE, ALL_TAIL)} THEN {_BEHIND_BRACE} "
+        f"ELSE {_SEARCHED} END"
     )
 }
+"""Behind an object members follow its brace, as a rule: to search for them is dear."""
+
 BODY: Final[Columns] = {
     "_raw": (
         "IF(octet_length(_tail) = 0, _rest, "

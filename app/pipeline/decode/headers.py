@@ -7,7 +7,7 @@ from typing import Final
 from app.bindings.kafka_names import CONTENT_TYPE
 from app.bindings.spellings import nested_name, prefix_of
 from app.event.versions import Version
-from app.pipeline.decode.patterns import ANY, INTEGER, JSON_DOCUMENT, MEDIA_TYPE, PRINTABLE
+from app.pipeline.decode.patterns import ANY, INTEGER, JSON_DOCUMENT, MEDIA_TYPE
 from app.pipeline.decode.sql import Columns, at, found, literal, matches
 
 _PREFIX = "ce_"
@@ -47,7 +47,6 @@ FOREIGN: Final = rf"(?!(?i:ce[_\-]|{CONTENT_TYPE}\n))[^\n]++\n"
 TYPED: Final = f"true|false|{INTEGER}"
 _BARE = rf"(?!(?:true|false)\n)[A-Za-z/]{ANY}*+|0\.[12]|[0-9]{{4}}-{ANY}*+"
 _QUOTED = rf'(?:(?:"{ANY}*+"|{_BARE}|{TYPED})\n)*+'
-_PRINTABLE = matches("concat_ws('', _header_names, _header_texts)", PRINTABLE)
 _LINES = matches(r"concat(array_join(_texts, '\n', 'null'), '\n')", _QUOTED)
 _OTHER_TYPE = (
     "(_content_type IS NULL OR _content_type = 'application/json' OR "
@@ -57,11 +56,10 @@ _OTHER_TYPE = (
 )
 
 CARRIED: Final[Columns] = {
-    "_carried": f"IF(_structured, {IS_DOCUMENT}, {_PRINTABLE} AND {_OTHER_TYPE})"
+    "_carried": f"IF(_structured, {IS_DOCUMENT}, {_OTHER_TYPE})",
+    "_body": "IF(_structured, NULL, value)",
 }
-"""Whether headers are clear: of a document, or without any control or line break in names and texts, and UTF-8
-throughout. Asked early, so that headers need not be taken along.
-"""
+"""Whether the content type is clear: asked early, so that it need not be taken along, nor the bytes of a document."""
 
 CLEAR: Final = f"NOT _in_quotes OR {_LINES}"
 """Where values are JSON: strings without escapes, or what is plainly none."""

@@ -35,6 +35,8 @@ UNQUOTED: Final = rf'"{SPACE}:{SPACE}(?=[-0-9tf])'
 TAIL: Final = rf"(?:,{SPACE}(?:{_MEMBER}|{_NESTED}){SPACE})++\z"
 """The members that follow the data, up to the brace of the document."""
 
+ALL_TAIL: Final = rf"\A{TAIL}"
+
 ENVELOPE: Final = rf"\A{SPACE}\{{{SPACE}(?:(?:{_MEMBER}|{_NESTED}|{_HOLE}){_NEXT})*+\}}{SPACE}\z"
 """A document with ``""`` for its data: members of plain names, whose values are texts, booleans, small
 integers, and the ``extensions`` of 0.1, whose texts have no escapes. Escapes may hide what no attribute

@@ -37,7 +37,7 @@ def is_one_value(text: str, deepest: int = DEEPEST) -> str:
 
 def _fit(text: str, deepest: int) -> str:
     deep = f"(octet_length({text}) < {2 * deepest} OR {_count(text, '[')} + {_count(text, '{')} < {deepest})"
-    half = rf"contains({text}, '\\ud') OR contains({text}, '\\uD')"
+    half = rf"contains({text}, '\\u') AND (contains({text}, '\\ud') OR contains({text}, '\\uD'))"
     return (
         f"NOT contains({text}, '{_MARK}') AND {deep} AND (NOT ({half}) OR {matches(text, _PAIRED)})"
     )

@@ -31,7 +31,8 @@ _BARE = _each(r" !#-\[\]-~")
 ANY: Final = rf"(?:[{_BARE}]+|[{_BEYOND}]+)"
 """Characters of an attribute. Of runs: Java follows a run in a tight loop, and a choice slowly."""
 
-PRINTABLE: Final = rf"(?:[ -~]+|[{_BEYOND}]+)*+"
+_PRINTABLE = rf"(?:[ -~]+|[{_BEYOND}]+)"
+PRINTABLE: Final = f"{_PRINTABLE}*+"
 """The same, and the double quote and the backslash."""
 
 INTEGER: Final = "(?:0|-?+(?:1[0-9]{9}|20[0-9]{8}|[1-9][0-9]{0,8}+))"
@@ -73,7 +74,7 @@ _SEXTET = f"[{_each('A-Za-z0-9+/')}]"
 BASE64: Final = f"(?:{_SEXTET}{{4}})*+(?:{_SEXTET}[AQgw]==|{_SEXTET}{{2}}[AEIMQUYcgkosw048]=)?+"
 
 _BY_CODE: Mapping[str, str] = {
-    "bad-value": f"{ANY}++",
+    "bad-value": f"{_PRINTABLE}++",
     "bad-uri-reference": URI_REFERENCE,
     "bad-uri": URI,
     "bad-media-type": MEDIA_TYPE,

@@ -42,7 +42,7 @@ INNER: Final[Columns] = {
 }
 CODED: Final[Columns] = {
     "_bytes": (
-        "CASE WHEN NOT _structured THEN value "
+        "CASE WHEN NOT _structured THEN _body "
         f"WHEN _form = 'opaque' AND {matches('_inner', BASE64)} THEN unbase64(_inner) END"
     )
 }
