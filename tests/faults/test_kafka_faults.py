@@ -20,6 +20,7 @@ from app.interfaces import Consumer, PublishResult
 from app.model.message import Assigned, Lost, Message
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
+from contract_tools import CALM
 from kafka_librdkafka import Stored, read_back
 from kafka_librdkafka import make_topic as made_by_librdkafka
 from kafka_server import KafkaServer
@@ -192,7 +193,7 @@ class TestABrokerThatStalls:
 class TestAProducerThatIsOfNoUse:
     @pytest.fixture
     async def log(self, kafka: str) -> AsyncIterator[PortableLog]:
-        log = await open_started(kafka, Bounds())
+        log = await open_started(kafka, CALM)
         yield log
         await log.stop()
 
@@ -260,7 +261,7 @@ class TestAConsumerThatWasAsleep:
         """Reliability R12: a process stopped for longer than its session wakes up believing that it
         owns its partitions. By its own clock it must know better before it asks anybody."""
         topic = await asyncio.to_thread(make_topic, kafka, partitions=1)
-        log = await open_started(kafka, Bounds())
+        log = await open_started(kafka, CALM)
         await log.submit(topic, [record("k", "first"), record("k", "second")])
         group = f"faults.{uuid4().hex[:12]}"
         consumer = await log.subscribe(group, [topic], EARLIEST)
