@@ -139,8 +139,7 @@ async def test_half_of_the_window_used_parks_the_key_that_waits(rig):
     await rig.answered(0)
     assert rows(rig) == []
     await rig.publish(*(an_event(n, "c") for n in range(2, 6)))
-    await until(lambda: parked(rig) == [0])
-    assert rig.sink.flying == 1
+    await until(lambda: parked(rig) == [0] and rig.sink.flying == 1)
     rig.sink.release(1)
     await finished(rig, 6)
     assert parked(rig) == [0]
