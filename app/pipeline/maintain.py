@@ -31,6 +31,10 @@ SORTED_BY: Final = {
 YOUNGEST_ORPHAN: Final = timedelta(days=1)
 """A file that no snapshot names may be of a commit under way; Iceberg asks for a day too."""
 
+_TRIES: Final = 5
+_OVERTAKEN: Final = ("CommitFailedException", "ValidationException")
+"""What Iceberg says where the archive has put the same manifests together meanwhile."""
+
 _MARGIN: Final = 10  # snapshots kept beyond those needed: others may be made while it runs
 
 
@@ -107,7 +111,7 @@ def _keep(
         f"table => '{lake.namespace}.{name}', strategy => 'sort', sort_order => '{SORTED_BY[name]}',"
         " options => map('partial-progress.enabled', 'true')",
     )
-    manifests = _call(spark, "rewrite_manifests", f"table => '{lake.namespace}.{name}'")
+    manifests = rewrite_manifests(spark, lake, name)
     tell(name, "expiring snapshots")
     expired = expire(spark, lake, name, now - kept.snapshots)
     tell(name, "removing files that nobody names")
@@ -117,11 +121,25 @@ def _keep(
         files=spark.table(f"{table}.files").count(),
         rewritten=compacted["rewritten_data_files_count"],
         made=compacted["added_data_files_count"],
-        manifests=manifests["rewritten_manifests_count"],
+        manifests=manifests,
         expired=expired[0],
         deleted=expired[1],
         orphans=len(orphans),
     )
+
+
+def rewrite_manifests(spark: SparkSession, lake: Lake, name: str) -> int:
+    """How many. Again, on the newest snapshot, where a commit of the archive came between; a table that commits
+    come to without a pause keeps its own until the next upkeep."""
+    for _ in range(_TRIES):
+        try:
+            found = _call(spark, "rewrite_manifests", f"table => '{lake.namespace}.{name}'")
+        except Exception as error:
+            if not any(words in str(error) for words in _OVERTAKEN):
+                raise
+        else:
+            return int(found["rewritten_manifests_count"])
+    return 0
 
 
 def needed(snapshots: list[history.Snapshot]) -> int:

@@ -1,0 +1,58 @@
+"""What upkeep does when an archive commits beside it. The race itself: ``tests/pipeline/test_kills.py``, long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.pipeline.maintain import rewrite_manifests
+from app.pipeline.settings import Catalog, Lake
+
+OVERTAKEN = (
+    "org.apache.iceberg.exceptions.ValidationException: Deleted manifest m1.avro could not be found"
+)
+
+
+class Found:
+    def collect(self) -> list[Any]:
+        return [self]
+
+    def asDict(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"rewritten_manifests_count": 3}
+
+
+class Session:
+    """Spark, whose first answers to a procedure are errors."""
+
+    def __init__(self, *errors: str) -> None:
+        self.errors = list(errors)
+        self.asked = 0
+
+    def sql(self, procedure: str) -> Found:
+        assert procedure == "CALL lake.system.rewrite_manifests(table => 'skybridge.events')"
+        self.asked += 1
+        if self.errors:
+            raise RuntimeError(self.errors.pop(0))
+        return Found()
+
+
+LAKE = Lake(Catalog("jdbc", "jdbc:sqlite:catalog.db", "file:///lake"))
+
+
+def test_manifests_that_a_commit_took_away_are_rewritten_on_the_newest_snapshot() -> None:
+    session: Any = Session(OVERTAKEN, OVERTAKEN)
+    assert rewrite_manifests(session, LAKE, "events") == 3
+    assert session.asked == 3
+
+
+def test_a_table_without_a_pause_keeps_them_until_the_next_upkeep() -> None:
+    session: Any = Session(*[OVERTAKEN] * 9)
+    assert rewrite_manifests(session, LAKE, "events") == 0
+    assert session.asked == 5
+
+
+def test_another_error_is_told() -> None:
+    session: Any = Session("disk full")
+    with pytest.raises(RuntimeError, match="disk"):
+        rewrite_manifests(session, LAKE, "events")
