@@ -2,8 +2,8 @@
 
 They are at least as strict as ``app.event.types`` and ``app.event.media_types``: what they accept is
 accepted there (``tests/unit/pipeline/decode``), and what they do not is in doubt, not wrong. None of them
-can match a double quote, a backslash or a line break, so that they may stand inside of a JSON string and of
-a text of lines. Repetition is possessive: no text is looked through twice, and none exhausts the stack.
+can match a line break, so that they may stand in a text of lines; nor, but for ``PRINTABLE`` and the texts of
+attributes, a double quote or a backslash, so that they may stand inside of a JSON string. Repetition is possessive: no text is looked through twice, and none exhausts the stack.
 
 Classes name each of their characters: Java looks such a class up in a table, and asks of ranges one by one.
 """
