@@ -151,9 +151,7 @@ def _fetched(node: Node, request: Request, asked: Any, names: tuple[str, str]) -
                     error_code=ErrorCode.none,
                 )
                 for number in numbers
-                for committed in [
-                    node.coordinator.position(asked.group_id, Partition(topic, number)) or NONE
-                ]
+                for committed in [known.get(Partition(topic, number), NONE)]
             ),
         )
         for topic, numbers in _asked(asked, known)

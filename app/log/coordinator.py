@@ -22,9 +22,8 @@ MOST_INVITED = 10_000
 
 
 class Coordinator:
-    """Everything on the event loop. ``passed`` tells how far a group's own workers are in a partition of
-    which nothing is open: they commit that later, for it repeats nothing. A member asks one thing at a time: who asks again, as over a new
-    connection, is answered in the place of its earlier question."""
+    """Everything on the event loop. A member asks one thing at a time: a second question, as over a new
+    connection, takes the place of the first."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -34,7 +33,6 @@ class Coordinator:
         self._waiting: dict[tuple[str, str], tuple[type[Joined | Synced], asyncio.Future[Any]]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._watchers: dict[str, set[Callable[[], None]]] = {}
-        self.passed: Callable[[str, Partition], int | None] = lambda _group, _place: None
         engine.in_use = self._groups.__contains__
 
     def invite(self, name: str, member: str) -> None:
@@ -132,14 +130,6 @@ class Coordinator:
     def groups(self) -> list[str]:
         """All there are: with members, or with positions."""
         return sorted({*self._groups, *self._engine.positions.groups()})
-
-    def position(self, name: str, place: Partition) -> Committed | None:
-        """Where the group stands, as everybody is told."""
-        committed = self._engine.positions.of(name).get(place)
-        passed = self.passed(name, place)
-        if committed is None or passed is None or passed <= committed.offset:
-            return committed
-        return Committed(passed)
 
     def close(self) -> None:
         for timer in self._timers.values():

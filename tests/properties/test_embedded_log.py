@@ -69,7 +69,7 @@ class EmbeddedLog(RuleBasedStateMachine):
                 retention=Retention(max_age=KEEP),
                 retention_interval=3600,
             ),
-            ConsumerSettings(commit_interval=3600),
+            ConsumerSettings(commit_interval=3600, rest_interval=3600),
         )
         self.log = PortableLog(self.driver, PATIENT)
         await self.log.start()

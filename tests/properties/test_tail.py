@@ -111,7 +111,7 @@ class Followers(RuleBasedStateMachine):
     async def _open(self) -> None:
         self.driver = EmbeddedDriver(
             EngineSettings(path=self.folder, partitions=PARTITIONS, retention_interval=3600),
-            ConsumerSettings(commit_interval=3600, idle_interval=3600, page_records=PAGE),
+            ConsumerSettings(commit_interval=3600, rest_interval=3600, page_records=PAGE),
         )
         self.log = PortableLog(self.driver, PATIENT)
         await self.log.start()

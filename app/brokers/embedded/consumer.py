@@ -13,7 +13,7 @@ import msgspec
 from app.brokers.embedded.membership import GroupTimes, Membership
 from app.brokers.embedded.owned import OwnedPartition
 from app.brokers.embedded.tail import Tail
-from app.brokers.embedded.upkeep import Rounds
+from app.brokers.embedded.upkeep import CommitRounds, Rounds
 from app.errors import BrokerError, PositionOutOfRange
 from app.interfaces import Consumer, Wanted
 from app.log.coordinator import Coordinator
@@ -26,16 +26,16 @@ _log = logging.getLogger(__name__)
 
 
 class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``commit_interval``  seconds that a settled message may stay uncommitted.
+    """``commit_interval``  seconds that a settled message may stay uncommitted while others are open.
+    ``rest_interval``    the same for a group with nothing open, and for a position that moved because
+                         all was filtered out.
     ``commit_every``     so many settled ones are committed at once.
-    ``idle_interval``    seconds that a position which moved by passing over alone may stay
-                         uncommitted: a kill costs reading again, and repeats nothing.
     ``page_records``     most messages of one batch.
     """
 
     commit_interval: float = 1.0
+    rest_interval: float = 0.08  # with the write below the 100 ms that are promised
     commit_every: int = 1_000
-    idle_interval: float = 10.0
     page_records: int = 500
     page_bytes: int = 1 << 20
     times: GroupTimes = GroupTimes()
@@ -49,7 +49,7 @@ class Shared(msgspec.Struct, frozen=True):
     settings: ConsumerSettings
     tail: Callable[[Partition], Tail]
     beats: Rounds
-    commits: Rounds
+    commits: CommitRounds
 
 
 class EmbeddedConsumer(Consumer):
@@ -83,8 +83,9 @@ class EmbeddedConsumer(Consumer):
         self._failure: Exception | None = None
         self._closed = False
         self._settled = 0  # since the last commit
-        self._commit_timer: asyncio.TimerHandle | None = None
-        self._committing: set[asyncio.Task[None]] = set()
+        self._storing: asyncio.Future[None] | None = None  # the commit of a round
+        self._not_before = 0.0  # time of the next commit, unless the group is at rest
+        self._put_off = False  # the last commit failed
         self._membership = Membership(
             shared.engine,
             shared.coordinator,
@@ -98,7 +99,7 @@ class EmbeddedConsumer(Consumer):
 
     def start(self) -> None:
         self._membership.start()
-        self._shared.commits.add(self._commit_passed)
+        self._shared.commits.add(self._commit_round)
 
     @property
     def closed(self) -> bool:
@@ -137,8 +138,8 @@ class EmbeddedConsumer(Consumer):
                 self._settled += 1
         if self._settled >= self._settings.commit_every:
             await self._commit_or_later()
-        elif self._settled and self._commit_timer is None:
-            self._commit_later()
+        elif self._settled:
+            self._shared.commits.stir()
 
     def window(self, partition: Partition) -> int:
         owned = self._owned.get(partition)
@@ -159,11 +160,6 @@ class EmbeddedConsumer(Consumer):
                 owned.paused = False
                 self._content.add(owned)
         self._wake.set()
-
-    def passed(self, partition: Partition) -> int | None:
-        """Up to where all is finished, where nothing of it is open: the log may not know it yet."""
-        owned = self._owned.get(partition)
-        return None if owned is None or owned.window else owned.position
 
     def holds(self, message: Message) -> bool:
         owned = self._owned.get(message.partition)
@@ -191,10 +187,7 @@ class EmbeddedConsumer(Consumer):
             return
         self._closed = True
         self._wake.set()
-        self._shared.commits.remove(self._commit_passed)
-        if self._commit_timer is not None:
-            self._commit_timer.cancel()
-        await asyncio.gather(*self._committing, return_exceptions=True)
+        self._shared.commits.remove(self._commit_round)
         await self._membership.leave()
 
     # what the membership tells
@@ -306,48 +299,66 @@ class EmbeddedConsumer(Consumer):
             owned.count()
         return {place: due for place, owned in self._owned.items() if (due := owned.to_commit())}
 
-    def _commit_passed(self) -> None:
-        """Positions that moved without anything settled; many groups' in one transaction."""
-        if self._commit_timer is not None or not (places := self._to_commit()):
-            return
-        member, owned = self._membership, dict(self._owned)
-        stored = self._shared.coordinator.begin_commit(
-            self.group, member.member, member.generation, places
-        )
-        if isinstance(stored, asyncio.Future):
-            stored.add_done_callback(lambda done: self._passed_stored(done, places, owned))
+    def _commit_round(self) -> int:
+        """Begin the commit of what is due, of all partitions at once; the number of positions in it. While
+        messages are open, and after a commit that failed, that is once in ``commit_interval``."""
+        now = self._loop.time()
+        if self._storing is not None or (now < self._not_before and not self._at_rest):
+            self._shared.commits.stir()
+            return 0
+        self._settled = 0
+        self._not_before = now + self._settings.commit_interval
+        places = self._to_commit()
+        if places:
+            self._begin_commit(places)
+        return len(places)
 
-    def _passed_stored(
+    @property
+    def _at_rest(self) -> bool:
+        return not self._put_off and not any(owned.open for owned in self._owned.values())
+
+    def _begin_commit(self, places: Mapping[Partition, Committed]) -> None:
+        member, owned = self._membership, dict(self._owned)
+        try:
+            stored = self._shared.coordinator.begin_commit(
+                self.group, member.member, member.generation, places
+            )
+        except BrokerError as error:
+            self._failed_to_commit(error)
+            return
+        if isinstance(
+            stored, asyncio.Future
+        ):  # else the group gave us up, and the membership will know
+            self._storing = stored
+            stored.add_done_callback(lambda done: self._stored(done, places, owned))
+
+    def _stored(
         self,
         stored: asyncio.Future[None],
         places: Mapping[Partition, Committed],
         owned: Mapping[Partition, OwnedPartition],
     ) -> None:
+        self._storing = None
         if stored.cancelled():
             return
-        if stored.exception() is None:
-            _note(places, owned)
+        if (error := stored.exception()) is not None:
+            self._failed_to_commit(error)
         else:
-            _log.warning("group %s: commit put off: %s", self.group, stored.exception())
-
-    def _commit_later(self) -> None:
-        self._commit_timer = self._loop.call_later(
-            self._settings.commit_interval, self._commit_in_background
-        )
-
-    def _commit_in_background(self) -> None:
-        self._commit_timer = None
-        task = asyncio.create_task(self._commit_or_later())
-        self._committing.add(task)
-        task.add_done_callback(self._committing.discard)
+            self._put_off = False
+            _note(places, owned)
 
     async def _commit_or_later(self) -> None:
         try:
             await self.commit()
         except BrokerError as error:
-            _log.warning("group %s: commit put off: %s", self.group, error)
-            if self._commit_timer is None and not self._closed:
-                self._commit_later()
+            self._failed_to_commit(error)
+
+    def _failed_to_commit(self, error: BaseException) -> None:
+        _log.warning("group %s: commit put off: %s", self.group, error)
+        self._put_off = True
+        self._not_before = self._loop.time() + self._settings.commit_interval
+        if not self._closed:
+            self._shared.commits.stir()
 
 
 def _note(places: Mapping[Partition, Committed], owned: Mapping[Partition, OwnedPartition]) -> None:

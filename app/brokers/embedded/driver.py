@@ -10,7 +10,7 @@ from app.brokers.driver import Submission
 from app.brokers.embedded.consumer import ConsumerSettings, EmbeddedConsumer, Shared
 from app.brokers.embedded.starts import resolve, to_offset
 from app.brokers.embedded.tail import Tail
-from app.brokers.embedded.upkeep import Rounds
+from app.brokers.embedded.upkeep import CommitRounds, Rounds
 from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Wanted
 from app.log.catalogue import PartitionLog, is_topic_name
@@ -59,15 +59,13 @@ class EmbeddedDriver:
 
     async def start(self) -> None:
         await self.engine.start()
-        coordinator = Coordinator(self.engine)
-        coordinator.passed = self._passed
         self._shared = Shared(
             self.engine,
-            coordinator,
+            Coordinator(self.engine),
             self._settings,
             self._tail,
             Rounds(self._settings.times.heartbeat_interval),
-            Rounds(self._settings.idle_interval),
+            CommitRounds(self._settings.rest_interval),
         )
 
     async def stop(self) -> None:
@@ -80,6 +78,7 @@ class EmbeddedDriver:
         for tail in self._tails.values():
             tail.close()
         self._tails.clear()
+        self._shared.commits.close()
         self._shared.coordinator.close()
         self._shared = None
         await self.engine.stop()
@@ -184,7 +183,11 @@ class EmbeddedDriver:
         if tail is None or tail.gone:
             settings = self._settings
             tail = self._tails[place] = Tail(
-                self.engine, place, settings.page_records, settings.page_bytes
+                self.engine,
+                place,
+                settings.page_records,
+                settings.page_bytes,
+                self._running().commits.stir,
             )
         return tail
 
@@ -208,18 +211,13 @@ class EmbeddedDriver:
             await self.engine.begin(group, starts)
 
     def _lags(self, group: str, topics: Sequence[str] | None) -> Iterator[GroupLag]:
-        coordinator = self._running().coordinator
         known = self.engine.positions.of(group)
         for place in sorted(known, key=lambda place: (place.topic, place.number)):
-            committed = coordinator.position(group, place)
-            if committed is not None and (topics is None or place.topic in topics):
+            committed = known[place]
+            if topics is None or place.topic in topics:
                 lag = self.engine.partition(place).next_offset - committed.offset
                 position = str(committed.offset)
                 yield GroupLag(group, place.topic, place.number, position, max(0, lag))
-
-    def _passed(self, group: str, place: Partition) -> int | None:
-        known = [one.passed(place) for one in self._members(group)]
-        return max((position for position in known if position is not None), default=None)
 
     def _running(self) -> Shared:
         if self._shared is None:

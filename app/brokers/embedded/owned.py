@@ -48,6 +48,11 @@ class OwnedPartition:
         return self._position if self.cursor is None else self.cursor.position
 
     @property
+    def open(self) -> bool:
+        """Whether a message that was handed out is not finished."""
+        return self._runs.open
+
+    @property
     def window(self) -> int:
         return self._passed_over().window if self._runs.open else 0
 

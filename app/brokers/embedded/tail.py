@@ -8,6 +8,7 @@ those who come back from the same place; who is slow has one of his own, until h
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from operator import attrgetter
 
 from app.brokers.embedded.cursor import Cursor, Follower
@@ -19,14 +20,22 @@ _position = attrgetter("position")
 
 
 class Tail:
-    """One partition. ``most`` records and ``most_bytes`` of a page."""
+    """One partition. ``most`` records and ``most_bytes`` of a page. ``moved``: followers stand further on."""
 
-    def __init__(self, engine: Engine, place: Partition, most: int, most_bytes: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        place: Partition,
+        most: int,
+        most_bytes: int,
+        moved: Callable[[], None],
+    ) -> None:
         self.place = place
         self._engine = engine
         self._log = engine.partition(place)
         self._most = most
         self._most_bytes = most_bytes
+        self._told_moved = moved
         self._cursors: list[Cursor] = []  # no two at one position
         engine.watch(place, self._grown)
 
@@ -94,6 +103,7 @@ class Tail:
         return bisect_left(self._cursors, cursor.position, key=_position)
 
     def _moved(self, cursor: Cursor) -> None:
+        self._told_moved()
         following = self._after(cursor)
         if not cursor.followers:
             del self._cursors[self._index(cursor)]

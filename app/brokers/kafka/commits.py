@@ -55,14 +55,15 @@ class Commits:
         """Something was settled."""
         self._settled.set()
 
-    async def now(self) -> None:
-        """Bounded. A commit that the group refuses means that a rebalance is under way or was: the
-        events of ``poll`` tell, and what is not committed is read again (reliability 5.1)."""
+    async def now(self) -> bool:
+        """Bounded. False: the cluster did not take it. A commit that the group refuses means that a rebalance is
+        under way or was: the events of ``poll`` tell, and what is not committed is read again
+        (reliability 5.1)."""
         async with self._lock:
             owned, now = self._owned(), self._monotonic()
             offsets = owned.due(before=now - AGAIN_AFTER)
             if not offsets:
-                return
+                return True
             try:
                 async with asyncio.timeout(self._settings.request_timeout):
                     await self._consumer.commit(offsets)
@@ -71,12 +72,13 @@ class Commits:
             except (KafkaError, TimeoutError) as error:
                 log.warning("a commit of group %s failed, to be made again: %r", self._group, error)
                 self._settled.set()
+                return False
             else:
                 owned.committed(offsets, now)
+            return True
 
     async def _as_settled(self) -> None:
-        """Deferred, so that a commit covers what was settled within the interval. Where nothing is
-        settled for long, as while all is paused, what is held is written again once a day, before the
+        """Deferred, so that one commit covers many settled messages. Where nothing is settled for long, as while all is paused, what is held is written again once a day, before the
         cluster forgets it (rule 10)."""
         try:
             while True:
@@ -84,7 +86,17 @@ class Commits:
                     async with asyncio.timeout(LOOK):
                         await self._settled.wait()
                 self._settled.clear()
-                await asyncio.sleep(self._settings.commit_interval)
-                await self.now()
+                await self._at_rest_or_due()
+                if not await self.now():
+                    await asyncio.sleep(self._settings.commit_interval)
         except Exception as error:  # noqa: BLE001 - whoever polls is to raise it
             self._failed(error)
+
+    async def _at_rest_or_due(self) -> None:
+        """Until nothing is open, so that the lag that operators see is soon true; at most a commit interval."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self._settings.commit_interval
+        while (left := due - loop.time()) > 0:
+            await asyncio.sleep(min(self._settings.rest_interval, left))
+            if not self._owned().open:
+                return

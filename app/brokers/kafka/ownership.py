@@ -51,6 +51,11 @@ class Owned:
     def has(self, message: Message) -> bool:
         return message.epoch == self.epoch and message.partition in self._runs
 
+    @property
+    def open(self) -> bool:
+        """Whether a message that was handed out is not finished."""
+        return any(runs.open for runs in self._runs.values())
+
     def due(self, before: float = -inf) -> dict[TopicPartition, tuple[int, str]]:
         """What a commit would change, and what was written last before that time, by our own clock: the
         lowest unfinished offset, and the finished runs above it."""

@@ -49,6 +49,8 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``request_timeout``  for one answer of a broker. Not below the publish time-out: an answer that
                          still comes in time is better than "unknown".
     ``session_timeout``  after how much silence the group gives our partitions to somebody else.
+    ``commit_interval``  how long a settled message may stay uncommitted while others are open.
+    ``rest_interval``    the same for a member with nothing open.
     ``handover``         how long a revocation waits for what is in work to be settled.
     ``instance_id``      static membership: a member that comes back under it within the session
                          time-out gets its partitions back without a rebalance. One a process.
@@ -72,6 +74,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     session_timeout: float = 30.0
     instance_id: str | None = None
     commit_interval: float = 1.0
+    rest_interval: float = 0.08
     handover: float = 5.0
     max_poll_records: int = 1_000
 

@@ -46,6 +46,8 @@ class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``window``           records, and ``window_bytes`` bytes, on the wire without a confirm.
     ``prefetch``         messages of one queue that we have and have not settled.
     ``handover``         how long a revocation waits for what is in work to be settled.
+    ``rest_interval``    how long a settled message of a stream may stay uncommitted when nothing is open;
+                         while others are open that is ``balance_interval``.
     ``balance_interval`` how often a member looks whether queues are free, or owed to another.
     ``give_back``        after so long a paused queue is given back with all that is not settled: the
                          broker closes a channel with a message unsettled for 30 minutes.
@@ -74,6 +76,7 @@ class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
     prefetch: int = 500
     max_poll_records: int = 1_000
     handover: float = 5.0
+    rest_interval: float = 0.08
     balance_interval: float = 0.5
     give_back: float = 1_500.0
     confirms: bool = True

@@ -111,6 +111,11 @@ class StreamHolding(Holding):
         self.committed = commit
 
     @property
+    def open(self) -> bool:
+        """Whether a message that was handed out is not finished."""
+        return self._runs.open
+
+    @property
     def commit(self) -> Commit:
         return Commit(self._runs.commit, self._runs.metadata())
 
@@ -169,11 +174,36 @@ class StreamConsumer(RabbitConsumer):
         self._claims = StreamClaims(settings, topology, group)
         self._start = start
         self._offsets = offsets
+        self._committing = asyncio.Lock()  # an older commit never lands on a newer one
+        self._resting: asyncio.Task[None] | None = None
+
+    async def settle(self, messages: Collection[Message]) -> None:
+        """What is settled last is committed soon; the rest in turns of ``balance_interval``."""
+        await super().settle(messages)
+        at_rest = not any(each.open for each in self._streams())
+        if at_rest and (self._resting is None or self._resting.done()):
+            self._resting = asyncio.create_task(self._commit_at_rest())
+
+    async def close(self) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
+        await super().close()
 
     async def commit(self) -> None:
         """A store that is away keeps nothing: what is not committed is read again."""
+        async with self._committing:
+            await self._commit()
+
+    def _streams(self) -> list[StreamHolding]:
+        return [each for each in self._holdings.values() if isinstance(each, StreamHolding)]
+
+    async def _commit_at_rest(self) -> None:
+        await asyncio.sleep(self._settings.rest_interval)
+        await self.commit()
+
+    async def _commit(self) -> None:
         due: dict[int, dict[Partition, Commit]] = {}
-        streams = [each for each in self._holdings.values() if isinstance(each, StreamHolding)]
+        streams = self._streams()
         for each in streams:
             if each.commit != each.committed:
                 due.setdefault(each.epoch, {})[each.partition] = each.commit

@@ -39,7 +39,7 @@ class House:
     def __init__(self, folder: Path) -> None:
         self.driver = EmbeddedDriver(
             EngineSettings(path=folder, partitions=4),
-            ConsumerSettings(commit_interval=0.05, idle_interval=3600, times=PATIENT_GROUP),
+            ConsumerSettings(times=PATIENT_GROUP),
         )
         self.log = PortableLog(self.driver, PATIENT)
         self.listener: KafkaListener
@@ -157,7 +157,7 @@ async def test_a_worker_and_a_client_share_the_partitions_of_one_group(house: Ho
 
 
 async def test_positions_and_lag_are_the_same_from_both_sides(house: House) -> None:
-    """Also of a worker that passed over all there is, whether it has committed that yet or not."""
+    """Also of a worker that passed over all there is."""
     await house.publish(0, RECORDS)
     filters = [Filter.model_validate({"exact": {"type": "never"}})]
     wanted = Wanted(types_of(filters), compile_filters(filters), lambda _: None)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+import apsw
 import pytest
 from msgspec.structs import replace
 
@@ -19,9 +20,11 @@ from app.brokers.embedded import (
     Retention,
 )
 from app.brokers.embedded.consumer import EmbeddedConsumer
+from app.brokers.embedded.upkeep import ROWS_A_SECOND, CommitRounds
 from app.brokers.portable import PortableLog
 from app.errors import BoundReached, PositionOutOfRange
 from app.interfaces import Consumer
+from app.log.positions import Places
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST, LATEST
@@ -41,11 +44,17 @@ class Setup:
         self.driver: EmbeddedDriver
         self.log: PortableLog
 
-    async def open(self, consumers: ConsumerSettings, **settings: object) -> PortableLog:
+    async def open(
+        self, consumers: ConsumerSettings, *, partitions: int = 1, **settings: object
+    ) -> PortableLog:
         if consumers.times == GroupTimes():
             consumers = replace(consumers, times=PATIENT_GROUP)
         engine = EngineSettings(
-            path=self.folder, partitions=1, now_ms=self.time, retention_interval=3600, **settings
+            path=self.folder,
+            partitions=partitions,
+            now_ms=self.time,
+            retention_interval=3600,
+            **settings,
         )
         self.driver = EmbeddedDriver(engine, consumers)
         self.log = PortableLog(self.driver, PATIENT)
@@ -90,20 +99,95 @@ async def until(condition: object) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_settled_messages_are_committed_by_themselves(setup: Setup) -> None:
+async def test_settled_messages_are_committed_by_themselves_while_others_are_open(
+    setup: Setup,
+) -> None:
     """After the interval, without anybody asking: what a kill repeats is bounded (rule 2)."""
-    log = await setup.open(ConsumerSettings(commit_interval=0.02))
+    log = await setup.open(ConsumerSettings(commit_interval=0.02, rest_interval=0.001))
     await setup.publish(b"0", b"1")
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     messages = await messages_of(consumer, 2)
     assert setup.committed("g") == 0
-    await consumer.settle(messages)
-    await until(lambda: setup.committed("g") == 2)
+    await consumer.settle(messages[:1])
+    await until(lambda: setup.committed("g") == 1)
+
+
+async def test_a_group_with_nothing_open_commits_all_its_partitions_at_once(setup: Setup) -> None:
+    """After the shorter interval, in one commit, though the longer one has only begun."""
+    log = await setup.open(
+        ConsumerSettings(commit_interval=3600, rest_interval=0.001), partitions=4
+    )
+    await setup.publish(b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7")
+    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+    positions = setup.driver.engine.positions
+    committed: list[int] = []
+    commit = positions.commit
+
+    def counted(db: apsw.Connection, commits: Sequence[tuple[str, Places]]) -> None:
+        committed.extend(len(places) for _, places in commits)
+        commit(db, commits)
+
+    messages = await messages_of(consumer, 8)
+    places = {message.partition for message in messages}
+    positions.commit = counted  # type: ignore[method-assign]
+    await consumer.settle(messages[:3])
+    await consumer.settle(messages[3:])
+    await until(lambda: sum(each.offset for each in positions.of("g").values()) == 8)
+    assert committed == [len(places)]
+
+
+async def test_one_open_message_keeps_the_group_at_the_longer_interval(setup: Setup) -> None:
+    """Under load one commit covers many messages."""
+    log = await setup.open(ConsumerSettings(commit_interval=3600, rest_interval=0.001))
+    await setup.publish(b"0", b"1", b"2")
+    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+    messages = await messages_of(consumer, 3)
+    await consumer.settle(messages[:1])
+    await until(lambda: setup.committed("g") == 1)  # the first, after a long silence
+    await consumer.settle(messages[1:2])
+    rounds = setup.driver._running().commits
+    for _ in range(3):
+        rounds._round()
+    await setup.driver.engine.declare([])  # whatever was on its way to the file is there
+    assert setup.committed("g") == 1
+    await consumer.settle(messages[2:])
+    await until(lambda: setup.committed("g") == 3)
+
+
+async def test_nothing_is_told_as_committed_before_it_is_in_the_file(setup: Setup) -> None:
+    """Position and lag are those that a kill leaves (rule 2)."""
+    log = await setup.open(ConsumerSettings(commit_interval=3600, rest_interval=3600))
+    await setup.publish(b"0", b"1")
+    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
+    await consumer.settle(await messages_of(consumer, 2))
+
+    async def told() -> tuple[str | None, int | None]:
+        (one,) = (await log.metadata([TOPIC], ["g"])).groups
+        return one.committed, one.lag
+
+    assert consumer.window(PLACE) == 0
+    assert await told() == ("0", 2)
+    await consumer.commit()
+    assert await told() == ("2", 0)
+
+
+async def test_many_positions_in_a_round_put_the_next_one_off() -> None:
+    """Thousands of groups that pass over a busy topic take a bounded share of the writer."""
+    rounds = CommitRounds(0.05)
+    rounds.add(lambda: 2 * ROWS_A_SECOND)
+    rounds._round()
+    loop = asyncio.get_running_loop()
+    rounds.stir()
+    assert rounds._timer is not None
+    assert rounds._timer.when() - loop.time() > 1.0
+    rounds.close()
 
 
 async def test_many_settled_messages_are_committed_at_once(setup: Setup) -> None:
     """Not at the interval: the number bounds the repeats as well."""
-    log = await setup.open(ConsumerSettings(commit_interval=3600, commit_every=3))
+    log = await setup.open(
+        ConsumerSettings(commit_interval=3600, rest_interval=3600, commit_every=3)
+    )
     await setup.publish(b"0", b"1", b"2", b"3")
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     messages = await messages_of(consumer, 4)
@@ -139,7 +223,7 @@ async def test_a_commit_that_fails_is_made_up_for_later(
 
 async def test_what_is_settled_is_committed_on_revocation(setup: Setup) -> None:
     """The next owner must not repeat what is finished."""
-    log = await setup.open(ConsumerSettings(commit_interval=3600))
+    log = await setup.open(ConsumerSettings(commit_interval=3600, rest_interval=3600))
     await setup.publish(b"0", b"1")
     first = await log.subscribe("g", [TOPIC], EARLIEST)
     messages = await messages_of(first, 2)

@@ -47,7 +47,7 @@ class House:
                 retention_interval=3600,
             ),
             ConsumerSettings(
-                commit_interval=3600, idle_interval=3600, page_records=PAGE, times=PATIENT_GROUP
+                commit_interval=3600, rest_interval=3600, page_records=PAGE, times=PATIENT_GROUP
             ),
         )
         self.log = PortableLog(self.driver, PATIENT)
@@ -208,15 +208,16 @@ async def test_a_slow_one_keeps_a_page_and_then_leaves(house: House) -> None:
     assert numbers(await take(slow, 4 * PAGE)) == list(range(4 * PAGE))
 
 
-async def test_positions_that_only_pass_are_no_lag_and_are_committed_together(
+async def test_positions_that_only_pass_are_committed_together_and_no_lag_from_then_on(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thousand at rest: one transaction now and then, and an operator sees that they are at the end."""
+    """A thousand at rest: one transaction for all. Before it a kill would take the position back, so nobody is
+    told of it."""
     idle = [await house.consumer(f"g{n}", exact={"type": "never"}) for n in range(20)]
     one = await house.consumer("one", exact={"type": "a"})
     await house.publish(*(an_event(n) for n in range(8)))
     messages = await take(one, 8)
-    assert [await house.lag(f"g{n}") for n in range(20)] == [0] * 20
+    assert [await house.lag(f"g{n}") for n in range(20)] == [8] * 20
     assert [house.committed(f"g{n}") for n in range(20)] == [0] * 20
     positions = house.driver.engine.positions
     rounds: list[int] = []
@@ -226,6 +227,7 @@ async def test_positions_that_only_pass_are_no_lag_and_are_committed_together(
     )
     await house.commit_passed()
     assert [house.committed(f"g{n}") for n in range(20)] == [8] * 20
+    assert [await house.lag(f"g{n}") for n in range(20)] == [0] * 20
     assert rounds == [20], "one transaction, and nothing for the one that has all of it open"
     assert house.committed("one") == 0
     assert house.passed == 8 * 20

@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+from msgspec.structs import replace
 
 from app.brokers.kafka import commits
 from app.brokers.kafka.commits import AGAIN_AFTER, Commits
@@ -24,10 +26,13 @@ class Cluster:
     def __init__(self) -> None:
         self.taken: list[object] = []
         self.came = asyncio.Event()
+        self.refuses = False
 
     async def commit(self, offsets: object) -> None:
         self.taken.append(offsets)
         self.came.set()
+        if self.refuses:
+            raise KafkaError("not now")
 
 
 class Hours:
@@ -55,6 +60,47 @@ async def test_a_paused_member_writes_what_it_holds_again_once_a_day(
                 await asyncio.sleep(0.001)
             assert cluster.taken == [HELD] * day
             hours.passed += 0.2
+    await made.stop(1.0)
+
+
+async def test_a_member_at_rest_commits_before_the_interval_is_over() -> None:
+    """So that the lag that operators see is soon true; while a message is open it waits for more."""
+    place = Partition("orders", 0)
+    runs = FinishedRuns(0)
+    runs.take(0)
+    owned, cluster = Owned(1, {place: runs}), Cluster()
+    settings = replace(SETTINGS, commit_interval=3600.0, rest_interval=0.001)
+    made = Commits(cluster, "g", settings, lambda: owned, pytest.fail, Hours())
+    made.start()
+    made.soon()
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    assert cluster.taken == []
+    runs.finish(0)
+    async with asyncio.timeout(60):
+        await cluster.came.wait()
+    assert cluster.taken == [{TopicPartition("orders", 0): (1, "")}]
+    await made.stop(1.0)
+
+
+async def test_a_commit_that_fails_is_made_again_after_the_interval() -> None:
+    """A cluster that refuses everything is not asked at the pace of a member at rest."""
+    runs = FinishedRuns(0)
+    runs.take(0)
+    runs.finish(0)
+    owned, cluster = Owned(1, {Partition("orders", 0): runs}), Cluster()
+    cluster.refuses = True
+    settings = replace(SETTINGS, commit_interval=3600.0, rest_interval=0.001)
+    made = Commits(cluster, "g", settings, lambda: owned, pytest.fail, Hours())
+    made.start()
+    made.soon()
+    async with asyncio.timeout(60):
+        await cluster.came.wait()
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    assert len(cluster.taken) == 1
+    cluster.refuses = False
+    assert await made.now()
     await made.stop(1.0)
 
 
