@@ -1,4 +1,4 @@
-"""Helm and promtool are built once for all tests of the chart."""
+"""Helm and promtool, for all tests of the chart."""
 
 from __future__ import annotations
 

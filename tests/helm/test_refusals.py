@@ -109,16 +109,16 @@ REFUSED = [
     ),
     ({"prometheusRule": {"without": ["SkybridgeDwon"]}}, "names SkybridgeDwon, which is no alert"),
     # by values.schema.json
-    ({"replicas": 2}, "'replicas' not allowed"),
-    ({"topology": "cluster"}, "/topology.*'single', 'split'"),
-    ({"worker": {"replicas": 0}}, "/worker/replicas"),
-    ({"worker": {"keda": {"minReplicas": 0}}}, "/worker/keda/minReplicas"),
-    ({"persistence": {"size": "ten"}}, "/persistence/size"),
-    ({"persistence": {"accessMode": "ReadWriteMany"}}, "/persistence/accessMode"),
-    ({"adminToken": {"existingSecret": ""}}, "/adminToken/existingSecret"),
-    ({"adminToken": {"token": "secret"}}, "'token' not allowed"),
-    ({"ingress": {"path": "/"}}, "/ingress/path"),
-    ({"podDisruptionBudget": {"maxUnavailable": 0}}, "/podDisruptionBudget/maxUnavailable"),
+    ({"replicas": 2}, "replicas'? (is )?not allowed"),
+    ({"topology": "cluster"}, "topology.*.single., .split."),
+    ({"worker": {"replicas": 0}}, "worker[./]replicas"),
+    ({"worker": {"keda": {"minReplicas": 0}}}, "worker[./]keda[./]minReplicas"),
+    ({"persistence": {"size": "ten"}}, "persistence[./]size"),
+    ({"persistence": {"accessMode": "ReadWriteMany"}}, "persistence[./]accessMode"),
+    ({"adminToken": {"existingSecret": ""}}, "adminToken[./]existingSecret"),
+    ({"adminToken": {"token": "secret"}}, "token'? (is )?not allowed"),
+    ({"ingress": {"path": "/"}}, "ingress[./]path"),
+    ({"podDisruptionBudget": {"maxUnavailable": 0}}, "podDisruptionBudget[./]maxUnavailable"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""What tests take from the Go module proxy, into ``.servers``: programs that are built, and files of modules.
+"""Files of modules that tests take from the Go module proxy.
 
 The proxy checks what it hands out against Go's checksum database, so a version is a pin.
 """
@@ -16,20 +16,7 @@ from pathlib import Path
 
 from kafka_install import SERVERS, Missing
 
-_BUILD_TIME = 1500.0  # seconds: a cold cache beside busy neighbours
-
-
-def program(name: str, package: str, version: str, tags: str = "") -> Path:
-    """The executable of a main package, built once for its version. ``tags``: of the build. Raises Missing."""
-    home = SERVERS / f"{name}-{version}"
-    with one_at_a_time(name):
-        if not (home / name).is_file():
-            fresh = home.with_name(f"{home.name}.building")
-            shutil.rmtree(fresh, ignore_errors=True)
-            words = ("install", "-trimpath", f"-tags={tags}", f"{package}@{version}")
-            _go(*words, GOBIN=str(fresh), GOFLAGS="")
-            fresh.rename(home)
-    return home / name
+_WITHIN = 1500.0  # seconds: a cold cache beside busy neighbours
 
 
 def module(path: str, version: str) -> Path:
@@ -38,17 +25,16 @@ def module(path: str, version: str) -> Path:
     return Path(folder)
 
 
-def _go(*words: str, **environ: str) -> str:
+def _go(*words: str) -> str:
     if shutil.which("go") is None:
         raise Missing("go is not on the path (on Debian: apt-get install golang-go)")
     result = subprocess.run(
         ["go", *words],
         cwd=SERVERS,
-        env={**os.environ, **environ},
         capture_output=True,
         text=True,
         check=False,
-        timeout=_BUILD_TIME,
+        timeout=_WITHIN,
     )
     if result.returncode:
         said = " ".join((result.stdout + result.stderr).split())[-400:]

@@ -1,19 +1,19 @@
 """Helm, and the schemas of the custom resources that the chart makes. Idempotent.
 
-Helm is built by Go; the schemas lie in the modules of those who define them. Where a module cannot be had
-the resource is held by its golden rendering alone.
+Helm comes as a wheel; where there is none for the platform, PATH is asked. The schemas lie in the Go modules of
+the projects that define them.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from go_install import module, one_at_a_time, program
-from kafka_install import SERVERS
+from go_install import module, one_at_a_time
+from kafka_install import SERVERS, Missing
 
-HELM = ("helm", "helm.sh/helm/v3/cmd/helm", "v3.22.0")
 CRDS = SERVERS / "crds"
 
 _DEFINED: Mapping[str, tuple[str, str, str]] = {
@@ -41,10 +41,13 @@ _DEFINED: Mapping[str, tuple[str, str, str]] = {
 
 def install() -> Path:
     """The program ``helm``, with the schemas brought beside it. Raises Missing."""
-    helm = program(*HELM)
+    beside = Path(sys.executable).with_name("helm")
+    found = str(beside) if beside.is_file() else shutil.which("helm")
+    if found is None:
+        raise Missing("helm is not on the path (https://helm.sh/docs/intro/install)")
     for kind in _DEFINED:
         definition(kind)
-    return helm
+    return Path(found)
 
 
 def definition(kind: str) -> Path:
