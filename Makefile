@@ -19,8 +19,9 @@ ARGS ?=
 
 export PYTHONPATH := tests/support
 PYTEST := $(PY) -m pytest -p time_per_folder
-# Two processes share the tests, a file at a time, each with servers of its own. STREAMS=0: one, for a debugger.
-STREAMS ?= 2
+# Three processes share the tests, a file at a time, and one set of servers: tests wait more than they compute.
+# STREAMS=0: one, for a debugger.
+STREAMS ?= 3
 
 .PHONY: help
 help: ## this list
@@ -54,12 +55,16 @@ servers: install ## the servers that tests run against, into .servers (ARGS=--st
 	@$(PY) tests/support/servers.py $(if $(filter servers,$(MAKECMDGOALS)),$(ARGS))
 
 .PHONY: test
-test: install servers ## every short test, with the time per folder at the end
-	$(PYTEST) -n $(STREAMS) --dist loadfile --no-loadscope-reorder -m "not long" $(ARGS)
+test: install servers ## what a newcomer and CI run, with the time per folder at the end
+	$(PYTEST) -n $(STREAMS) --dist loadfile --no-loadscope-reorder -m "not nightly" $(ARGS)
 
-.PHONY: long
-long: install servers ## the full counts of the long tests
-	$(PYTEST) -m long $(ARGS)
+.PHONY: nightly
+nightly: install servers ## all that `make test` leaves out, into docs/nightly.md (ARGS="--part faults"): hours
+	$(PY) tests/support/nightly.py $(ARGS)
+
+.PHONY: impacted
+impacted: install ## the tests whose imports reach what changed since main (ARGS="--list", "--since HEAD~3")
+	$(PY) tests/support/impacted.py $(ARGS)
 
 .PHONY: properties
 properties: install ## every property with 100,000 examples: hours (ARGS="-k headers")

@@ -6,11 +6,12 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from kafka_install import Missing
 from kafka_server import KafkaServer, running
@@ -21,6 +22,7 @@ from pulsar_server import running as pulsar_running
 from rabbitmq_server import RabbitServer
 from rabbitmq_server import running as rabbitmq_running
 from server_process import ServerProcess
+from shared_servers import Run, shared
 from spark_session import LEFT_OPEN, running_spark, spark_settings
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ if _profile in {"default", "ci"}:  # and not the one of `make properties`
     settings.load_profile("short")
 
 
-BRIEF = Path(__file__).parent / "unit"
+BRIEF = "tests/unit/"
+SPARK = "tests/pipeline/"
 
 
 def _lacking(what: Missing) -> NoReturn:
@@ -75,18 +78,21 @@ def throwaway(server: Server) -> Iterator[Server]:
         server.stop()
 
 
+def _shared(kind: str) -> list[str]:
+    try:
+        return shared(kind)
+    except Missing as missing:
+        _lacking(missing)
+
+
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[str]:
+def kafka() -> str:
     """Bootstrap servers of a real Kafka that the whole run shares: make topics of your own.
 
     The one named by ``SKYBRIDGE_TEST_KAFKA``, or the one that ``make servers`` left running, or one
-    of our own that goes when the run ends.
+    of the run's own that goes when it ends.
     """
-    if address := os.environ.get("SKYBRIDGE_TEST_KAFKA") or running():
-        yield address
-        return
-    with throwaway(KafkaServer()) as server:
-        yield server.bootstrap_servers
+    return os.environ.get("SKYBRIDGE_TEST_KAFKA") or running() or _shared("kafka")[0]
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +110,10 @@ def own_kafka(_throwaway_kafka: KafkaServer) -> KafkaServer:
 
 
 @pytest.fixture(scope="session")
-def rabbitmq() -> Iterator[str]:
+def rabbitmq() -> str:
     """Address of a real RabbitMQ that the whole run shares, as ``kafka`` is: make topics of your own."""
-    if address := os.environ.get("SKYBRIDGE_TEST_RABBITMQ") or rabbitmq_running():
-        yield address
-        return
-    with throwaway(RabbitServer()) as server:
-        yield server.address
+    named = os.environ.get("SKYBRIDGE_TEST_RABBITMQ")
+    return named or rabbitmq_running() or _shared("rabbitmq")[0]
 
 
 @pytest.fixture(scope="session")
@@ -127,17 +130,15 @@ def own_rabbitmq(_throwaway_rabbitmq: RabbitServer) -> RabbitServer:
 
 
 @pytest.fixture(scope="session")
-def pulsar() -> Iterator[tuple[str, str]]:
+def pulsar() -> tuple[str, str]:
     """Service and admin address of a real Pulsar that the whole run shares, as ``kafka`` is."""
     if named := os.environ.get("SKYBRIDGE_TEST_PULSAR"):  # both, with a blank between them
         service_url, _, admin_url = named.partition(" ")
-        yield service_url, admin_url
-        return
+        return service_url, admin_url
     if addresses := pulsar_running():
-        yield addresses
-        return
-    with throwaway(PulsarServer()) as server:
-        yield server.service_url, server.admin_url
+        return addresses
+    service_url, admin_url = _shared("pulsar")
+    return service_url, admin_url
 
 
 @pytest.fixture(scope="module")
@@ -157,13 +158,9 @@ def own_pulsar(_throwaway_pulsar: PulsarServer) -> PulsarServer:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
+def postgres() -> str:
     """DSN of a real PostgreSQL that the whole run shares: take a ``fresh_database`` of it."""
-    if dsn := os.environ.get("SKYBRIDGE_TEST_POSTGRES") or postgres_running():
-        yield dsn
-        return
-    with throwaway(PostgresServer()) as server:
-        yield server.dsn
+    return os.environ.get("SKYBRIDGE_TEST_POSTGRES") or postgres_running() or _shared("postgres")[0]
 
 
 @pytest.fixture(scope="session")
@@ -192,14 +189,34 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield session
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The process that a person started has the servers; streams of it share them."""
+    if not hasattr(config, "workerinput"):
+        run = Run()
+        config.add_cleanup(run.end)
+
+
+class _Streams(LoadScopeScheduling):
+    """A file is a unit of work for one stream, and so is the folder whose tests share a Spark: it is started once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return SPARK if file.startswith(SPARK) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Streams:
+    return _Streams(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Warnings are errors; those that pyspark itself makes are not ours to mend. What takes moments comes
-    last, in the order that chance gave it: else one stream ends minutes before the other.
+    """What takes long comes first and what takes moments last, in the order that chance gave it: else one stream
+    ends minutes before the other. Warnings are errors; those that pyspark itself makes are not ours to mend.
     """
     for item in items:
         if _uses_spark(item):
             item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
-    items.sort(key=lambda item: item.path.is_relative_to(BRIEF))
+    items.sort(key=lambda item: (item.nodeid.startswith(BRIEF), not item.nodeid.startswith(SPARK)))
 
 
 def pytest_collection_finish() -> None:

@@ -41,7 +41,7 @@ class TestKafka(BrokerContract):
 
 @pytest.mark.kafka
 @pytest.mark.fault
-@pytest.mark.long
+@pytest.mark.nightly
 class TestKafkaThatGoesAway:
     """The one case that needs a server to itself. The short form: TestKafkaThatComesLate."""
 
@@ -234,6 +234,7 @@ class TestKafkaAlone:
 
 @pytest.mark.kafka
 @pytest.mark.fault
+@pytest.mark.nightly
 class TestKafkaThatComesLate:
     async def test_it_starts_without_its_broker_and_heals_by_itself(
         self, own_kafka: KafkaServer

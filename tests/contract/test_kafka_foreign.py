@@ -19,7 +19,7 @@ from app.model.start import EARLIEST
 from contract_tools import PATIENCE, assigned, bodies, fresh_group, publish, take, text
 from kafka_harness import open_calm_log
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.nightly, pytest.mark.kafka]
 
 EVENT = (("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t"))
 NAMED = "\udcff\udcfe\udcfdb"  # as we have the name b"\xff\xfe\xfdb"

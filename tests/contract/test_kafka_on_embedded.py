@@ -12,6 +12,8 @@ from broker_contract import BrokerContract
 from kafka_harness import KafkaHarness, closing
 from kafka_serving import KafkaServing
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="session")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServing]:

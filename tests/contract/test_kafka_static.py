@@ -11,7 +11,7 @@ from app.model.start import EARLIEST
 from contract_tools import Member, close_all, fresh_group, publish, text, until
 from kafka_harness import open_calm_log
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.nightly, pytest.mark.kafka]
 
 PARTITIONS = 4
 

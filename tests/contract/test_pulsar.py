@@ -107,7 +107,7 @@ class TestPulsar(BrokerContract):
 
 @pytest.mark.pulsar
 @pytest.mark.fault
-@pytest.mark.long
+@pytest.mark.nightly
 class TestPulsarThatGoesAway:
     """The one case that needs a server to itself. The short form: tests/faults/test_pulsar_faults.py."""
 

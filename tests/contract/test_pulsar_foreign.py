@@ -20,7 +20,7 @@ from contract_tools import bodies, fresh_group, publish, take
 from pulsar_harness import open_calm_log
 from pulsar_readback import run_tool, send_batch
 
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.nightly, pytest.mark.pulsar]
 
 TIME = "2018-04-05T17:31:00.123Z"
 TIME_MS = 1_522_949_460_123

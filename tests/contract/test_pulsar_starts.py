@@ -22,7 +22,7 @@ from app.routing.partitions import partition_of
 from contract_tools import ANSWERED_WITHIN, bodies, fresh_group, publish, take, text
 from pulsar_harness import open_calm_log
 
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.nightly, pytest.mark.pulsar]
 
 PARTITIONS = 3
 KEYS = [

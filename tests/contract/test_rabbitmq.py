@@ -49,7 +49,7 @@ class TestRabbit(BrokerContract):
 
 @pytest.mark.rabbitmq
 @pytest.mark.fault
-@pytest.mark.long
+@pytest.mark.nightly
 class TestRabbitThatGoesAway:
     """The one case that needs a server to itself. The short form: tests/faults/test_rabbitmq_faults.py."""
 

@@ -158,7 +158,7 @@ class TestRabbitStreams(BrokerContract):
 
 @pytest.mark.rabbitmq
 @pytest.mark.fault
-@pytest.mark.long
+@pytest.mark.nightly
 class TestRabbitStreamsThatGoesAway:
     """The one case that needs a server to itself. The short form: tests/faults/test_rabbitmq_streams.py."""
 

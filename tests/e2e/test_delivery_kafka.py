@@ -105,6 +105,7 @@ async def test_an_event_crosses_kafka_and_arrives_in_either_mode(
     await service.stop()
 
 
+@pytest.mark.nightly
 async def test_a_kill_in_the_middle_of_a_failing_endpoint_loses_nothing_and_keeps_the_order(
     house: KafkaHouse, ledger: Ledger
 ) -> None:
@@ -127,6 +128,7 @@ async def test_a_kill_in_the_middle_of_a_failing_endpoint_loses_nothing_and_keep
     await service.stop()
 
 
+@pytest.mark.nightly
 async def test_what_was_finished_above_an_open_event_is_not_repeated_after_a_kill(
     house: KafkaHouse, ledger: Ledger
 ) -> None:
@@ -156,6 +158,7 @@ def _ranges(commits: Sequence[OffsetAndMetadata]) -> int:
     return sum(int(last) - int(first) + 1 for first, last in bounds)
 
 
+@pytest.mark.nightly
 async def test_processes_of_one_group_share_the_work_and_leave_in_order(
     house: KafkaHouse, ledger: Ledger
 ) -> None:
@@ -180,6 +183,7 @@ async def test_processes_of_one_group_share_the_work_and_leave_in_order(
     await asyncio.gather(second.stop(), third.stop())
 
 
+@pytest.mark.nightly
 async def test_who_is_left_of_a_group_takes_over_from_one_that_died(
     house: KafkaHouse, ledger: Ledger
 ) -> None:
@@ -198,6 +202,7 @@ async def test_who_is_left_of_a_group_takes_over_from_one_that_died(
     await second.stop()
 
 
+@pytest.mark.nightly
 async def test_a_broker_that_is_killed_and_comes_back_is_delivered_from_again(
     tmp_path: Path, own_kafka: KafkaServer, target: WebhookTarget, ledger: Ledger
 ) -> None:
@@ -225,6 +230,7 @@ async def test_a_broker_that_is_killed_and_comes_back_is_delivered_from_again(
         await service.stop()
 
 
+@pytest.mark.nightly
 async def test_a_member_whose_partitions_could_not_be_placed_is_replaced(
     tmp_path: Path,
     kafka: str,

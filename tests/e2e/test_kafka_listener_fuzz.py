@@ -135,7 +135,7 @@ async def test_mutated_frames_harm_nobody(tmp_path: Path, caplog: pytest.LogCapt
     assert [r.getMessage() for r in caplog.records if r.levelname in {"ERROR", "CRITICAL"}] == []
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1_800)
 async def test_a_hundred_thousand_mutated_frames_harm_nobody(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -70,7 +70,11 @@ def mutated(chance: random.Random) -> bytes:
 
 @pytest.mark.parametrize(
     ("seed", "cases"),
-    [(1, 1500), (2, 1500), pytest.param(3, 100_000, marks=[pytest.mark.long, LONG])],
+    [
+        (1, 1500),
+        pytest.param(2, 1500, marks=pytest.mark.nightly),
+        pytest.param(3, 100_000, marks=[pytest.mark.nightly, LONG]),
+    ],
 )
 async def test_mutated_requests_are_never_5xx_and_never_hang(
     seed: int, cases: int, caplog: pytest.LogCaptureFixture

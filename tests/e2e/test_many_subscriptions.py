@@ -18,7 +18,7 @@ import pytest
 from delivery_house import BUSY, OK, PATIENCE, House, Service, numbered, until
 from webhook_target import Received, WebhookTarget
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 
 SHORT, MANY = 30, 300
 KINDS = 12
@@ -115,7 +115,7 @@ async def all_run(service: Service, many: int) -> None:
         count = await running()
 
 
-@pytest.mark.parametrize("many", [SHORT, pytest.param(MANY, marks=pytest.mark.long)])
+@pytest.mark.parametrize("many", [SHORT, pytest.param(MANY, marks=pytest.mark.nightly)])
 async def test_two_kills_lose_nothing_of_any_of_them(
     house: House, target: WebhookTarget, account: Account, many: int
 ) -> None:

@@ -17,10 +17,12 @@ import pytest
 
 from service_process import ServiceProcess, free_ports, until
 
+pytestmark = pytest.mark.nightly
+
 SUPPORT = Path(__file__).parents[1] / "support"
 CONNECTIONS, KEYS = 16, 100
-WAYS = [("embedded", "kafka"), pytest.param("kafka", "embedded", marks=pytest.mark.long)]
-LOADS = [(1, 8), pytest.param(3, 20, marks=pytest.mark.long)]  # kills, and events of a key
+WAYS = [("embedded", "kafka"), pytest.param("kafka", "embedded", marks=pytest.mark.nightly)]
+LOADS = [(1, 8), pytest.param(3, 20, marks=pytest.mark.nightly)]  # kills, and events of a key
 CONCURRENCY = 64  # attempts in flight
 COMMIT_EVERY = 15.0  # seconds: the interval is one, and a machine that stalls adds to it
 WITHIN = 240.0

@@ -31,6 +31,8 @@ from contract_tools import take
 from memory_store import MemoryStore
 from mirror_corpus import KINDS, assert_mirrored, in_order, is_refused, sent_to
 
+pytestmark = pytest.mark.nightly
+
 WITHIN = 240.0  # seconds for one pair
 PATIENT = 120.0  # seconds for one answer: what is published twice because a broker stalled is no fault of a pair
 BOUNDS = Bounds(publish_timeout=PATIENT)
@@ -54,7 +56,7 @@ PAIRS = [
         *(source, target, mode),
         marks=[
             *(NEEDS[source] + NEEDS[target]),
-            *([] if (source, target, mode) in SHORT else [pytest.mark.long]),
+            *([] if (source, target, mode) in SHORT else [pytest.mark.nightly]),
         ],
         id=f"{source}-{target}-{mode}",
     )

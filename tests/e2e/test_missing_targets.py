@@ -21,7 +21,7 @@ from app.brokers import rabbitmq
 from child_service import run, running
 from service_process import free_ports
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 
 WITHIN = 240.0  # seconds: targets are asked for every three
 EVENT = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}

@@ -46,6 +46,7 @@ async def account_of(consumers: list[PullService], events: int) -> Account:
     return account
 
 
+@pytest.mark.nightly
 async def test_many_consumers_share_the_work(start: Start) -> None:
     """No event is in two hands, nor two of a key; each key is finished in its order; and all that was
     accepted was acknowledged, is a dead letter, or waits."""
@@ -166,6 +167,7 @@ async def watched(service: PullService, events: int, last: str) -> tuple[list[st
     return seen, last
 
 
+@pytest.mark.nightly
 async def test_a_stream_goes_on_behind_what_came_last(start: Start) -> None:
     """Exactly, over a kill of the service; nobody's position moves by it."""
     service = await start(pull={})
@@ -202,6 +204,7 @@ async def test_what_lies_in_a_queue_is_pulled(start: Start, rabbitmq: str) -> No
 
 
 @pytest.mark.postgres
+@pytest.mark.nightly
 async def test_two_processes_share_one_store(start: Start, postgres: str) -> None:
     """What one of them offered the other hands out; no event is in two hands. Nothing of it is in the
     memory of a process: the one that handed out may be gone when it is acknowledged."""

@@ -80,6 +80,7 @@ async def test_a_lost_volume_costs_what_was_accepted_since_the_backup_and_no_mor
     await service.stop()
 
 
+@pytest.mark.nightly
 async def test_a_torn_log_is_refused_by_name_and_a_backup_takes_its_place(
     house: House, target: WebhookTarget, ledger: Ledger
 ) -> None:

@@ -251,6 +251,7 @@ async def _counts_add_up(house: House, dead: int) -> None:
     assert len(events) < dead / 10, "a word a letter is a storm"
 
 
+@pytest.mark.nightly
 async def test_letters_of_parked_keys_have_their_copies_and_are_redriven(
     tmp_path: Path, target: WebhookTarget, account: Account
 ) -> None:
@@ -276,6 +277,7 @@ async def test_letters_of_parked_keys_have_their_copies_and_are_redriven(
             await house.kill()
 
 
+@pytest.mark.nightly
 async def test_a_rate_is_kept(house: House, account: Account) -> None:
     """A target that just came back is not run over."""
     account.refuse = lambda _: 415
@@ -310,6 +312,7 @@ def rows_left(house: House) -> int:
     return int(count)
 
 
+@pytest.mark.nightly
 async def test_a_redrive_survives_the_kill_of_its_worker(house: House, account: Account) -> None:
     """SIGKILL, twice, while letters are on their way: lost 0, order per key kept, repeats only of what was
     in flight, and of what was delivered and had its row still (rule 2: a row goes after its delivery). How

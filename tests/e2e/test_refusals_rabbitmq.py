@@ -22,7 +22,7 @@ from child_service import running
 from rabbitmq_server import RabbitServer
 from service_process import free_ports
 
-pytestmark = [pytest.mark.rabbitmq, pytest.mark.fault]
+pytestmark = [pytest.mark.nightly, pytest.mark.rabbitmq, pytest.mark.fault]
 
 WITHIN = 240.0
 LATER = "30"  # seconds: what a person must cure first

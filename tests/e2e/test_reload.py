@@ -208,6 +208,7 @@ def test_a_folder_mount_whose_link_moves_is_seen(tmp_path: Path) -> None:
         assert house.process.stop() == 0
 
 
+@pytest.mark.nightly
 def test_all_processes_swap_and_new_ones_begin_with_what_is_in_force(tmp_path: Path) -> None:
     """ADR 0022: the parent takes the signal; one that dies later does not come back with the old file."""
     house = ReloadService(tmp_path, workers=2)

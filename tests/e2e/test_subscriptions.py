@@ -159,6 +159,7 @@ async def test_a_body_that_nobody_can_read_is_told_as_such(house, target, body):
     assert [fault["code"] for fault in answer.json()["faults"]] == ["json-invalid"]
 
 
+@pytest.mark.nightly
 async def test_a_replay_that_is_killed_loses_nothing(house, target):
     """SIGKILL in the middle: it goes on, and every event of the range has come once more."""
     await house.make(target)

@@ -29,7 +29,7 @@ KINDS = [
     "embedded",
     pytest.param("kafka", marks=pytest.mark.kafka),
     pytest.param("rabbitmq", marks=pytest.mark.rabbitmq),
-    pytest.param("streams", marks=[pytest.mark.rabbitmq, pytest.mark.long]),
+    pytest.param("streams", marks=[pytest.mark.rabbitmq, pytest.mark.nightly]),
     pytest.param("pulsar", marks=pytest.mark.pulsar),
 ]
 PARTITIONS = 2

@@ -17,7 +17,7 @@ from app.errors import BrokerError
 from kafka_harness import open_calm_log
 from kafka_server import KafkaServer
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.nightly, pytest.mark.kafka]
 
 PATIENCE = 240.0  # a bound: every wait ends with its condition
 

@@ -108,8 +108,8 @@ def collector() -> Iterator[Collector]:
 
 WAYS = [
     "embedded",
-    pytest.param("several processes", marks=pytest.mark.long),
-    pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long]),
+    pytest.param("several processes", marks=pytest.mark.nightly),
+    pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.nightly]),
 ]
 
 

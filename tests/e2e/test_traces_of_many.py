@@ -16,6 +16,8 @@ from posted import posted
 from reload_service import ReloadService
 from service_process import until
 
+pytestmark = pytest.mark.nightly
+
 WITHIN = 120.0
 SENDERS = {f"{number:032x}": f"{number + 0xA0:016x}" for number in (1, 2)}
 """Trace and span of each sender: two events, of two traces."""

@@ -20,6 +20,8 @@ from service_process import until
 from verifier import Numbered, read_log_file
 from workers_service import STARTS_WITHIN, WITHIN, WorkersService, children_of, lives
 
+pytestmark = pytest.mark.nightly
+
 WORKERS = 3
 SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
 
@@ -130,7 +132,7 @@ def test_what_the_first_process_refuses_is_said_once_and_ends_all(tmp_path: Path
     assert "server.admin.port" in said
 
 
-@pytest.mark.parametrize("delivers", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("delivers", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_a_consent_is_taken_whichever_process_it_comes_to(tmp_path: Path, delivers: bool) -> None:
     """Webhook specification 4.1: the address that is called back is known to process 1 alone; no other
     process may say that there is no such address. ``delivers``: it looks again after half a minute."""

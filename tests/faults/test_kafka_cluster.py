@@ -22,7 +22,12 @@ from app.model.receipt import Receipt
 from kafka_cluster import KafkaCluster
 from kafka_librdkafka import read_back
 
-pytestmark = [pytest.mark.kafka, pytest.mark.fault, pytest.mark.usefixtures("patient_probes")]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.kafka,
+    pytest.mark.fault,
+    pytest.mark.usefixtures("patient_probes"),
+]
 
 NOT_THERE = "there is no such topic, and none is created"
 BEFORE, AFTER = 50, 50  # events on every replica, and more while the followers stand still

@@ -93,8 +93,8 @@ class TestABrokerThatIsKilled:
         ("kills", "events"),
         [
             (1, 1_000),
-            pytest.param(3, 20_000, marks=[pytest.mark.long]),
-            pytest.param(10, 20_000, marks=[pytest.mark.long]),
+            pytest.param(3, 20_000, marks=[pytest.mark.nightly]),
+            pytest.param(10, 20_000, marks=[pytest.mark.nightly]),
         ],
     )
     async def test_nothing_acknowledged_is_lost_and_nothing_refused_is_sent_later(
@@ -160,6 +160,7 @@ class TestABrokerThatIsKilled:
             assert bodies == sorted(bodies)
 
 
+@pytest.mark.nightly
 class TestABrokerThatStalls:
     async def test_unknown_in_time_and_bounded_and_nothing_queued_goes_out_later(
         self, own_kafka: KafkaServer
@@ -190,6 +191,7 @@ class TestABrokerThatStalls:
         assert stored <= {"probe", "on the wire"}
 
 
+@pytest.mark.nightly
 class TestAProducerThatIsOfNoUse:
     @pytest.fixture
     async def log(self, kafka: str) -> AsyncIterator[PortableLog]:
@@ -256,6 +258,7 @@ class TestAProducerThatIsOfNoUse:
         self._aiokafka(log)._txn_manager.increment_sequence_number(TopicPartition(topic, 0), 7)
 
 
+@pytest.mark.nightly
 class TestAConsumerThatWasAsleep:
     async def test_a_zombie_settles_nothing_and_is_told_that_it_lost(self, kafka: str) -> None:
         """Reliability R12: a process stopped for longer than its session wakes up believing that it

@@ -30,7 +30,12 @@ from publishing_service import PublishingService
 from service_process import free_ports
 from webhook_target import WebhookTarget, status
 
-pytestmark = [pytest.mark.kafka, pytest.mark.fault, pytest.mark.usefixtures("patient_probes")]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.kafka,
+    pytest.mark.fault,
+    pytest.mark.usefixtures("patient_probes"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from app.brokers.kafka import open_log
 from kafka_server import KafkaServer
 from publishing_service import PUBLISH, PublishingService
 
-pytestmark = [pytest.mark.kafka, pytest.mark.fault]
+pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.fault]
 
 SENDERS = 48
 BODY = b"x" * 20_000
@@ -86,7 +86,7 @@ async def made(address: str) -> str:
     return topic
 
 
-@pytest.mark.parametrize("stalled", [3.0, pytest.param(20.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stalled", [3.0, pytest.param(20.0, marks=pytest.mark.nightly)])
 async def test_a_broker_that_stands_still_holds_no_sender_and_fills_no_memory(
     own_kafka: KafkaServer, tmp_path: Path, stalled: float
 ) -> None:

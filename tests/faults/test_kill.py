@@ -131,7 +131,7 @@ def test_a_kill_after_lag_0_was_told_repeats_nothing(tmp_path):
 
 
 @pytest.mark.fault
-@pytest.mark.long
+@pytest.mark.nightly
 def test_twenty_kills_after_lag_0_was_told_repeat_nothing(tmp_path):
     """The full count of the same claim (rule 2)."""
     kill_at_rest(20, tmp_path)
@@ -144,7 +144,7 @@ def test_two_kills_in_1000_events_lose_nothing_and_keep_the_order_of_every_key(t
 
 
 @pytest.mark.fault
-@pytest.mark.long
+@pytest.mark.nightly
 def test_twenty_kills_in_20000_events_lose_nothing_and_keep_the_order_of_every_key(tmp_path):
     """The full count of the same claim (reliability G1, G3, R3, R4)."""
     assert_kept(FULL, *kill_and_verify(FULL, tmp_path))

@@ -42,7 +42,7 @@ def test_two_stops_under_load_lose_nothing_and_answer_all_they_handle(tmp_path: 
     stop_and_verify(SHORT, tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(3_600)
 def test_a_hundred_stops_under_load_lose_nothing_and_answer_all_they_handle(tmp_path: Path) -> None:
     """The full count of the same claim."""

@@ -268,7 +268,7 @@ async def test_no_cut_while_segments_are_made_and_dropped_gives_an_offset_twice(
     assert earliest == {0, 12}, "cuts before the segments went, and after"
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 async def test_many_power_cuts_lose_nothing_acknowledged(tmp_path: Path) -> None:
     """The same at 300 moments."""
     assert await many_cuts(tmp_path, cuts=300, seed=7) == [0] * 300

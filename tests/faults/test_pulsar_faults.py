@@ -71,7 +71,7 @@ async def until_stored(log: PortableLog, topic: str, within: float) -> float:
 
 class TestABrokerThatIsKilled:
     @pytest.mark.parametrize(
-        ("kills", "events"), [(1, 1_000), pytest.param(3, 20_000, marks=[pytest.mark.long])]
+        ("kills", "events"), [(1, 1_000), pytest.param(3, 20_000, marks=[pytest.mark.nightly])]
     )
     async def test_nothing_acknowledged_is_lost_and_nothing_refused_is_sent_later(
         self, own_pulsar: PulsarServer, kills: int, events: int
@@ -114,6 +114,7 @@ class TestABrokerThatIsKilled:
         wanted = count() + by
         await until(lambda: count() >= wanted, within=240.0)
 
+    @pytest.mark.nightly
     async def test_who_consumes_goes_on_with_what_is_unfinished(
         self, own_pulsar: PulsarServer
     ) -> None:
@@ -143,8 +144,9 @@ class TestABrokerThatIsKilled:
         await log.stop()
 
 
+@pytest.mark.nightly
 class TestABrokerThatStalls:
-    @pytest.mark.parametrize("seconds", [3.0, pytest.param(20.0, marks=[pytest.mark.long])])
+    @pytest.mark.parametrize("seconds", [3.0, pytest.param(20.0, marks=[pytest.mark.nightly])])
     async def test_answers_and_memory_stay_bounded_and_it_recovers(
         self, own_pulsar: PulsarServer, seconds: float
     ) -> None:
@@ -195,6 +197,7 @@ def resident() -> int:
     return pages * resource.getpagesize()
 
 
+@pytest.mark.nightly
 class TestAMemberThatVanishes:
     async def test_its_partitions_and_open_messages_go_to_another(
         self, own_pulsar: PulsarServer
@@ -221,6 +224,7 @@ class TestAMemberThatVanishes:
             await log.stop()
 
 
+@pytest.mark.nightly
 class TestABrokerThatNobodyTuned:
     """``own_pulsar`` does not acknowledge within batches, as a broker by default does not."""
 

@@ -25,7 +25,12 @@ from pulsar_server import PulsarServer
 from service_process import free_ports
 from token_issuer import TokenIssuer, issuing, signed
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.fault, pytest.mark.usefixtures("patient_probes")]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.pulsar,
+    pytest.mark.fault,
+    pytest.mark.usefixtures("patient_probes"),
+]
 
 SECRET = b"a secret of at least two hundred and fifty-six bits, for HS256"
 PACKAGE = "org.apache.pulsar"

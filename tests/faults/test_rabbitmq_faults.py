@@ -117,7 +117,7 @@ async def progress(senders: Sequence[Sender], by: int) -> None:
 
 class TestABrokerThatIsKilled:
     @pytest.mark.parametrize(
-        ("kills", "events"), [(1, 1_000), pytest.param(3, 20_000, marks=[pytest.mark.long])]
+        ("kills", "events"), [(1, 1_000), pytest.param(3, 20_000, marks=[pytest.mark.nightly])]
     )
     async def test_nothing_acknowledged_is_lost_and_nothing_refused_is_stored(
         self, own_rabbitmq: RabbitServer, kills: int, events: int
@@ -147,7 +147,7 @@ class TestABrokerThatIsKilled:
             for bodies in seen.values():
                 assert bodies == sorted(bodies)
 
-    @pytest.mark.long
+    @pytest.mark.nightly
     async def test_without_confirms_acknowledged_events_are_lost(
         self, own_rabbitmq: RabbitServer
     ) -> None:
@@ -158,8 +158,9 @@ class TestABrokerThatIsKilled:
         assert acknowledged - stored
 
 
+@pytest.mark.nightly
 class TestABrokerThatStalls:
-    @pytest.mark.parametrize("seconds", [3.0, pytest.param(20.0, marks=pytest.mark.long)])
+    @pytest.mark.parametrize("seconds", [3.0, pytest.param(20.0, marks=pytest.mark.nightly)])
     async def test_unknown_in_time_and_bounded_and_nothing_queued_goes_out_later(
         self, own_rabbitmq: RabbitServer, seconds: float
     ) -> None:
@@ -196,6 +197,7 @@ def is_full(answer: asyncio.Future) -> bool:
     return isinstance(answer.result()[0], BoundReached)
 
 
+@pytest.mark.nightly
 class TestABrokerThatBlocks:
     async def test_an_alarm_is_a_full_bound_and_ends_by_itself(
         self, own_rabbitmq: RabbitServer
@@ -225,6 +227,7 @@ class TestABrokerThatBlocks:
         await log.stop()
 
 
+@pytest.mark.nightly
 class TestAChannelThatIsClosed:
     async def test_a_deleted_exchange_harms_no_neighbour(self, own_rabbitmq: RabbitServer) -> None:
         """Reliability 5.2: one publish to an exchange that is gone fails all in flight on its channel;
@@ -270,6 +273,7 @@ class TestAChannelThatIsClosed:
             own_rabbitmq.ctl("eval", "application:set_env(rabbit, max_message_size, 134217728).")
 
 
+@pytest.mark.nightly
 class TestAConsumerThroughAnOutage:
     async def test_what_was_settled_stays_settled_and_the_rest_comes_again_in_order(
         self, own_rabbitmq: RabbitServer

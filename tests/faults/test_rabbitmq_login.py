@@ -21,7 +21,12 @@ from contract_tools import ANSWERED_WITHIN, CALM, PATIENCE, fresh_group, publish
 from rabbitmq_server import RabbitServer
 from service_process import free_ports
 
-pytestmark = [pytest.mark.rabbitmq, pytest.mark.fault, pytest.mark.usefixtures("patient_probes")]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.rabbitmq,
+    pytest.mark.fault,
+    pytest.mark.usefixtures("patient_probes"),
+]
 
 USER = "sky"  # the name in the client's certificate, too
 

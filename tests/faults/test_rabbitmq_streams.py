@@ -21,7 +21,7 @@ from rabbitmq_harness import bind, until_there
 from rabbitmq_server import RabbitServer
 from store_house import PATIENT
 
-pytestmark = [pytest.mark.rabbitmq, pytest.mark.fault]
+pytestmark = [pytest.mark.nightly, pytest.mark.rabbitmq, pytest.mark.fault]
 
 HEALED_WITHIN = 120.0  # seconds after the streams are up: reliability R1, on a busy machine
 KEYS = 8
@@ -60,7 +60,7 @@ class Sender:
                 await asyncio.sleep(0.1)
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.nightly)])
 async def test_acknowledged_events_are_delivered_in_order_through_kills(
     own_rabbitmq: RabbitServer, store: SqlStore, kills: int
 ) -> None:
@@ -114,7 +114,7 @@ async def test_acknowledged_events_are_delivered_in_order_through_kills(
     await log.stop()
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, pytest.param(2, marks=pytest.mark.nightly)])
 async def test_an_exchange_of_others_is_not_refused_while_its_stream_comes_back(
     own_rabbitmq: RabbitServer, store: SqlStore, kills: int
 ) -> None:

@@ -18,7 +18,7 @@ import pytest
 from service_process import ServiceProcess, free_ports
 from webhook_target import Received, WebhookTarget, status
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 
 KEYS = 20  # of each endpoint
 PATIENT = (
@@ -288,7 +288,7 @@ async def test_endpoints_that_fail_at_random_lose_nothing(
     await account(SHORT, target, service)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1_800)
 async def test_fifty_endpoints_that_fail_at_random_lose_none_of_fifty_thousand(
     target: WebhookTarget, service: tuple[ServiceProcess, int, int, Path]

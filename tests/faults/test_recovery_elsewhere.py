@@ -19,7 +19,7 @@ from kafka_server import KafkaServer
 from postgres_server import fresh_database, install
 from webhook_target import WebhookTarget
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 
 KEYS = 20
 SHIFT = 7  # records of old in each partition of the other cluster: its offsets are others

@@ -22,6 +22,8 @@ from service_process import until as wait_until
 from verifying import Load, acknowledged, stored, verifying
 from webhook_target import WebhookTarget
 
+pytestmark = pytest.mark.nightly
+
 SHORT = Load(keys=50, per_key=20, kills=30, deadline=600)
 FULL = Load(keys=100, per_key=400, kills=1000, deadline=1100)
 CONCURRENCY = 8
@@ -206,7 +208,7 @@ async def test_thirty_reloads_under_load_lose_nothing(tmp_path: Path) -> None:
     await reload_under_load(tmp_path, SHORT)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 async def test_a_thousand_reloads_under_load_lose_nothing(tmp_path: Path) -> None:
     """Issue 9, what it must show: 1,000 reloads under load with 10 % invalid."""
     await reload_under_load(tmp_path, FULL)

@@ -19,6 +19,7 @@ from delivery_house import CONCURRENCY, House, Ledger, Service, numbered, until
 from webhook_target import Received, WebhookTarget
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.kafka,
     pytest.mark.postgres,
     pytest.mark.fault,

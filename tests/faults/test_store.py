@@ -38,7 +38,7 @@ from store_house import (
 )
 from store_writer import GROUP, opened
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 
 MINE = (SUBSCRIPTION, BROKER)
 SUPPORT = Path(__file__).parent.parent / "support"

@@ -17,7 +17,7 @@ from pages import CHECKOUT
 from service_process import ServiceProcess
 from verifying import Load
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 
 LOAD = Load(keys=100, per_key=10, kills=2, deadline=600)
 FULL = Load(keys=100, per_key=100, kills=6, deadline=1000)
@@ -86,7 +86,7 @@ def test_an_upgrade_and_the_way_back_lose_nothing_under_load(
     upgraded_and_back(tmp_path, before, LOAD)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_upgrades_of_an_install_of_its_own_lose_nothing_under_load(
     tmp_path: Path, installed_before: list[str]
 ) -> None:

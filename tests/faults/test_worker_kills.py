@@ -14,7 +14,7 @@ import pytest
 from delivery_house import CONCURRENCY, PATIENCE, House, Ledger, Service, numbered, until
 from webhook_target import Received, WebhookTarget
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 
 SEED_OF_BUSY = 7  # every seventh request is answered 503: a kill also meets keys that wait
 
@@ -55,7 +55,7 @@ BROKERS = [
     "embedded",
     pytest.param("kafka", marks=pytest.mark.kafka),
     *(
-        pytest.param(name, marks=[getattr(pytest.mark, name), pytest.mark.long])
+        pytest.param(name, marks=[getattr(pytest.mark, name), pytest.mark.nightly])
         for name in AT_LENGTH
     ),
 ]
@@ -129,7 +129,7 @@ async def test_kills_while_delivering_lose_nothing_and_repeat_what_was_at_stake(
     await kill_while_delivering(house, target, ledger, SHORT)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1_200)
 async def test_twenty_kills_in_fifty_thousand_deliveries(
     house: House, target: WebhookTarget, ledger: Ledger

@@ -15,6 +15,8 @@ from service_process import free_ports, until
 from verifying import CONNECTIONS, Load, acknowledged, stored, verifying
 from workers_service import WorkersService
 
+pytestmark = pytest.mark.nightly
+
 WORKERS = 3
 OWNER = 1
 SHORT = Load(keys=100, per_key=10, kills=2, deadline=600)
@@ -75,7 +77,7 @@ def test_kills_of_a_gateway_process_and_of_the_owner_lose_nothing_and_keep_order
 
 
 @pytest.mark.fault
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1000)
 def test_thirty_kills_of_processes_in_20000_events_lose_nothing_and_keep_order(tmp_path):
     """The full count of the same claim (reliability G1, G3, R3, R18)."""

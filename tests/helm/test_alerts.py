@@ -2,7 +2,7 @@
 
 The series are scraped from a service before and under real faults; two pods run, and one of them fails. What cannot
 be had so cheaply is made of the same series, and told where it is made. Prometheus's own ``promtool`` evaluates the
-rules as Helm renders them, with the thresholds that people get: under ``make long``, for it takes minutes to
+rules as Helm renders them, with the thresholds that people get: under ``make nightly``, for it takes minutes to
 build. The short form looks whether each rule finds its series, and whether they move.
 """
 
@@ -222,13 +222,13 @@ def test_the_series_of_an_alert_are_there_and_move_under_its_fault(alert: str, p
     assert all(by - {"pod"} <= set(dict(labels)) for _, labels in moved)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_prometheus_takes_the_rules(rules: Path):
     """Expressions, templates of the summaries, durations."""
     assert "SUCCESS" in prometheus_rules.checked(rules)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("alert", [each for each in EXPRESSIONS if each != "SkybridgeDown"])
 def test_an_alert_fires_under_its_fault_and_not_before(alert: str, rules: Path, pod: Seen, began):
     """One pod of two is enough. Nothing else fires for what this alert looks at."""
@@ -236,7 +236,7 @@ def test_an_alert_fires_under_its_fault_and_not_before(alert: str, rules: Path, 
     fires(rules, [*series, *UP], {BEFORE: [], LATE: [alert]})
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_an_alert_that_no_pod_answers_needs_both_to_be_gone(rules: Path):
     """SkybridgeDown: while one answers others tell what is wrong."""
     gone = f"{_steady(1, HEALTHY)} {_steady(0, FAULTY)}"
@@ -244,7 +244,7 @@ def test_an_alert_that_no_pod_answers_needs_both_to_be_gone(rules: Path):
     fires(rules, up(_steady(1, HEALTHY + FAULTY), gone), {BEFORE: [], LATE: []})
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_nothing_fires_while_all_is_well(rules: Path, pod: Seen, began):
     """For hours, with every metric of the rules."""
     names = set().union(*map(named_by, EXPRESSIONS))
@@ -252,7 +252,7 @@ def test_nothing_fires_while_all_is_well(rules: Path, pod: Seen, began):
     fires(rules, [*series, *UP], {BEFORE: [], LATE: []})
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("before", [None, 3.0])
 def test_one_publish_of_which_nothing_is_known_is_told_once(rules: Path, pod: Seen, began, before):
     """Also where it is the first since the pod began, which no increase shows."""
@@ -264,7 +264,7 @@ def test_one_publish_of_which_nothing_is_known_is_told_once(rules: Path, pod: Se
     fires(rules, [*series, *UP], {BEFORE: [], "24m": alert, "1h": []})
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_attempts_that_the_store_lets_go_of_are_told_too(rules: Path):
     """The second half of the rule of the store."""
     counters = Counters()
@@ -277,7 +277,7 @@ def test_attempts_that_the_store_lets_go_of_are_told_too(rules: Path):
     fires(rules, [_line(*key, PODS[0], values), *UP], {BEFORE: [], LATE: ["SkybridgeStoreSlow"]})
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_thousand_routes_and_one_are_told(rules: Path, tmp_path: Path):
     """The cap of labels, by a service that is one series of a metric beyond it: an event by each of its routes."""
     names = [f"many-{number}" for number in range(LABEL_BOUND + 1)]
@@ -312,7 +312,7 @@ def small_volume(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_volume_that_fills_is_told(rules: Path, tmp_path: Path, small_volume: Path):
     """By a service whose log lies on it."""
     house = ReloadService(tmp_path)

@@ -22,7 +22,7 @@ from kafka_install import Missing
 from pages import CHECKOUT
 from service_process import until
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 VOLUME = "/var/lib/skybridge"
 USER = 10001

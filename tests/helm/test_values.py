@@ -73,7 +73,7 @@ def test_every_value_is_named_by_a_template_and_set_by_a_case():
     assert [".".join(path) for path in leaves(VALUES) if not any(_setting(path))] == []
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_every_value_changes_what_is_rendered():
     """A value that nothing reads misleads (issue 9). Where a case of tests/helm/values sets one, the rendering

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -13,6 +14,15 @@ import opinion_install
 from kafka_foreign import PATIENCE, keep_classes
 from kafka_install import Missing
 from kafka_serving import KafkaServing, lacking, need
+
+AT_LENGTH = {"with_go", "with_java"}  # clients that are built, or that are a JVM each
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE) and AT_LENGTH & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.nightly)
 
 
 @pytest.fixture(scope="session")

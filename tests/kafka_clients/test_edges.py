@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import time
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_foreign import PATIENCE, java_result, produce, read, seen, settings_of
@@ -150,13 +150,21 @@ def test_a_pattern_finds_topics_that_come_later(servers, topic):
     consumer.subscribe([f"^{topic}.*"])
     try:
         produce(servers, f"{topic}-a", [(None, b"a", [])])
-        (found,) = consumer.consume(1, PATIENCE)
+        found = _record(consumer)
         assert found.value() == b"a"
         consumer.commit(found, asynchronous=False)
         produce(servers, f"{topic}-b", [(None, b"b", [])])
-        assert [each.value() for each in consumer.consume(1, PATIENCE)] == [b"b"]
+        assert _record(consumer).value() == b"b"
     finally:
         consumer.close()
+
+
+def _record(consumer: Consumer) -> Message:
+    """The next one. The client says of a pattern that no topic fits it yet, when it asks before there is one."""
+    while True:
+        (found,) = consumer.consume(1, PATIENCE)
+        if found.error() is None or found.error().code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return found
 
 
 def test_a_topic_deleted_under_its_readers_is_said_and_harms_nobody(servers, topic):

@@ -85,6 +85,7 @@ def test_a_group_goes_on_where_it_committed(servers, topic):
 
 
 @pytest.mark.fault
+@pytest.mark.nightly
 def test_commits_survive_a_kill_and_members_come_back(own_serving, topic):
     """One member lives through the SIGKILL: nothing it committed comes again, to it or to others."""
     servers, group = own_serving.servers, f"g-{topic}"
@@ -117,6 +118,7 @@ while True:
 
 
 @pytest.mark.fault
+@pytest.mark.nightly
 def test_a_killed_member_is_replaced_within_its_session(servers, wide_topic, tmp_path):
     """It says no goodbye; its partitions are read by the other one after session.timeout.ms."""
     group, said = f"g-{wide_topic}", tmp_path / "said"

@@ -12,12 +12,12 @@ from app.log.settings import EngineSettings
 from app.model.message import Partition
 from service_process import ServiceProcess, free_ports, until
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 KILLS, PARTITIONS = 2, 2
 SETTLED = 120  # seconds
 
 
-@pytest.mark.parametrize("records", [6_000, pytest.param(20_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("records", [6_000, pytest.param(20_000, marks=pytest.mark.nightly)])
 async def test_an_idempotent_producer_survives_kills(tmp_path: Path, records: int) -> None:
     """The numbers of a batch are in the transaction of its records: what is sent again is known."""
     events, admin, kafka = free_ports(3)

@@ -9,13 +9,13 @@ import pytest
 
 from kafka_foreign import java, lines_of, produce, read
 
-pytestmark = pytest.mark.usefixtures("with_java")
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("with_java")]
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
 def codecs(short: str) -> list[object]:
     """Each test of one starts a JVM: one whose frames every client makes in its own way is enough here."""
-    return [short, *(pytest.param(it, marks=pytest.mark.long) for it in CODECS if it != short)]
+    return [short, *(pytest.param(it, marks=pytest.mark.nightly) for it in CODECS if it != short)]
 
 
 def test_the_console_producer_writes_keys_and_headers(servers, topic):
@@ -63,7 +63,7 @@ def test_javas_compression_is_read_by_librdkafka(servers, topic, compression):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("count", [3_000, pytest.param(50_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [3_000, pytest.param(50_000, marks=pytest.mark.nightly)])
 def test_the_verifiable_producer_has_every_message_acknowledged_and_each_is_there(
     servers, topic, count
 ):

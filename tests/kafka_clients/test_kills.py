@@ -14,6 +14,8 @@ from kafka_foreign import java, read, running_java
 from kafka_serving import KafkaServing
 from service_process import until
 
+pytestmark = pytest.mark.nightly
+
 PATIENT = {
     "retries": "2147483647",  # the tool's own default is none
     "enable.idempotence": "true",
@@ -65,7 +67,7 @@ def produce_under_kills(
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("count", "a_second", "kills"),
-    [(4_000, -1, 2), pytest.param(100_000, -1, 20, marks=pytest.mark.long)],
+    [(4_000, -1, 2), pytest.param(100_000, -1, 20, marks=pytest.mark.nightly)],
 )
 def test_acknowledged_records_survive_kills_each_once(
     own_serving, topic, tmp_path, count, a_second, kills

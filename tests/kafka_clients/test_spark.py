@@ -18,6 +18,8 @@ from kafka_librdkafka import make_topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
+pytestmark = pytest.mark.nightly
+
 PARTITIONS = 4
 RECORDS: list[Seen] = [
     (f"k{n % 7}".encode(), b"body %d" % n, [("ce_id", b"%d" % n), ("again", b"a"), ("again", None)])
@@ -31,7 +33,7 @@ ODD: list[Seen] = [
 """What is not text, and what is not there: a null and an empty value are two things."""
 
 
-KAFKA_AT_LENGTH = pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long])
+KAFKA_AT_LENGTH = pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.nightly])
 mostly_ours = pytest.mark.parametrize("places", ["listener", KAFKA_AT_LENGTH], indirect=True)
 """Kafka's verdict stands, once it was heard: the short form asks ours alone."""
 
@@ -141,7 +143,10 @@ def _json(source: Source, by_partition: dict[int, int]) -> str:
 @mostly_ours
 @pytest.mark.parametrize(
     "compression",
-    ["zstd", *(pytest.param(each, marks=pytest.mark.long) for each in ("gzip", "snappy", "lz4"))],
+    [
+        "zstd",
+        *(pytest.param(each, marks=pytest.mark.nightly) for each in ("gzip", "snappy", "lz4")),
+    ],
 )
 def test_what_was_compressed_is_read(spark, source, compression):
     """By the Java client: as it was compressed from Kafka, plain from the listener."""

@@ -134,7 +134,7 @@ def test_every_answer_is_a_described_one(operation: Any, made: str) -> None:
     _ask(operation, made, EXAMPLES)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.label)
 def test_every_answer_is_a_described_one_at_length(operation: Any, made: str) -> None:
     """The same, for as long as it takes."""

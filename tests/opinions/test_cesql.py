@@ -32,7 +32,7 @@ def test_every_class_still_shows_on_the_table(sql_on_the_table: list[Compared]) 
 
 
 @pytest.mark.usefixtures("cesql_driver")
-@pytest.mark.parametrize("count", [1_000, pytest.param(20_000, marks=[pytest.mark.long])])
+@pytest.mark.parametrize("count", [1_000, pytest.param(20_000, marks=[pytest.mark.nightly])])
 def test_expressions_made_by_chance_mean_the_same_or_differ_as_listed(count: int) -> None:
     """The table has what we thought of; this has what we did not."""
     found = list(compared(made(count, SEED)))

@@ -7,11 +7,15 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from opinion_install import SDKS
 from opinion_list import listed
 from opinion_ours import NAME, Skybridge
 from opinion_verdicts import opinions_of
 from pages import CHECKOUT
+
+pytestmark = pytest.mark.nightly
 
 _HERE = Path(__file__).parent
 _NUMBER = re.compile(r"\d+")

@@ -163,7 +163,7 @@ def test_a_lake_of_another_format_is_refused_with_the_cure(tmp_path: Path) -> No
     assert "use the Skybridge that wrote it" in refused.value.cure
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.usefixtures("spark")
 def test_a_lost_checkpoint_and_other_topics_cost_nothing(kafka: str, tmp_path: Path) -> None:
     """The lake knows where it is: a stream that begins anew reads no record twice and leaves none out."""
@@ -182,7 +182,7 @@ def test_a_lost_checkpoint_and_other_topics_cost_nothing(kafka: str, tmp_path: P
     assert raw.count() == raw.distinct().count() == 200 + 100 + 100
 
 
-@pytest.mark.long  # the small form: tests/pipeline/test_verbs.py
+@pytest.mark.nightly  # the small form: tests/pipeline/test_verbs.py
 @pytest.mark.usefixtures("spark")
 def test_upkeep_and_erasure_leave_an_archive_that_goes_on(kafka: str, tmp_path: Path) -> None:
     """Of one subject nothing is left in any file; what the archive looks back for is."""

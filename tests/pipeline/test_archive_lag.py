@@ -16,11 +16,11 @@ from lake_events import make_topic, produce
 from lake_house import lake_in, plan_for, session_of
 from service_process import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("moments", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("moments", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_what_is_older_than_the_lag_is_in_the_lake(
     kafka: str, tmp_path: Path, moments: int
 ) -> None:

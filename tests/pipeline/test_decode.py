@@ -131,7 +131,7 @@ def test_both_ways_together_say_what_the_bindings_say(both: Way, kind: str) -> N
     assert not told, "\n".join(told[:20])
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(3600)
 def test_twenty_thousand_generated_records(session: SparkSession, tmp_path: Path) -> None:
     records = generated(20_000)

@@ -22,6 +22,8 @@ from json_making import MARK, deep, nearly, spaced, value
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.nightly
+
 BOUNDS = (900, 400)  # the decoder's own, and the one of reroute
 KINDS = 3
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -116,7 +118,7 @@ def test_what_is_taken_for_one_value_is_one_and_plain_ones_are_not_in_doubt(
     verify(asked(spark, tmp_path, 4_000))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1200)
 def test_so_it_is_for_very_many_texts(spark: SparkSession, tmp_path: Path) -> None:
     for _ in range(10):

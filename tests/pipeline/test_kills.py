@@ -27,7 +27,12 @@ from lake_house import lake_in, plan_for, session_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.fault, pytest.mark.usefixtures("spark")]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.kafka,
+    pytest.mark.fault,
+    pytest.mark.usefixtures("spark"),
+]
 
 SCRIPT = Path(__file__).parents[1] / "support" / "archive_process.py"
 Kill = tuple[str, int]
@@ -162,7 +167,7 @@ def test_two_kills_neither_lose_nor_double(kafka: str, tmp_path: Path) -> None:
     house.verify()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1800)
 def test_two_kills_of_processes_neither_lose_nor_double(kafka: str, tmp_path: Path) -> None:
     prove(House(kafka, tmp_path, 3_000, 1_500), (AFTER_COMMIT, BETWEEN), upkeeps=1)
@@ -175,7 +180,7 @@ def prove(house: House, kills: Sequence[Kill], upkeeps: int) -> None:
     house.verify()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(0)
 def test_ten_kills_of_two_million_events(kafka: str, tmp_path: Path) -> None:
     """``SKYBRIDGE_KILLS_EVENTS`` sets another count."""

@@ -18,6 +18,8 @@ from predicate_events import answers, cases, events, expressions, frame
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.nightly
+
 CHUNK = 100  # expressions of one job
 
 DIALECTS = [
@@ -87,7 +89,7 @@ def test_every_expression_that_compiles_has_the_answer_of_the_filters(asked: _As
     assert asked.differing(filters) == []
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_expressions_made_by_chance_have_the_answers_of_the_filters(asked: _Asked) -> None:
     filters = _compiled(expressions(6000, seed=88))
     assert len(filters) > 6000

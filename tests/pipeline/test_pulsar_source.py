@@ -29,7 +29,7 @@ from pulsar_readback import plain_client, send_batch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.pulsar, pytest.mark.timeout(900)]
 
 PARTITIONS = 2
 Sent = tuple[str | None, bytes | None, tuple[tuple[str, bytes], ...]]
@@ -259,7 +259,7 @@ def config(topic: Topic) -> Config:
     return Config.model_validate(text)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_archive_from_pulsar(
     spark: SparkSession, topic: Topic, config: Config, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ async def replayed(
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.nightly
 async def test_the_real_feed_arrives_byte_for_byte_and_in_order_of_its_keys(
     kafka: str, tmp_path: Path
 ) -> None:
@@ -170,12 +171,13 @@ ATTRIBUTES = Choice(types=("com.example.a", "com.example.ol*"), subjects=("eu-*"
 SQL = "NOT (type = 'com.example.a') AND (EXISTS subject OR specversion = '1.0')"
 CHOICES = (
     pytest.param(Choice(types=("com.example.b", "com.example.ol*"), sql=SQL), id="both"),
-    pytest.param(ATTRIBUTES, id="attributes", marks=pytest.mark.long),
-    pytest.param(Choice(sql=SQL), id="sql", marks=pytest.mark.long),
+    pytest.param(ATTRIBUTES, id="attributes", marks=pytest.mark.nightly),
+    pytest.param(Choice(sql=SQL), id="sql", marks=pytest.mark.nightly),
 )
 
 
 @pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.nightly
 async def test_what_is_chosen_is_what_the_filters_of_a_subscription_choose(
     shop: Any, choice: Choice
 ) -> None:
@@ -189,6 +191,7 @@ async def test_what_is_chosen_is_what_the_filters_of_a_subscription_choose(
     assert sorted(map(repr, kept.records)) == sorted(map(repr, meant))
 
 
+@pytest.mark.nightly
 async def test_records_of_a_key_keep_their_order_whatever_the_clocks_of_producers_say(
     shop: Any,
 ) -> None:
@@ -211,6 +214,7 @@ async def test_records_of_a_key_keep_their_order_whatever_the_clocks_of_producer
         assert [r for r in map(repr, left) if r in unique] == [t for t in texts if t in unique]
 
 
+@pytest.mark.nightly
 async def test_older_events_are_brought_up_and_all_bear_the_mark_outside_the_event(
     spark: SparkSession, kafka: str, tmp_path: Path
 ) -> None:
@@ -251,6 +255,7 @@ log: {{level: warning}}
 """
 
 
+@pytest.mark.nightly
 async def test_through_the_gateway_key_attributes_data_and_order_per_key_are_kept(
     shop: Any, tmp_path: Path
 ) -> None:
@@ -314,6 +319,7 @@ async def test_the_times_that_were_are_kept_at_a_speed() -> None:
         assert clock.monotonic() - begun == pytest.approx(after, abs=0.05)
 
 
+@pytest.mark.nightly
 async def test_a_replay_to_a_real_topic_keeps_its_rate(shop: Any, kafka: str) -> None:
     """Never faster. How exact it is, the virtual clock tells: a busy machine may be slower."""
     (spark, lake), _ = shop
@@ -353,7 +359,7 @@ pipeline:
 
 
 @pytest.mark.fault
-@pytest.mark.long
+@pytest.mark.nightly
 async def test_a_killed_replay_misses_nothing_when_it_is_resumed(
     spark: SparkSession, kafka: str, tmp_path: Path
 ) -> None:
@@ -416,6 +422,7 @@ async def test_a_killed_replay_misses_nothing_when_it_is_resumed(
     assert last == {key: [*map(repr, each)] for key, each in by_key(marked).items()}
 
 
+@pytest.mark.nightly
 def test_notes_are_kept_by_hadoops_file_systems_too(spark: SparkSession, tmp_path: Path) -> None:
     """As on S3, where this machine has no folder."""
     notes = Notes(spark, tmp_path.as_uri(), "abc")

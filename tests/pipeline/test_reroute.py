@@ -29,6 +29,8 @@ from reroute_making import made, make_topics, publish, read
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.nightly
+
 PARTITIONS = 3
 
 ROUTES = [
@@ -212,7 +214,7 @@ def test_a_job_publishes_what_the_gateway_publishes(
     assert 0 < tally.exact < tally.read
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_long_job_publishes_what_the_gateway_publishes(
     session: SparkSession, kafka: str, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """Every verb of the pipeline as whoever operates it asks for it: its words, a configuration file, a real Kafka.
 
 What a process costs is the start of a JVM: one verb is a process of its own, the others run here, in the Spark
-of the run. All of them, and as processes: the long form.
+of the run. All of them, and as processes, nightly.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_verbs_do_their_part(kafka: str, tmp_path: Path, spark: SparkSession) ->
     do_most(House(kafka, tmp_path, {"archive"}))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_every_verb_does_its_part_in_a_process_of_its_own(kafka: str, tmp_path: Path) -> None:
     """They are given a JVM, as by ``spark-submit``."""
     house = House(kafka, tmp_path, VERBS)

@@ -246,8 +246,12 @@ class Followers(RuleBasedStateMachine):
 
     @rule()
     def positions_of_all_are_committed(self) -> None:
-        """The round that the timer makes, made now: of those that wait for no commit of what they settled."""
-        done = [group for group, one in self.running.items() if one.consumer._commit_timer is None]  # type: ignore[attr-defined]
+        """The round that the timer makes, made now: of those at rest, and of those that never committed."""
+        done = [
+            group
+            for group, one in self.running.items()
+            if one.consumer._at_rest or not one.consumer._not_before  # type: ignore[attr-defined]
+        ]
         self.runner.run(self._round())
         for group in done:
             self.committed[group] = set(self.finished[group])

@@ -1,7 +1,7 @@
 """What a JVM has made of its classes, kept for the next one: two fifths of what the start of a server costs.
 
-``make servers`` has them made, once in a checkout. A JVM of another version passes over them; without them a
-start takes longer, and nothing else differs.
+The first JVM of a kind in a checkout leaves them when it ends. A JVM of another version passes over them; without
+them a start takes longer, and nothing else differs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kafka_install import SERVERS
-from server_process import ServerProcess
 
 SPARK = SERVERS / "spark.jsa"
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
@@ -24,18 +23,13 @@ def shared(archive: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def keeping(archive: Path) -> Iterator[tuple[str, ...]]:
-    """Options of a JVM that leaves them there when it ends in order, which it has to have done in the end."""
+def kept(archive: Path | None) -> Iterator[tuple[str, ...]]:
+    """Options of a JVM that leaves them there when it ends in order, which it has to have done in the end; none
+    where they are there already, or where ``archive`` is None."""
+    if archive is None or archive.exists():
+        yield ()
+        return
     fresh = archive.with_suffix(f".{os.getpid()}")
     yield (*_QUIET, f"-XX:ArchiveClassesAtExit={fresh}")
-    fresh.replace(archive)
-
-
-def keep(archive: Path, kind: type[ServerProcess]) -> None:
-    with keeping(archive) as options:
-        server = kind(options=options)
-        try:
-            server.start()
-            server.end()
-        finally:
-            server.stop()
+    if fresh.exists():
+        fresh.replace(archive)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import random
 
+import pytest
+
 from delivery_house import House, Ledger, numbered, until
 from webhook_target import WebhookTarget
 
@@ -44,6 +46,7 @@ class DeliveryScenarios:
         assert same == event
         await service.stop()
 
+    @pytest.mark.nightly
     async def test_a_kill_in_the_middle_of_a_failing_endpoint_loses_nothing_and_keeps_the_order(
         self, house: House, ledger: Ledger
     ) -> None:
@@ -63,6 +66,7 @@ class DeliveryScenarios:
         assert ledger.repeats <= at_stake
         await service.stop()
 
+    @pytest.mark.nightly
     async def test_an_orderly_restart_in_the_middle_loses_and_repeats_nothing(
         self, house: House, ledger: Ledger
     ) -> None:

@@ -229,9 +229,11 @@ def main(control: int) -> None:
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # of the terminal: the test run ends what it started
-    sys.path.pop(0)  # this folder; a program has none of it
     for each in MODULES:
         importlib.import_module(each)
+    if os.environ.get("SKYBRIDGE_TEST_HURRIED"):
+        importlib.import_module("hurried").hurry()
+    sys.path.pop(0)  # this folder; a program has none of it
     gc.freeze()
     arguments = _Forking(socket.socket(fileno=control)).run()
     if arguments is not None:

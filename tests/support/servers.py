@@ -12,16 +12,19 @@ What is missing is no error on a laptop, where the tests that need it skip; with
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
 import asyncapi_install
-import class_data
 import helm_install
 import kafka_install
 import kafka_server
@@ -31,45 +34,58 @@ import pulsar_install
 import pulsar_server
 import rabbitmq_server
 import spark_install
-import spark_session
 from app.cli.feed import payloads
 from app.errors import SetupError
 
-PARTS: Mapping[str, Callable[[], object]] = {
-    "Apache Kafka": kafka_install.install,
-    "Apache Pulsar": pulsar_install.install,
-    "RabbitMQ": rabbitmq_server.install,
-    "PostgreSQL": postgres_server.install,
-    "The official SDKs": opinion_install.install,
-    "Helm": helm_install.install,
-    "The schema of AsyncAPI": asyncapi_install.install,
-    "Spark: Java and its jars": spark_install.install,
-    "GitHub's example payloads": lambda: payloads.payloads(payloads.cache_folder(os.environ)),
-}
+TOLD_FROM = 1.0  # seconds: what was there already is not told
+
+Part = tuple[str, Callable[[], object]]
+MAVENS: Sequence[Part] = (  # one after the other: they share a cache that takes one writer
+    ("Apache Kafka", kafka_install.install),
+    ("Apache Pulsar", pulsar_install.install),
+    *((sdk.release, partial(opinion_install.installed, sdk)) for sdk in opinion_install.OF_MAVEN),
+)
+OTHERS: Sequence[Part] = (
+    ("RabbitMQ", rabbitmq_server.install),
+    ("PostgreSQL", postgres_server.install),
+    ("Spark: Java and its jars", spark_install.install),
+    *((sdk.release, partial(opinion_install.installed, sdk)) for sdk in opinion_install.OF_NPM),
+    ("Helm, and what its chart is held against", helm_install.install),
+    ("The schema of AsyncAPI", asyncapi_install.install),
+    ("GitHub's example payloads", lambda: payloads.payloads(payloads.cache_folder(os.environ))),
+)
 
 
-def missing(part: str, bring: Callable[[], object]) -> bool:
+def bring_all() -> bool:
+    """Two at a time, each told when it is there. Whether all are."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with (
+        Progress(*columns, console=console, disable=not console.is_terminal) as progress,
+        ThreadPoolExecutor(max_workers=2) as pool,
+    ):
+        there = list(pool.map(lambda parts: _bring(parts, progress), (MAVENS, OTHERS)))
+    return all(there)
+
+
+def _bring(parts: Sequence[Part], progress: Progress) -> bool:
+    there = [_is_there(name, bring, progress) for name, bring in parts]
+    return all(there)
+
+
+def _is_there(name: str, bring: Callable[[], object], progress: Progress) -> bool:
+    task = progress.add_task(name, total=1)
+    begun = time.monotonic()
     try:
         bring()
     except (kafka_install.Missing, SetupError) as why:
-        print(f"{part}: missing. {why}", file=sys.stderr)
-        return True
-    return False
-
-
-def keep_classes() -> None:
-    """Once in a checkout, so that every later JVM starts sooner; a server that is missing is told elsewhere."""
-    made: Mapping[Path, Callable[[Path], object]] = {
-        kafka_server.CLASSES: lambda archive: class_data.keep(archive, kafka_server.KafkaServer),
-        pulsar_server.CLASSES: lambda archive: class_data.keep(archive, pulsar_server.PulsarServer),
-        class_data.SPARK: spark_session.keep_classes,
-    }
-    absent = [archive for archive in made if not archive.exists()]
-    with ThreadPoolExecutor() as pool:
-        waiting = [pool.submit(made[archive], archive) for archive in absent]
-    for each in waiting:
-        with contextlib.suppress(kafka_install.Missing):
-            each.result()
+        progress.console.print(f"{name}: missing. {why}", highlight=False)
+        return False
+    finally:
+        progress.remove_task(task)
+    if (took := time.monotonic() - begun) > TOLD_FROM:
+        progress.console.print(f"{name}: there after {took:.0f} s", highlight=False)
+    return True
 
 
 def configuration() -> Iterator[str]:
@@ -100,15 +116,14 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.stop:
         return int(tell("stop"))
-    lacking = [part for part, bring in PARTS.items() if missing(part, bring)]
-    keep_classes()
+    complete = bring_all()
     failed = asked.start and tell("start")
     if dsn := postgres_server.running():
         print(f'\n# To paste into skybridge.yaml:\nstore: {{kind: postgresql, dsn: "{dsn}"}}')
     if entries := list(configuration()):
         print("\n# To paste under brokers in skybridge.yaml:\nbrokers:")
         print("\n".join(f"  {entry}" for entry in entries))
-    return int(failed or (bool(lacking) and os.environ.get("CI") == "true"))
+    return int(failed or (not complete and os.environ.get("CI") == "true"))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,6 @@ def install() -> list[Path]:
     """The jars; fetched once."""
     try:
         java.find(os.environ)
-        return jars.bring()
+        return jars.bring(quiet=True)
     except SetupError as why:
         raise Missing(f"Spark cannot run: {why}") from why

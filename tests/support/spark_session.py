@@ -6,7 +6,6 @@ import gc
 import logging
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -54,6 +53,16 @@ def spark_settings(folder: Path) -> Mapping[str, str]:
 
 @contextmanager
 def running_spark(settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Gone at the end. The first one of a checkout leaves the data of its classes, but not in CI, which throws them
+    away."""
+    with class_data.kept(class_data.SPARK if os.environ.get("CI") != "true" else None) as options:
+        jvm = {"spark.driver.extraJavaOptions": " ".join((*_BRIEF, *options))} if options else {}
+        with _session({**settings, **jvm}) as session:
+            yield session
+
+
+@contextmanager
+def _session(settings: Mapping[str, str]) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run what PATH has
     from pyspark import SparkConf
     from pyspark.logger import PySparkLogger
@@ -67,19 +76,6 @@ def running_spark(settings: Mapping[str, str]) -> Iterator[SparkSession]:
         yield session
     finally:
         _end(session)
-
-
-def keep_classes(archive: Path) -> None:
-    """Those of a start and of a first query, for whoever has ``JVM`` then."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        class_data.keeping(archive) as options,
-    ):
-        jvm = {"spark.driver.extraJavaOptions": " ".join((*_BRIEF, *options))}
-        with running_spark({**spark_settings(Path(folder)), **jvm}) as session:
-            session.sql(
-                "SELECT id % 3 AS k, count(*) FROM range(10) GROUP BY 1 ORDER BY 1"
-            ).collect()
 
 
 def _end(session: SparkSession) -> None:

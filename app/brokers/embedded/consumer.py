@@ -303,7 +303,8 @@ class EmbeddedConsumer(Consumer):
         """Begin the commit of what is due, of all partitions at once; the number of positions in it. While
         messages are open, and after a commit that failed, that is once in ``commit_interval``."""
         now = self._loop.time()
-        if self._storing is not None or (now < self._not_before and not self._at_rest):
+        soon = self._at_rest and not self._put_off
+        if self._storing is not None or (now < self._not_before and not soon):
             self._shared.commits.stir()
             return 0
         self._settled = 0
@@ -315,7 +316,7 @@ class EmbeddedConsumer(Consumer):
 
     @property
     def _at_rest(self) -> bool:
-        return not self._put_off and not any(owned.open for owned in self._owned.values())
+        return not any(owned.open for owned in self._owned.values())
 
     def _begin_commit(self, places: Mapping[Partition, Committed]) -> None:
         member, owned = self._membership, dict(self._owned)

@@ -1,0 +1,171 @@
+"""``make impacted``: the tests whose imports reach what changed since a commit, ``main`` unless another is named.
+
+::
+
+    make impacted                      run them
+    make impacted ARGS="--list"        only name them
+    make impacted ARGS="--since HEAD~3"
+
+A test file reaches a module of ``app`` if it imports it, or imports a module that does: the graph is the one that
+import-linter checks. A text that is the name of a module counts as its import (services are forked by such
+lists). What is no Python belongs to the folder of tests of its name; what every test depends on runs all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import subprocess
+import sys
+from collections.abc import Collection, Iterable
+from pathlib import Path, PurePosixPath
+
+import grimp
+
+from pages import CHECKOUT
+
+TESTS = CHECKOUT / "tests"
+SUPPORT = TESTS / "support"
+EVERYTHING = {"pyproject.toml", "uv.lock", "tests/conftest.py", "Makefile", ".ci/run"}
+FOLDER_OF = {
+    **dict.fromkeys(("docs", "README.md", "CHANGELOG.md"), "tests/docs"),
+    "helm": "tests/helm",
+    "Dockerfile": "tests/helm",
+    "openapi": "tests/openapi",
+}
+
+
+def changed(since: str) -> list[str]:
+    """Paths that differ from where this branch left ``since``, committed or not."""
+    base = _git("merge-base", since, "HEAD").strip()
+    tracked = _git("diff", "--name-only", base).split()
+    return [*tracked, *_git("ls-files", "--others", "--exclude-standard").split()]
+
+
+def impacted(paths: Iterable[str]) -> list[Path]:
+    """The test files that these changes may concern, sorted."""
+    paths = list(paths)
+    every = sorted(TESTS.rglob("test_*.py"))
+    touched = {PurePosixPath(path) for path in paths}
+    modules = {_module(path) for path in touched if path.suffix == ".py"}
+    folders = {folder for path in touched if (folder := _folder(path))}
+    reaching = _Reaching(modules)
+    if EVERYTHING & set(paths) or reaching.shared & modules:
+        return every
+    return [
+        test
+        for test in every
+        if PurePosixPath(test.relative_to(CHECKOUT).as_posix()) in touched
+        or any(test.is_relative_to(CHECKOUT / folder) for folder in folders)
+        or reaching(test)
+    ]
+
+
+class _Reaching:
+    """Whether a file of tests reaches one of ``modules``, through support and ``app``."""
+
+    def __init__(self, modules: Collection[str]) -> None:
+        graph = _graph()
+        self._known = graph.modules
+        self._concerned = set(modules)
+        for module in modules & self._known:  # a package is imported with each of its modules
+            self._concerned |= graph.find_descendants(module)
+            self._concerned |= graph.find_downstream_modules(module, as_package=True)
+        self.shared = {name for name in self._names(TESTS / "conftest.py") if _support(name)}
+
+    def __call__(self, test: Path) -> bool:
+        seen: set[Path] = set()
+        waiting = [test, *_conftests(test)]
+        while waiting:
+            file = waiting.pop()
+            if file in seen:
+                continue
+            seen.add(file)
+            names = self._names(file)
+            if names & self._concerned:
+                return True
+            waiting += [path for name in names if (path := _support(name))]
+        return False
+
+    def _names(self, file: Path) -> set[str]:
+        found = _named_in(file)
+        return {name for name in found if name in self._known or not name.startswith("app.")}
+
+
+@functools.cache
+def _graph() -> grimp.ImportGraph:
+    return grimp.build_graph("app", cache_dir=None)
+
+
+@functools.cache
+def _named_in(file: Path) -> frozenset[str]:
+    tree = ast.parse(file.read_text())
+    return frozenset(name for node in ast.walk(tree) for name in _named(node))
+
+
+def _named(node: ast.AST) -> Iterable[str]:
+    match node:
+        case ast.Import(names=names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(module=str(module), names=names):
+            return [module, *(f"{module}.{alias.name}" for alias in names)]
+        case ast.Constant(value=str(text)) if text.startswith("app."):
+            return [text]
+    return []
+
+
+def _support(name: str) -> Path | None:
+    path = SUPPORT / f"{name}.py"
+    return path if path.exists() else None
+
+
+def _conftests(test: Path) -> list[Path]:
+    """Below the one of all tests: what that imports concerns all when it changes itself, and reaches nothing."""
+    folders = [folder for folder in test.parents if folder != TESTS and TESTS in folder.parents]
+    return [path for folder in folders if (path := folder / "conftest.py").exists()]
+
+
+def _module(path: PurePosixPath) -> str:
+    """``app/log/engine.py`` is ``app.log.engine``; a file of support has its bare name."""
+    if path.parts[:2] == ("tests", "support"):
+        return path.stem
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _folder(path: PurePosixPath) -> str | None:
+    """The folder of tests that a file belongs to which is no Python, or is the ``conftest`` of one."""
+    if path.parts[0] == "tests" and len(path.parts) > 2:
+        apart = path.suffix != ".py" or path.name == "conftest.py"
+        return str(PurePosixPath(*path.parts[:2])) if apart else None
+    return FOLDER_OF.get(path.parts[0])
+
+
+def _git(*words: str) -> str:
+    command = ["git", *words]
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+
+
+def main(words: Collection[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="impacted", description="The tests that a change concerns."
+    )
+    parser.add_argument("--since", default="main", help="a commit or branch")
+    parser.add_argument("--list", action="store_true", help="name them only")
+    asked, more = parser.parse_known_args(list(words))
+    found = [str(test.relative_to(CHECKOUT)) for test in impacted(changed(asked.since))]
+    if asked.list:
+        print("\n".join(found))
+        return 0
+    if not found:
+        print(f"Nothing that tests reach has changed since {asked.since}.")
+        return 0
+    total = len(list(TESTS.rglob("test_*.py")))
+    print(f"{len(found)} of {total} test files reach what changed since {asked.since}.", flush=True)
+    pytest = [sys.executable, "-m", "pytest", "-m", "not nightly", *more, *found]
+    return subprocess.run(pytest, cwd=CHECKOUT, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

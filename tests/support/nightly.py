@@ -1,0 +1,146 @@
+"""``make nightly``: every test that ``make test`` leaves out, a file at a time, with its result in docs/nightly.md.
+
+::
+
+    make nightly                             all parts: hours
+    make nightly ARGS="--part faults"        one folder of tests
+    make nightly ARGS="--part faults --again"
+
+The page is written after each file, so a run that was broken off goes on where it was: files that passed on this
+commit are left out, unless ``--again`` is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_install import SERVERS
+from pages import CHECKOUT
+
+PAGE = CHECKOUT / "docs" / "nightly.md"
+LOGS = SERVERS / "nightly"
+PASSED = "passed"
+_HEAD = """# Nightly
+
+The tests that `make test` leaves out: full counts, pairs of brokers, clients in other languages, every other kill. `make nightly` runs
+them a file at a time and writes this page. `make nightly ARGS="--part faults"` runs one folder. A run that was broken off goes on where
+it was. A row that did not pass is mended before anything is added (`docs/test_nightly_page.py`).
+
+| file | result | seconds | commit | date |
+|---|---|---|---|---|
+"""
+_ROW = re.compile(
+    r"\| `(?P<file>[^`]+)` \| (?P<result>[^|]+) \| (?P<seconds>\d+) \| (?P<commit>[^|]+) \| (?P<date>[^|]+) \|"
+)
+_COUNTS = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed)")
+
+
+class Row(NamedTuple):
+    file: str
+    result: str
+    seconds: int
+    commit: str
+    date: str
+
+    @property
+    def passed(self) -> bool:
+        """Nothing failed, and something ran."""
+        counts = {word.rstrip("s"): int(count) for count, word in _COUNTS.findall(self.result)}
+        return bool(counts.get(PASSED)) and not (counts.get("failed") or counts.get("error"))
+
+    def __str__(self) -> str:
+        return f"| `{self.file}` | {self.result} | {self.seconds} | {self.commit} | {self.date} |\n"
+
+
+def rows(page: Path = PAGE) -> dict[str, Row]:
+    """What the page says, by file."""
+    if not page.exists():
+        return {}
+    found = (match.groupdict() for match in _ROW.finditer(page.read_text()))
+    every = (Row(**{**each, "seconds": int(each["seconds"])}) for each in found)
+    return {row.file: row for row in every}
+
+
+def files() -> list[str]:
+    """Those with tests of this kind."""
+    words = ("--collect-only", "-q", "-m", "nightly", "-p", "no:randomly", "tests")
+    said = subprocess.run(
+        [sys.executable, "-m", "pytest", *words],
+        cwd=CHECKOUT, capture_output=True, text=True, check=False,
+    ).stdout  # fmt: skip
+    return sorted({line.partition("::")[0] for line in said.splitlines() if "::" in line})
+
+
+def run(file: str, commit: str) -> Row:
+    """One file to its end; what pytest said is in ``.servers/nightly``."""
+    log = LOGS / f"{file.removeprefix('tests/').replace('/', '.')}.log"
+    begun = time.monotonic()
+    with log.open("wb") as out:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-m", "nightly", file],
+            cwd=CHECKOUT, stdout=out, stderr=out, check=False,
+        )  # fmt: skip
+    seconds = round(time.monotonic() - begun)
+    last = log.read_text().rstrip().rpartition("\n")[2]
+    counts = ", ".join(f"{count} {word}" for count, word in _COUNTS.findall(last))
+    result = counts or f"failed: pytest ended with {done.returncode}"
+    return Row(file, result, seconds, commit, datetime.now(UTC).strftime("%Y-%m-%d"))
+
+
+def write(known: Collection[Row], page: Path = PAGE) -> None:
+    page.write_text(_HEAD + "".join(map(str, sorted(known))))
+
+
+def _commit() -> str:
+    """A tree with changes is no commit: what passed on it is run again."""
+    name = _git("rev-parse", "--short", "HEAD").strip()
+    own = str(PAGE.relative_to(CHECKOUT))
+    changes = [line for line in _git("status", "--porcelain").splitlines() if line[3:] != own]
+    return f"{name} with changes" if changes else name
+
+
+def _git(*words: str) -> str:
+    command = ["git", *words]
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="nightly", description="The tests that make test leaves out."
+    )
+    parser.add_argument("--part", action="append", help="a folder of tests, such as faults")
+    parser.add_argument("--again", action="store_true", help="also what passed on this commit")
+    asked = parser.parse_args(words)
+    LOGS.mkdir(parents=True, exist_ok=True)
+    commit, every, known = _commit(), files(), rows()
+    known = {file: row for file, row in known.items() if file in every}
+    parts = tuple(f"tests/{part}/" for part in asked.part or ("",))
+    wanted = [file for file in every if file.startswith(parts if asked.part else ("tests/",))]
+    due = [
+        file for file in wanted
+        if asked.again or "changes" in commit or file not in known
+        or known[file].commit != commit or not known[file].passed
+    ]  # fmt: skip
+    failed = False
+    for number, file in enumerate(due, 1):
+        print(f"[{number}/{len(due)}] {file} ...", end=" ", flush=True)
+        row = known[file] = run(file, commit)
+        write(known.values())
+        failed = failed or not row.passed
+        print(f"{row.result} in {row.seconds} s", flush=True)
+    print(
+        f"{len(wanted) - len(due)} passed on this commit before. Page: {PAGE.relative_to(CHECKOUT)}"
+    )
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

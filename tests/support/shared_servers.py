@@ -1,0 +1,145 @@
+"""One set of servers for all streams of a test run: each is started when a test first asks for it.
+
+``begin`` and ``end`` are for the process that a person started, ``shared`` is for any stream. A server runs below a
+process of its own, which ends it when the run is over, also when the run was killed: it reads a pipe whose other
+end is open for as long as the run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import class_data
+import kafka_server
+import postgres_server
+import pulsar_server
+import rabbitmq_server
+from kafka_install import Missing
+from server_process import ServerProcess
+
+RUN = "SKYBRIDGE_TEST_RUN"
+"""The variable that names the folder of the run."""
+_LIFE = "life"
+
+
+class Kind(NamedTuple):
+    """``make``: with options of its JVM. ``found``: what a test is told. ``classes``: where its JVM keeps them."""
+
+    make: Callable[[tuple[str, ...]], ServerProcess]
+    found: Callable[[Any], list[str]]
+    classes: Path | None = None
+
+
+KINDS: Mapping[str, Kind] = {
+    "kafka": Kind(
+        lambda options: kafka_server.KafkaServer(options=options),
+        lambda server: [server.bootstrap_servers],
+        kafka_server.CLASSES,
+    ),
+    "pulsar": Kind(
+        lambda options: pulsar_server.PulsarServer(options=options),
+        lambda server: [server.service_url, server.admin_url],
+        pulsar_server.CLASSES,
+    ),
+    "rabbitmq": Kind(lambda _: rabbitmq_server.RabbitServer(), lambda server: [server.address]),
+    "postgres": Kind(lambda _: postgres_server.PostgresServer(), lambda server: [server.dsn]),
+}
+
+
+class Run:
+    """The life of a test run, as long as it is not ended."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="skybridge-run-"))
+        os.mkfifo(self._folder / _LIFE)
+        self._life = os.open(self._folder / _LIFE, os.O_RDWR)
+        os.environ[RUN] = str(self._folder)
+
+    def end(self) -> None:
+        """Returns when every server is gone."""
+        os.close(self._life)
+        for kind in KINDS:
+            with _alone(self._folder / f"{kind}.kept"):
+                pass
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os.environ.pop(RUN, None)
+
+
+def shared(kind: str) -> list[str]:
+    """Where the one of this kind is to be found; started if it is the first time. Raises Missing."""
+    folder = Path(os.environ[RUN])
+    known = folder / f"{kind}.json"
+    with _alone(folder / f"{kind}.lock"):
+        if not known.exists():
+            known.write_text(_started(kind, folder))
+    said: dict[str, Any] = json.loads(known.read_text())
+    if "missing" in said:
+        raise Missing(said["missing"])
+    found: list[str] = said["found"]
+    return found
+
+
+def _started(kind: str, folder: Path) -> str:
+    """What the keeper of a new one says in its only line."""
+    with (folder / f"{kind}.log").open("wb") as log:
+        keeper = subprocess.Popen(
+            [sys.executable, __file__, kind, str(folder)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,  # a Ctrl-C ends the run, and that ends the server
+        )
+    assert keeper.stdout is not None
+    with keeper.stdout:
+        line = keeper.stdout.readline().decode()
+    keeper.returncode = 0  # nobody waits for it: it ends after us
+    if not line:
+        raise RuntimeError(f"{kind} did not start: {(folder / f'{kind}.log').read_text()[-2000:]}")
+    return line
+
+
+def keep(kind: Kind, life: Path) -> None:
+    """Start it, tell where it is, and stop it when the run is over."""
+    lives = life.open("rb")
+    archive = kind.classes
+    lasting = os.environ.get("CI") != "true"  # in CI nobody comes after us
+    with class_data.kept(archive if lasting else None) as options:
+        server = kind.make(options)
+        try:
+            server.start()
+            print(json.dumps({"found": kind.found(server)}), flush=True)
+            lives.read()
+            if options:
+                server.end()
+        finally:
+            server.stop()
+
+
+def main(name: str, folder: Path) -> None:
+    with _alone(folder / f"{name}.kept"):
+        try:
+            keep(KINDS[name], folder / _LIFE)
+        except Missing as why:
+            print(json.dumps({"missing": str(why)}), flush=True)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    with path.open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
