@@ -12,7 +12,7 @@ import pytest
 from delivery_house import House, Ledger, Service, numbered, until
 from webhook_target import Received, WebhookTarget, status
 
-pytestmark = [pytest.mark.nightly, pytest.mark.fault]
+pytestmark = pytest.mark.fault
 
 KEYS = 20
 STUCK = "/k3"

@@ -312,7 +312,6 @@ def rows_left(house: House) -> int:
     return int(count)
 
 
-@pytest.mark.nightly
 async def test_a_redrive_survives_the_kill_of_its_worker(house: House, account: Account) -> None:
     """SIGKILL, twice, while letters are on their way: lost 0, order per key kept, repeats only of what was
     in flight, and of what was delivered and had its row still (rule 2: a row goes after its delivery). How
