@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from app.errors import SetupError
+from app.store.private import keep_private
 
 
 class SoleUse:
@@ -29,6 +30,7 @@ class SoleUse:
     def take(self) -> None:
         """Its folder is there. Raises SetupError when another process has it, OSError when no file can
         be made."""
+        keep_private(self._file)
         handle = self._file.open("ab")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -19,6 +19,7 @@ from sqlalchemy.pool import StaticPool
 
 from app.errors import SetupError
 from app.store import schema
+from app.store.private import keep_private
 from app.store.sole_use import SoleUse
 
 _SETTING = "store.path"
@@ -38,7 +39,7 @@ def open_engine(path: Path, sole_use: SoleUse | None = None) -> Engine:
     with ExitStack() as undoing:
         undoing.callback(engine.dispose)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            keep_private(path)
             if sole_use is not None:
                 undoing.callback(sole_use.release)
                 sole_use.take()
@@ -71,6 +72,7 @@ def _bring_up(engine: Engine, path: Path) -> None:
 def copy(source: Path, target: Path) -> None:
     """A copy of the database that is whole, whoever writes to it meanwhile: they wait. Through SQLite,
     because what is in its journal belongs to it. ``target`` becomes it in one step, or not at all."""
+    keep_private(target)
     reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True, timeout=_PATIENCE)
     with closing(reading), closing(sqlite3.connect(target, timeout=_PATIENCE)) as writing:
         reading.backup(writing)
