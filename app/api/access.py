@@ -1,4 +1,6 @@
-"""Who may ask: a bearer token on everything but the probes, compared in constant time."""
+"""Access to the admin listener: a bearer token on everything but the probes, compared in constant time, and no
+changes on behalf of a page of another origin.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,8 @@ Asgi = Callable[
 ]
 
 PROBES = frozenset({"/healthz", "/readyz"})
+_LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
+_OWN_SITE = frozenset({b"", b"same-origin", b"none"})  # none: a person typed the address
 
 
 def _refusal(status: int, code: str, title: str, detail: str) -> tuple[int, bytes]:
@@ -35,6 +39,12 @@ _OTHER_HOST = _refusal(
     "misdirected",
     "The admin listener answers to loopback names only",
     "Set server.admin.token to reach it under another name.",
+)
+_OTHER_ORIGIN = _refusal(
+    403,
+    "other-origin",
+    "A page of another origin may change nothing here",
+    "Send the request from the command line, or from a page of this listener: without Origin and Sec-Fetch-Site, or with its own.",
 )
 
 
@@ -68,6 +78,8 @@ class TokenGuard:
     def _refusal(self, scope: Scope) -> tuple[int, bytes] | None:
         if scope["type"] != "http" or scope["path"] in PROBES:
             return None
+        if scope["method"] not in _LOOKS and _is_of_another_origin(scope):
+            return _OTHER_ORIGIN
         if self._expected is None:
             return None if is_loopback(_host(scope)) else _OTHER_HOST
         given = _header(scope, b"authorization")
@@ -82,6 +94,14 @@ def _host(scope: Scope) -> str:
     """Of the Host header, without its port."""
     text = _header(scope, b"host").decode("latin-1")
     return text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
+
+
+def _is_of_another_origin(scope: Scope) -> bool:
+    """A browser says where a page that asks comes from. Other programs say nothing."""
+    if _header(scope, b"sec-fetch-site").lower() not in _OWN_SITE:
+        return True
+    origin = _header(scope, b"origin")
+    return bool(origin) and origin.partition(b"://")[2].lower() != _header(scope, b"host").lower()
 
 
 def demand_token(host: str, token: str | None) -> None:

@@ -210,6 +210,46 @@ async def test_a_store_in_trouble_hides_nothing_else(
     assert letters.json()["type"] == "urn:skybridge:problem:store-unavailable"
 
 
+ELSEWHERE = [
+    {"origin": "https://evil.example"},
+    {"origin": "null"},  # a file, or a page in a sandbox
+    {"origin": "http://127.0.0.1:3000"},  # another port is another origin
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+    {"origin": "http://127.0.0.1:8081", "sec-fetch-site": "cross-site"},
+]
+CHANGES = ["/v1/subscriptions/s:pause", "/v1/config:reload", "/v1/dead-letters:redrive"]
+
+
+@pytest.mark.parametrize("headers", ELSEWHERE)
+@pytest.mark.parametrize("path", CHANGES)
+async def test_a_page_of_another_origin_changes_nothing(client, path, headers):
+    """Any page in a browser on this machine can post to loopback, and needs no token there."""
+    answer = await client.post(path, headers={"host": "127.0.0.1:8081", **headers})
+    assert answer.status_code == 403
+    assert answer.json()["type"] == "urn:skybridge:problem:other-origin"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"origin": "http://127.0.0.1:8081", "sec-fetch-site": "same-origin"},
+        {"sec-fetch-site": "none"},
+    ],
+)
+async def test_programs_and_pages_of_the_listener_itself_may_change_something(client, headers):
+    """What comes of it is the resource's to say."""
+    answer = await client.post("/v1/nothing", headers={"host": "127.0.0.1:8081", **headers})
+    assert answer.status_code == 404
+
+
+async def test_a_page_of_another_origin_may_look(client):
+    """The browser itself keeps the answer from it."""
+    headers = {"host": "127.0.0.1:8081", "origin": "https://evil.example"}
+    assert (await client.get("/status", headers=headers)).status_code == 200
+
+
 @pytest.mark.parametrize("path", ["/status", "/metrics", "/v1/topics", "/openapi.json", "/docs"])
 async def test_with_a_token_nothing_is_told_without_it(service: Service, path: str) -> None:
     """Off loopback the listener shows topics and dead letters: only to those who may."""
