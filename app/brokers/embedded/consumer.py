@@ -327,11 +327,10 @@ class EmbeddedConsumer(Consumer):
         except BrokerError as error:
             self._failed_to_commit(error)
             return
-        if isinstance(
-            stored, asyncio.Future
-        ):  # else the group gave us up, and the membership will know
-            self._storing = stored
-            stored.add_done_callback(lambda done: self._stored(done, places, owned))
+        if isinstance(stored, Code):
+            return  # the group gave us up: the membership finds out
+        self._storing = stored
+        stored.add_done_callback(lambda done: self._stored(done, places, owned))
 
     def _stored(
         self,
