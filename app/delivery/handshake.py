@@ -17,13 +17,21 @@ CALLBACK = "WebHook-Request-Callback"
 ALLOWED_ORIGIN = "WebHook-Allowed-Origin"
 ALLOWED_RATE = "WebHook-Allowed-Rate"
 _ANY = "*"
+REDIRECTS = 300
 _DIGITS = 9  # of a rate; more is no rate that anybody reaches
+_SHOWN = 40  # characters of a rate that cannot be read
 
 
 class Consent(msgspec.Struct, frozen=True):
     """``rate``: deliveries a minute; None for as many as we like."""
 
     rate: int | None = None
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """``why``: for people."""
+
+    why: str
 
 
 def questions(origin: str, rate: int | None, callback: str) -> tuple[tuple[str, str], ...]:
@@ -36,23 +44,27 @@ def questions(origin: str, rate: int | None, callback: str) -> tuple[tuple[str, 
     return tuple(asked)
 
 
-def consent(headers: Mapping[str, str], origin: str, asked_rate: int | None) -> Consent | None:
-    """What the answer grants, None for nothing. ``headers``: names in any case that the mapping
-    folds. Without a rate the one that was asked for applies, the letter's own relaxation."""
+def consent(
+    status: int | None, headers: Mapping[str, str], origin: str, asked_rate: int | None
+) -> Consent | Refusal:
+    """What the answer grants. ``headers``: names in any case that the mapping folds. Without a rate the one that
+    was asked for applies, the letter's own relaxation."""
+    if status is not None and REDIRECTS <= status < REDIRECTS + 100:
+        return Refusal(f"status {status}: a redirect is no consent")
     allowed = headers.get(ALLOWED_ORIGIN, "").strip()
     if allowed != _ANY and allowed.lower() != origin.lower():  # a DNS name knows no case
-        return None
-    return Consent(allowed_rate(headers.get(ALLOWED_RATE), asked_rate))
+        return Refusal(f"status {status}")
+    return granted(headers.get(ALLOWED_RATE), asked_rate)
 
 
-def allowed_rate(text: str | None, asked: int | None) -> int | None:
-    """Deliveries a minute, None without a bound. What is no positive number grants no more than was
-    asked for."""
-    if text is None:
-        return asked
-    text = text.strip()
-    if text == _ANY:
-        return None
-    if text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) > 0:
-        return int(text)
-    return asked
+def granted(rate: str | None, asked: int | None) -> Consent | Refusal:
+    """By the text of a rate, where the origin is allowed. One that is no positive number says that something is
+    wrong there: it is no consent."""
+    if rate is None:
+        return Consent(asked)
+    rate = rate.strip()
+    if rate == _ANY:
+        return Consent(None)
+    if not (rate.isascii() and rate.isdecimal() and rate.strip("0")):
+        return Refusal(f"{ALLOWED_RATE} is {rate[:_SHOWN]!r}, which is no positive number")
+    return Consent(int(rate) if len(rate) <= _DIGITS else None)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from app.bindings.http import HttpMessage
-from app.delivery.handshake import ORIGIN, Consent, allowed_rate, consent, questions
+from app.delivery.handshake import ORIGIN, Consent, Refusal, consent, granted, questions
 from app.delivery.rate import RateLimit
 from app.interfaces import SinkAnswer
 from app.sinks.callbacks import Callbacks
@@ -119,13 +119,12 @@ class Handshake:
 
     async def _ask(self) -> None:
         answer, headers = await self._answer()
-        granted = consent(headers, self._origin, self._rate) if answer.status else None
-        if granted is not None:
-            self._take_consent(granted)
-        elif self.granted and answer.status is None:
+        if answer.status is not None:
+            self._conclude(consent(answer.status, headers, self._origin, self._rate))
+        elif self.granted:
             self._due = self._monotonic() + ASK_AGAIN  # unheard is not refused
         else:
-            self._refuse(answer)
+            self._refuse(f"{answer.fault} {answer.detail}")
 
     async def _answer(self) -> tuple[SinkAnswer, Mapping[str, str]]:
         self._open_callback()
@@ -139,6 +138,12 @@ class Handshake:
             headers, url = headers + shown.headers, shown.url(url)
         return await self._client.ask(url, HttpMessage(headers, b""), self._within)
 
+    def _conclude(self, found: Consent | Refusal) -> None:
+        if isinstance(found, Consent):
+            self._take_consent(found)
+        else:
+            self._refuse(found.why)
+
     def _take_consent(self, granted: Consent) -> None:
         if self._consent != granted:
             self._limit = None if granted.rate is None else RateLimit(granted.rate)
@@ -147,8 +152,7 @@ class Handshake:
         self.headers = ((ORIGIN, self._origin),)  # W2
         self._close_callback()
 
-    def _refuse(self, answer: SinkAnswer) -> None:
-        said = f"status {answer.status}" if answer.status else f"{answer.fault} {answer.detail}"
+    def _refuse(self, said: str) -> None:
         self.why = f"the webhook did not consent to {self._origin}: {said.strip()}"
         self._consent, self._limit = None, None
         self._refusals += 1
@@ -162,7 +166,8 @@ class Handshake:
 
     def _called_back(self, rate: str | None) -> None:
         """Consent that came later, by the callback; without a rate the one asked for applies."""
-        self._take_consent(Consent(allowed_rate(rate, self._rate)))
+        self._callback = ""  # it has ended
+        self._conclude(granted(rate, self._rate))
 
     def _open_callback(self) -> None:
         self._close_callback()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.delivery.handshake import Consent, consent, questions
+from app.delivery.handshake import Consent, Refusal, consent, granted, questions
 from app.delivery.rate import RateLimit
 
 ORIGIN = "bridge.example.com"
@@ -19,7 +19,7 @@ def said(**headers: str) -> dict[str, str]:
 @pytest.mark.parametrize("allowed", ["*", ORIGIN, "Bridge.Example.COM", f" {ORIGIN} "])
 def test_the_origin_itself_or_everybody_is_consent(allowed):
     answer = said(WebHook_Allowed_Origin=allowed, WebHook_Allowed_Rate="120")
-    assert consent(answer, ORIGIN, None) == Consent(120)
+    assert consent(200, answer, ORIGIN, None) == Consent(120)
 
 
 @pytest.mark.parametrize(
@@ -38,20 +38,36 @@ def test_the_origin_itself_or_everybody_is_consent(allowed):
 )
 def test_nothing_else_is(headers):
     """A prefix that matches, CORS and a friendly status have fooled other senders."""
-    assert consent(headers, ORIGIN, None) is None
+    assert consent(200, headers, ORIGIN, None) == Refusal("status 200")
 
 
 @pytest.mark.parametrize(
     ("rate", "asked", "granted"),
-    [("*", 100, None), ("60", 100, 60), (None, 100, 100), (None, None, None), ("0", 100, 100),
-     ("-5", 100, 100), ("many", None, None), ("1e3", 7, 7), ("9" * 40, 7, 7)],
-)  # fmt: skip
+    [("*", 100, None), ("60", 100, 60), (None, 100, 100), (None, None, None), ("9" * 40, 7, None)],
+)
 def test_the_rate_is_a_positive_number_or_any(rate, asked, granted):
-    """What says nothing that can be read grants no more than was asked for."""
+    """Without one, what was asked for."""
     headers = said(WebHook_Allowed_Origin="*")
     if rate is not None:
         headers["WebHook-Allowed-Rate"] = rate
-    assert consent(headers, ORIGIN, asked) == Consent(granted)
+    assert consent(204, headers, ORIGIN, asked) == Consent(granted)
+
+
+@pytest.mark.parametrize("rate", ["0", "000", "-5", "many", "1e3", "", "60, 70", "٣"])
+def test_a_rate_that_is_no_positive_number_is_no_consent(rate):
+    """Deliveries without a bound are the last thing that such a webhook wants."""
+    headers = {**said(WebHook_Allowed_Origin="*"), "WebHook-Allowed-Rate": rate}
+    refusal = consent(200, headers, ORIGIN, None)
+    assert isinstance(refusal, Refusal)
+    assert f"WebHook-Allowed-Rate is {rate!r}, which is no positive number" in refusal.why
+    assert granted(rate, 100) == refusal
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308, 399])
+def test_a_redirect_is_no_consent(status):
+    """Redirects are never followed: whoever answers is not the webhook."""
+    refusal = consent(status, said(WebHook_Allowed_Origin="*"), ORIGIN, None)
+    assert refusal == Refusal(f"status {status}: a redirect is no consent")
 
 
 def test_only_what_is_wanted_is_asked():
