@@ -50,8 +50,8 @@ class Events(Strict):
     )
     allowed_origins: Annotated[tuple[Origin, ...], Field(min_length=1)] = Field(
         ("*",),
-        description="who may send events by webhook: names that the handshake (OPTIONS) consents to; "
-        "* is everybody",
+        description="origins that the webhook handshake (OPTIONS) consents to; * is all. It tells senders what is "
+        "welcome and restricts nobody: whatever reaches the listener may post",
     )
     allowed_rate: Annotated[Count, Field(ge=1)] | None = Field(
         None, description="requests a minute that the handshake allows; without it, any"

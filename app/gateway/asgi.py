@@ -69,7 +69,7 @@ class EventsApp:
         if not is_ours:
             return await self._resource.elsewhere(scope["method"], path, named)
         if scope["method"].encode() not in POSTS:
-            return self._resource.other(scope["method"], named)
+            return self._resource.other(scope["method"], named, route)
         refusal = self._refuse_head(headers, named)
         if refusal is not None:
             return self._resource.refused(refusal)

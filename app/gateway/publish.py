@@ -68,6 +68,9 @@ class Publisher:
         self._bound = limits.in_flight
         self.in_flight = 0  # requests that wait for a log
 
+    def takes(self, route: str | None) -> bool:
+        return self._router.takes(route)
+
     def publish(self, request: Request, done: Done) -> Answer | None:
         """The answer when it is known at once; otherwise None, and ``done`` is called once later.
 

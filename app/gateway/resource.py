@@ -46,6 +46,9 @@ class Publishing(Protocol):
     def publish(self, request: Request, done: Done) -> Answer | None:
         """The answer when it is known at once; otherwise None, and ``done`` is called once later."""
 
+    def takes(self, route: str | None) -> bool:
+        """Whether an event could be taken there. Raises SenderError for a route that does not exist."""
+
     def become(self, other: Self) -> None:
         """From the next request on."""
 
@@ -53,7 +56,7 @@ class Publishing(Protocol):
 class EventsResource:
     """Methods, encodings and the webhook handshake of ``/events``.
 
-    ``senders``    who may send; without them everybody.
+    ``senders``    the origins that the handshake consents to; without them all.
     ``call_back``  takes the consent of webhooks that we asked ourselves.
     """
 
@@ -108,11 +111,15 @@ class EventsResource:
             return self._refuse_coding(values_of(headers, b"content-encoding"))
         return None
 
-    def other(self, method: str, named: Mapping[bytes, bytes]) -> Answer:
-        """Any method but POST and PUT."""
+    def other(self, method: str, named: Mapping[bytes, bytes], route: str | None) -> Answer:
+        """Any method but POST and PUT. Consent is given where events are taken, and nowhere else (webhook 4.2)."""
         if method != "OPTIONS":
             return self.refused(method_not_allowed(method), "method-not-allowed")
-        return Answer(200, ((b"allow", METHODS), *self._senders.consent(named)))
+        try:
+            consent = self._senders.consent(named) if self._publisher.takes(route) else ()
+        except SenderError as error:
+            return self.refused(from_sender_error(error), error.code)
+        return Answer(200, ((b"allow", METHODS), *consent))
 
     async def elsewhere(self, method: str, path: str, named: Mapping[bytes, bytes]) -> Answer:
         """Any other path: where webhooks consent to what we asked them, or nothing."""

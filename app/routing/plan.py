@@ -76,6 +76,10 @@ class Router:
 
         self._rules: Rules[_Plan] = Rules(routes, compiled)
 
+    def takes(self, route: str | None) -> bool:
+        """Whether an event could be taken there: by any route, for None. Raises UnknownRoute (404)."""
+        return bool(self._rules if route is None else self._rules.named(route))
+
     def plan(
         self, decoded: Decoded, request_key: bytes | None, route: str | None = None
     ) -> tuple[Publication, ...]:

@@ -59,5 +59,9 @@ class Rules(Generic[T]):
             raise UnknownRoute(name)
         return made
 
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._ordered)
+
     def __iter__(self) -> Iterator[T]:
         return (made for _, made in self._ordered)

@@ -30,6 +30,9 @@ class AtOnce:
         self.requests: list[Request] = []
         self.answer = answer
 
+    def takes(self, route: str | None) -> bool:
+        return True
+
     def publish(self, request: Request, done: Done) -> Answer | None:
         self.requests.append(request)
         return self.answer
@@ -46,6 +49,9 @@ class Held(AtOnce):
         super().__init__()
         self.due: dict[str, Done] = {}
         self.most = 0
+
+    def takes(self, route: str | None) -> bool:
+        return True
 
     def publish(self, request: Request, done: Done) -> Answer | None:
         super().publish(request, done)

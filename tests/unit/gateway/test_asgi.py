@@ -13,6 +13,7 @@ from app.gateway.asgi import EventsApp
 from app.gateway.limits import Limits
 from app.gateway.request import Request
 from app.gateway.resource import EventsResource
+from app.routing.rules import UnknownRoute
 from app.telemetry import Counters
 
 LIMITS = Limits(body=100, header_bytes=2000, header_fields=20, body_timeout=0.05)
@@ -21,9 +22,15 @@ LIMITS = Limits(body=100, header_bytes=2000, header_fields=20, body_timeout=0.05
 class Publishing:
     """Answers 202, at once or ``later``."""
 
-    def __init__(self, *, later: bool = False) -> None:
+    def __init__(self, *, later: bool = False, any_route: bool = True) -> None:
         self.later = later
+        self.any = any_route
         self.requests: list[Request] = []
+
+    def takes(self, route: str | None) -> bool:
+        if route == "nope":
+            raise UnknownRoute(route)
+        return self.any
 
     def publish(self, request: Request, done: Any) -> Answer | None:
         self.requests.append(request)
@@ -114,6 +121,22 @@ async def test_options_consents_to_the_origin_that_asks_and_to_no_other() -> Non
     assert dict(asked.headers)[b"webhook-allowed-origin"] == b"sender.example.com"
     assert dict(asked.headers)[b"webhook-allowed-rate"] == b"*"
     assert dict(plain.headers) == {b"allow": b"POST, PUT, OPTIONS", b"content-length": b"0"}
+
+
+async def test_options_consents_where_events_are_taken_and_nowhere_else() -> None:
+    """Webhook 4.2: consent if, and only if, the target takes deliveries there."""
+    asks = ((b"webhook-request-origin", b"sender.example.com"),)
+    named = await call(Publishing(), "/events/orders", method="OPTIONS", headers=asks)
+    unknown = await call(Publishing(), "/events/nope", method="OPTIONS", headers=asks)
+    without = await call(Publishing(any_route=False), method="OPTIONS", headers=asks)
+    assert named is not None
+    assert unknown is not None
+    assert without is not None
+    assert (named.status, unknown.status, without.status) == (200, 404, 200)
+    assert b"webhook-allowed-origin" in dict(named.headers)
+    assert json.loads(unknown.body)["type"] == "urn:skybridge:problem:unknown-route"
+    for refused in (unknown, without):
+        assert not [name for name, _ in refused.headers if name.startswith(b"webhook-")]
 
 
 async def test_a_body_beyond_the_bound_is_413_with_and_without_a_length() -> None:
