@@ -6,7 +6,7 @@ import asyncio
 import copy
 from typing import Annotated, Any, Literal, cast
 
-from fastapi import APIRouter, FastAPI, Query, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from app import __version__
@@ -23,6 +23,7 @@ from app.api import (
     explain,
     metrics,
     openapi_document,
+    parameters,
     parked,
     problems,
     produce,
@@ -56,6 +57,7 @@ def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
         docs_url=None,  # the ones FastAPI brings load their script from another host
         redoc_url=None,
         openapi_url=None,
+        dependencies=[Depends(parameters.known_only)],
     )
     problems.install(app)
     app.include_router(_operators(running))

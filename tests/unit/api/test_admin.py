@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 from app.api.access import demand_token
-from app.api.app import create_app
+from app.api.app import create_app, document, skeleton
 from app.api.configured import Reload
 from app.api.running import Disk, KafkaListenerState, ProcessState, RoleState
 from app.bindings import kafka
@@ -208,6 +209,30 @@ async def test_a_store_in_trouble_hides_nothing_else(
     letters = await client.get("/v1/dead-letters")
     assert letters.status_code == 503
     assert letters.json()["type"] == "urn:skybridge:problem:store-unavailable"
+
+
+def _operations() -> list[tuple[str, str]]:
+    """Method and path of every operation of the document."""
+    paths = document(skeleton())["paths"]
+    return [
+        (method, path)
+        for path, operations in paths.items()
+        for method in operations
+        if method in {"get", "post", "put", "patch", "delete"} and not path.startswith("/events")
+    ]
+
+
+@pytest.mark.parametrize(("method", "path"), _operations())
+async def test_an_unknown_query_parameter_is_refused_on_every_operation(client, method, path):
+    """``/v1/parked?event_id=7`` answered with everything, as if all of it were of that event."""
+    filled = re.sub(r"\{[^}]+\}", "1", path)
+    body = {"json": {}} if method in {"post", "put", "patch"} else {}
+    answer = await client.request(method, filled, params={"event_idd": "7"}, **body)
+    assert answer.status_code == 422, answer.text
+    faults = answer.json()["faults"]
+    assert {"code": "unknown-parameter", "at": "query.event_idd"}.items() <= {
+        **next(fault for fault in faults if fault["at"] == "query.event_idd")
+    }.items()
 
 
 ELSEWHERE = [
