@@ -258,5 +258,13 @@ def _said(found: dict[str, Any]) -> list[tuple[str, Any]]:
     ]
     event = message.get("event")
     if event is None:
-        return [*rows, ("no event", message.get("fault") or message.get("attributes"))]
-    return [*rows, *((f"  {name}", printing.one_line(str(value))) for name, value in event.items())]
+        return [*rows, ("no event", _as_written(message.get("fault") or message.get("attributes")))]
+    return [*rows, *((f"  {name}", _as_written(value)) for name, value in event.items())]
+
+
+def _as_written(value: Any) -> str:
+    """Text as it is, all else as JSON."""
+    import msgspec
+
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return printing.one_line(text)

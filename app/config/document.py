@@ -17,6 +17,9 @@ from app.config.finding import BadConfiguration, Finding, Path, Place, written
 
 _CORE = "tag:yaml.org,2002:"
 _MERGE = f"{_CORE}merge"
+_TAB = r"'\t'"  # as the parser names the character
+_TABS = "write spaces in its place: YAML indents with spaces only"
+_QUOTES = 'quote text that holds any of : { } [ ] , # such as "${env:NAME}"'
 
 
 class Document:
@@ -78,8 +81,8 @@ def _explained(error: YAMLError) -> tuple[str, str, Place]:
         return "the file holds a character that YAML does not allow", "remove it", Place(1, 1)
     mark = error.problem_mark or error.context_mark
     place = Place(mark.line + 1, mark.column + 1) if mark is not None else Place(1, 1)
-    cure = 'quote text that holds any of : { } [ ] , # such as "${env:NAME}"'
-    return f"no YAML: {error.problem or error.context}", cure, place
+    problem = str(error.problem or error.context)
+    return f"no YAML: {problem}", _TABS if _TAB in problem else _QUOTES, place
 
 
 def _refused(message: str, cure: str, place: Place) -> BadConfiguration:

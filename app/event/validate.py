@@ -134,7 +134,8 @@ def _missing(name: str, at: str) -> Fault:
 
 def _refused(name: str, text: str, rule: Rule, at: str) -> Fault:
     if not text:
-        detail = f"{name} is empty: leave it out, or give it a value."
+        cure = "give it a value" if rule.required else "leave it out, or give it a value"
+        detail = f"{name} is empty: {cure}."
         return Fault("empty-attribute", detail, at, rule.clause)
     return Fault(rule.code, f"{name}: {clip(text)} is no {rule.expected}.", at, rule.clause)
 

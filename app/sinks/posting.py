@@ -52,7 +52,6 @@ _FAULTS: tuple[tuple[type[Exception], str], ...] = (
     (aiohttp.ClientConnectorDNSError, "dns"),
     (aiohttp.ClientSSLError, "tls"),
     (ssl.SSLError, "tls"),
-    (TimeoutError, "timeout"),
     (aiohttp.ClientConnectorError, "connect"),
     (ValueError, "bad-request"),
 )
@@ -143,7 +142,16 @@ class Poster:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if self._proxy is not None and _is_of_proxy(error):
                 return _proxy_fault(getattr(error, "status", None), _text(error))
-            return _fault(error)
+            return self._fault(error, within)
+
+    def _fault(self, error: Exception, within: float) -> SinkAnswer:
+        """A time-out in seconds: the error itself has no text, or one that names the URL."""
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            bound = min(self._connect_timeout, within)
+            return SinkAnswer(None, "timeout", f"no connection within {bound:g} s")
+        if isinstance(error, TimeoutError):
+            return SinkAnswer(None, "timeout", f"no answer within {within:g} s")
+        return _fault(error)
 
     async def stop(self) -> None:
         for session in self._sessions.values():

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from app.api.app import create_app
 from app.cli import app, attempts, dead_letters, exits, letters, parked, redriving
 from app.interfaces import LetterChoice
-from letters_service import Service, a_letter, a_row, an_attempt
+from letters_service import Service, a_letter, a_message, a_row, an_attempt
 from service_process import until
 
 VERBS = ("list", "show", "count", "redrive", "discard")
@@ -122,6 +122,18 @@ def test_show_tells_place_cause_event_and_attempts(served: Served) -> None:
     assert "\x1b" not in out
     assert "com.example.order" in out
     assert "dead-letter" in out
+
+
+def test_show_writes_data_as_json(served: Served) -> None:
+    """What is shown can be pasted into a file; it is no value of Python."""
+    body = b'{"paid":true,"by":null}'
+    served.fill(a_letter(1, message=a_message(1, body=body)))
+    line = next(
+        each
+        for each in served.letters("show", "1").stdout.splitlines()
+        if each.split()[0] == "data"
+    )
+    assert json.loads(line.split(maxsplit=1)[1]) == {"paid": True, "by": None}
 
 
 def test_a_letter_that_is_not_there_exits_1_with_its_cure(served: Served) -> None:

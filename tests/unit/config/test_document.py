@@ -123,6 +123,20 @@ def test_what_is_no_mapping_is_refused(text: bytes, message: str) -> None:
     assert finding.cure
 
 
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        (b"a:\n\tb: 1\n", "write spaces in its place: YAML indents with spaces only"),
+        (b"a: {p: ${env:X}}\n", 'quote text that holds any of : { } [ ] , # such as "${env:NAME}"'),
+    ],
+)
+def test_a_tab_is_cured_by_spaces_and_a_brace_by_quotes(text: bytes, cure: str) -> None:
+    """The cure is one of this fault."""
+    with pytest.raises(BadConfiguration) as refused:
+        parse(text)
+    assert refused.value.findings[0].cure == cure
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text("abc: {}[]#'\"\n$é", max_size=8),
     lambda inner: (

@@ -59,6 +59,15 @@ def test_an_unknown_version_names_those_that_are_known() -> None:
     assert "1.0." in fault.detail
 
 
+def test_only_what_is_optional_may_be_left_out() -> None:
+    """Core 1.1: id, source, type and specversion are required; the advice must not break the event."""
+    found = faults_of(GOOD | {"id": "", "subject": ""}, lambda name: name)
+    assert [fault.detail for fault in found] == [
+        "id is empty: give it a value.",
+        "subject is empty: leave it out, or give it a value.",
+    ]
+
+
 def test_an_empty_version_is_empty_rather_than_unknown() -> None:
     """Core 1.1: specversion is a non-empty string."""
     assert codes(specversion="") == [("empty-attribute", "/specversion")]

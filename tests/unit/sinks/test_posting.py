@@ -202,6 +202,7 @@ async def test_a_target_that_says_nothing_times_out(target, sinks):
     target.answer = wait
     answer = await sinks().post(*a_request(target.url, timeout=0.1))
     assert (answer.status, answer.fault) == (None, "timeout")
+    assert answer.detail == "no answer within 0.1 s"
 
 
 async def test_a_target_that_drips_its_answer_times_out(target, sinks):
