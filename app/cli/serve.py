@@ -98,6 +98,8 @@ def _announce_json(service: Service) -> None:
 def _announce(service: Service) -> None:
     from rich.markup import escape
 
+    from app.cli.trying import example
+
     console = printing.err()
     config = service.parts.config
     if service.events_url:
@@ -107,17 +109,8 @@ def _announce(service: Service) -> None:
         console.print(escape(line))
     for line in _subscriptions(config) if service.parts.supervisor else ():
         console.print(escape(line))
-    if service.events_url:
-        console.print(f"\n[bold]try[/]     {escape(example(service.events_url))}\n")
-
-
-def example(url: str) -> str:
-    """A request that works as pasted."""
-    return (
-        f"curl -i {url}/events -H 'ce-specversion: 1.0' -H 'ce-id: 1' -H 'ce-source: /try' "
-        "-H 'ce-type: com.example.hello' -H 'content-type: application/json' "
-        """-d '{"hello": "world"}'"""
-    )
+    if service.events_url and (request := example(config, service.events_url)):
+        console.print(f"\n[bold]try[/]     {escape(request)}\n")
 
 
 def _routes(config: Config) -> list[str]:

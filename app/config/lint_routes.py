@@ -20,13 +20,23 @@ def check_routes(report: Report) -> None:
     routes = report.config.routes
     report.duplicates("routes", "name", [route.name for route in routes])
     if not routes:
-        report.warning(("routes",), "there is none: every event is answered 422", "add a route")
+        _nothing_comes_by_http(report)
     for n, route in enumerate(routes):
         _targets(report, n, route)
         _key(report, n, route)
         _reachable(report, n, route)
     _topics_exist(report)
     _one_durability(report)
+
+
+def _nothing_comes_by_http(report: Report) -> None:
+    """Who delivers what others write needs no route; who reads nothing of theirs needs one."""
+    if not any(
+        report.written_by_others(each.source.broker) for each in report.config.subscriptions
+    ):
+        report.warning(
+            ("routes",), "there is none: events posted here are answered 422", "add a route"
+        )
 
 
 def _targets(report: Report, n: int, route: Route) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from pathlib import Path as FilePath
 
-from app.config.model import Admin
+from app.config.model import Admin, Events
 from app.config.report import Report
 from app.model.route import Strict
 
@@ -13,6 +13,7 @@ from app.model.route import Strict
 def check_servers(report: Report) -> None:
     server = report.config.server
     _admin_is_guarded(report, server.admin)
+    _events_are_open(report, server.events)
     if server.events.port == server.admin.port != 0 and overlap(
         server.events.host, server.admin.host
     ):
@@ -53,6 +54,16 @@ def _admin_is_guarded(report: Report, admin: Admin) -> None:
             ("server", "admin", "token"),
             "the token crosses the network in clear",
             "set server.admin.tls, or put a proxy with TLS in front",
+        )
+
+
+def _events_are_open(report: Report, events: Events) -> None:
+    """Whoever reaches it may send; certificates of clients are all it can ask for."""
+    if not is_loopback(events.host) and (events.tls is None or events.tls.client_ca is None):
+        report.warning(
+            ("server", "events", "host"),
+            "the events listener off loopback asks nobody who they are: whoever reaches it may send",
+            "set server.events.tls.client_ca, or let only a proxy that authenticates reach it",
         )
 
 

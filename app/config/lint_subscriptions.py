@@ -43,9 +43,8 @@ def _kind(report: Report, broker: str) -> str:
 
 
 def _fed(report: Report, subscription: Subscription, topic: str) -> bool:
-    """By a route, by a mirror, or, where a mirror reads a broker that is not ours alone, by others."""
-    kind = _kind(report, subscription.source.broker)
-    if kind != "embedded" and isinstance(subscription.sink, Target | Exchange):
+    """By a route, by a mirror, or by others, where the broker is not ours alone."""
+    if report.written_by_others(subscription.source.broker):
         return True
     told = report.config.operator_events
     if told is not None and (told.broker, told.topic) == (subscription.source.broker, topic):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from app.config.brokers import EmbeddedBroker
 from app.config.finding import Finding, Path, did_you_mean, written
 from app.config.load import Loaded
 from app.errors import SetupError
@@ -33,6 +34,12 @@ class Report:
             return True
         self.error(path, f"there is no broker {name!r}", did_you_mean(name, self.config.brokers))
         return False
+
+    def written_by_others(self, name: str) -> bool:
+        """Whether clients that are not ours may write to the broker. An embedded log is ours alone, but
+        for its Kafka listener."""
+        settings = self.config.brokers.get(name)
+        return not isinstance(settings, EmbeddedBroker) or settings.kafka_listener is not None
 
     def duplicates(self, section: str, field: str, names: list[str]) -> None:
         for n, name in enumerate(names):

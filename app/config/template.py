@@ -15,7 +15,7 @@ installation: skybridge   # part of every consumer group's name; one name for ea
 
 server:
   events:                 # takes events: POST /events, POST /events/{route}
-    host: 127.0.0.1       # 0.0.0.0 to be reached from elsewhere
+    host: 127.0.0.1       # 0.0.0.0 to be reached from elsewhere: then anybody may send, but for client_ca
     port: 8080
     # tls: {cert: /etc/skybridge/tls.crt, key: /etc/skybridge/tls.key}
   admin:                  # /healthz /readyz /status /metrics /docs

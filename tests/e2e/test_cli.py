@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from app.cli import exits
-from app.cli.serve import example
+from app.cli.trying import example
+from app.config.load import load
 from child_service import Child, run, running
 
 CONFIG = """
@@ -216,7 +217,8 @@ async def test_the_printed_curl_works_as_pasted(tmp_path: Path) -> None:
             pytest.fail("curl is not there")
         pytest.skip("curl is not there")
     async with running(tmp_path, "serve", "--config", write(tmp_path)) as service:
-        pasted = example(service.said["events"].removesuffix("/events"))
+        configuration = load(tmp_path / "skybridge.yaml", {}).config
+        pasted = example(configuration, service.said["events"].removesuffix("/events"))
         process = await asyncio.create_subprocess_shell(
             pasted, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
         )

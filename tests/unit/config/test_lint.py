@@ -104,8 +104,31 @@ def test_names_are_taken_once(lint_text: Lint) -> None:
 def test_no_route_is_a_warning(lint_text: Lint) -> None:
     """A worker alone may have none; a gateway would refuse everything."""
     assert lint_text("") == [
-        "warning routes: there is none: every event is answered 422 Cure: add a route"
+        "warning routes: there is none: events posted here are answered 422 Cure: add a route"
     ]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "routes", "found"),
+    [
+        ("main: {kind: kafka, bootstrap_servers: 'k:9092'}", "", []),
+        ("main: {kind: kafka, bootstrap_servers: 'k:9092'}", ROUTE, []),
+        ("main: {kind: rabbitmq, addresses: 'r:5672'}", "", []),
+        ("main: {kind: embedded, path: /srv/l, kafka_listener: '127.0.0.1:0'}", "", []),
+        ("main: {kind: embedded, path: /srv/l}", "", ["routes:", "subscriptions[0].source.topics[0]:"]),
+    ],
+)  # fmt: skip
+def test_topics_that_others_feed_need_no_route(
+    lint_text: Lint, brokers: str, routes: str, found: list[str]
+) -> None:
+    """To deliver what other clients write is a whole task of its own: nothing is wrong with it."""
+    text = (
+        "version: 1\nstore: {kind: sqlite, path: /srv/s.db}\n"
+        f"brokers: {{log: {{kind: embedded, path: /srv/log}}, {brokers}}}\n{routes}"
+    )
+    told = lint_text(text + subscription(source="{broker: main, topics: [others]}"), minimal=False)
+    accusing = [each.split()[1] for each in told if "422" in each or "can feed" in each]
+    assert accusing == found
 
 
 @pytest.mark.parametrize(
@@ -353,6 +376,32 @@ def test_the_admin_listener_is_guarded(lint_text: Lint, admin: str, start: str |
     """Off loopback it refuses to start without a token: it can pause deliveries."""
     found = lint_text(f"{ROUTE}server: {{admin: {{{admin}}}}}\n")
     assert [each.partition(" Cure")[0] for each in found] == ([start] if start else [])
+
+
+OPEN = (
+    "warning server.events.host: the events listener off loopback asks nobody who they are: whoever "
+    "reaches it may send"
+)
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        ("host: 0.0.0.0", [OPEN]),
+        ("host: '::'", [OPEN]),
+        ("host: bridge.internal, tls: {cert: CERT, key: CERT}", [OPEN]),
+        ("host: 0.0.0.0, tls: {cert: CERT, key: CERT, client_ca: CERT}", []),
+        ("host: localhost", []),
+    ],
+)
+def test_an_events_listener_that_asks_nobody_is_a_warning(
+    lint_text: Lint, tmp_path: Path, events: str, told: list[str]
+) -> None:
+    """Off loopback it takes events of anybody, unless clients have to show a certificate."""
+    (tmp_path / "c.pem").write_text("")
+    events = events.replace("CERT", str(tmp_path / "c.pem"))
+    found = lint_text(f"{ROUTE}server: {{events: {{{events}}}}}\n")
+    assert [each.partition(" Cure")[0] for each in found] == told
 
 
 def test_two_free_ports_do_not_clash(lint_text: Lint) -> None:

@@ -1,0 +1,95 @@
+"""A request that a person can paste: an event that a route of the configuration takes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from app.bindings import http
+from app.bindings.transcode import PLAIN
+from app.cli.making import Recipe, make
+from app.config.model import Config
+from app.errors import SkybridgeError
+from app.filters.model import Filter
+from app.model.route import Exchange, Route
+from app.routing.journey import Guide
+from app.routing.templates import placeholders
+from app.runtime.guide import guide_of
+
+_USUAL = {"id": "1", "source": "/try", "type": "com.example.hello"}
+_KEY = "try"
+
+
+def example(config: Config, url: str) -> str:
+    """A curl that is answered 202; empty where no such event is found. An event that the rules bring to a
+    route is better than one that names it."""
+    try:
+        guide = guide_of(config)
+        asked = ((route, path) for path in ("", "name") for route in config.routes)
+        for route, path in asked:
+            message = _message(route)
+            named = route.name if path else None
+            if _is_taken(guide, message, named):
+                return _curl(f"{url}/events" + (f"/{named}" if named else ""), message)
+    except SkybridgeError:  # an operator's own mapper that breaks: it is told where it counts
+        pass
+    return ""
+
+
+def _message(route: Route) -> http.HttpMessage:
+    """An event that has what the filters, key and topics of the route ask for, as far as that shows."""
+    attributes = {**dict.fromkeys(_needed(route), _KEY), **_USUAL}
+    attributes |= _wanted(route.filters)
+    attributes.pop("specversion", None)
+    names = {name: attributes.pop(name) for name in ("id", "source", "type")}
+    recipe = Recipe(**names, extensions=attributes, data=_data(route.key.pointer))
+    message = http.encode(make(recipe, 1)[0], PLAIN)
+    if route.key.mapper == "from_request" and route.key.missing == "reject":
+        return http.HttpMessage((*message.headers, ("skybridge-key", _KEY)), message.body)
+    return message
+
+
+def _needed(route: Route) -> Iterator[str]:
+    """The attributes that its key and its topics are made of."""
+    key = route.key
+    if key.mapper == "partitionkey":
+        yield "partitionkey"
+    yield from filter(None, (key.attribute, *(key.attributes or ())))
+    yield from placeholders(key.template or "")
+    for target in route.to:
+        yield from placeholders("" if isinstance(target, Exchange) else target.topic)
+
+
+def _wanted(filters: Sequence[Filter]) -> Mapping[str, str]:
+    """Attributes that pass: of ``any`` the first. What ``sql`` and ``not`` want does not show."""
+    found: dict[str, str] = {}
+    for one in filters:
+        found |= {name: f"{text}hello" for name, text in (one.prefix or {}).items()}
+        found |= {name: f"{found.get(name, '')}{text}" for name, text in (one.suffix or {}).items()}
+        found |= one.exact or {}
+        found |= {**_wanted(one.all or ()), **_wanted((one.any or ())[:1])}
+    return found
+
+
+def _data(pointer: str | None) -> bytes:
+    """JSON that has text at the place where the key is looked for."""
+    if not pointer:
+        return b'{"hello": "world"}'
+    value: object = _KEY
+    for step in reversed(pointer.split("/")[1:]):
+        value = {step.replace("~1", "/").replace("~0", "~"): value}
+    return msgspec.json.encode(value)
+
+
+def _is_taken(guide: Guide, message: http.HttpMessage, route: str | None) -> bool:
+    headers = [(name.encode(), text.encode()) for name, text in message.headers]
+    key = dict(message.headers).get("skybridge-key")
+    (decoded,) = http.decode(headers, message.body)
+    return guide.explain(decoded, None if key is None else key.encode(), route).refused is None
+
+
+def _curl(url: str, message: http.HttpMessage) -> str:
+    headers = " ".join(f"-H {shlex.quote(f'{name}: {text}')}" for name, text in message.headers)
+    return f"curl -i {shlex.quote(url)} {headers} -d {shlex.quote(message.body.decode())}"

@@ -1,0 +1,73 @@
+"""What ``serve`` says to try is taken, whatever the routes ask for."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from app.bindings import http
+from app.cli.trying import example
+from app.config.load import load
+from app.runtime.guide import guide_of
+from pages import CHECKOUT, blocks
+
+LOG = "version: 1\nbrokers: {log: {kind: embedded, path: ./log}}\n"
+ROUTE = "routes: [{name: r, to: {broker: log, topic: t}, %s}]\n"
+
+
+def pasted(text: str) -> tuple[str, list[tuple[str, str]], str]:
+    """URL, headers and data of a curl."""
+    words = shlex.split(text)
+    assert words[:2] == ["curl", "-i"]
+    headers = [tuple(words[n + 1].split(": ", 1)) for n, word in enumerate(words) if word == "-H"]
+    return words[2], headers, words[words.index("-d") + 1]  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        "filters: []",
+        "filters: [{prefix: {type: com.example.order.}}]",
+        "filters: [{prefix: {type: com.}}, {suffix: {type: .made}}]",
+        'filters: [{all: [{exact: {subject: "it\'s Ü"}}, {prefix: {source: /shop}}]}]',
+        "filters: [{any: [{exact: {type: a}}, {exact: {type: b}}]}]",
+        "filters: [{sql: \"type = 'x' AND amount > 100\"}]",
+        "filters: [{not: {prefix: {type: com}}}]",
+        "key: {mapper: partitionkey, missing: reject}",
+        "key: {mapper: from_request, missing: reject}",
+        "key: {mapper: pointer, pointer: /order/id, missing: reject}",
+        "key: {mapper: template, template: '{tenant}/{type}', missing: reject}",
+        "key: {mapper: hash, attributes: [tenant], missing: reject}",
+    ],
+)
+def test_the_printed_curl_is_taken(tmp_path: Path, route: str) -> None:
+    """serve says what to try; it must not be answered 422."""
+    file = tmp_path / "skybridge.yaml"
+    file.write_text(LOG + ROUTE % route)
+    assert_taken(file)
+
+
+def test_the_printed_curl_is_taken_by_the_configuration_of_the_readme(tmp_path: Path) -> None:
+    """It is the first one that anybody runs."""
+    (text,) = [each.text for each in blocks(CHECKOUT / "README.md") if each.language == "yaml"]
+    file = tmp_path / "skybridge.yaml"
+    file.write_text(text)
+    assert_taken(file)
+
+
+def test_without_a_route_nothing_is_to_be_tried(tmp_path: Path) -> None:
+    file = tmp_path / "skybridge.yaml"
+    file.write_text(LOG)
+    assert example(load(file, {}).config, "http://here") == ""
+
+
+def assert_taken(file: Path) -> None:
+    config = load(file, {}).config
+    url, headers, data = pasted(example(config, "http://here:8080"))
+    key = dict(headers).get("skybridge-key")
+    name = url.removeprefix("http://here:8080/events").strip("/") or None
+    (decoded,) = http.decode([(n.encode(), t.encode()) for n, t in headers], data.encode())
+    journey = guide_of(config).explain(decoded, key.encode() if key else None, name)
+    assert journey.refused is None
