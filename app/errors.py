@@ -178,3 +178,7 @@ class SetupError(SkybridgeError):
         where = f"{self.setting}: " if self.setting else ""
         cure = f" Cure: {self.cure}" if self.cure else ""
         return f"{where}{self.args[0]}{cure}"
+
+
+class InUse(SetupError):
+    """Another process, perhaps the service that is asked about, has a file for itself."""

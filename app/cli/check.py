@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from app.config.finding import Finding
     from app.config.load import Loaded
+    from app.runtime.connections import Connected
 
 CONNECT_WITHIN = 10.0  # seconds for each broker
 
@@ -41,22 +42,28 @@ def run(
     from app.config.lint import lint
     from app.config.load import load
 
+    well: Sequence[str] = ()
     try:
         loaded = load(file, os.environ)
     except BadConfiguration as bad:
         findings: list[Finding] = list(bad.findings)
     else:
-        findings = [*lint(loaded), *(_connect(loaded) if connect else ())]
+        findings = lint(loaded)
+        if connect:
+            found, well = _connect(loaded)
+            findings += found
     for finding in findings:
         (_print_json if as_json else _print)(file, finding)
     errors = sum(finding.level == "error" for finding in findings)
     if not as_json:
+        for line in well:
+            printing.err().print(line, markup=False)
         printing.err().print(f"{file}: {errors} errors, {len(findings) - errors} warnings")
     if errors:
         raise typer.Exit(exits.FAILED)
 
 
-def _connect(loaded: Loaded) -> Sequence[Finding]:
+def _connect(loaded: Loaded) -> Connected:
     import asyncio
 
     from app.runtime.connections import check_connections

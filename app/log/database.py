@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from base64 import urlsafe_b64encode
 from pathlib import Path
@@ -11,7 +10,8 @@ from uuid import uuid4
 
 import apsw
 
-from app.errors import SetupError
+from app.errors import InUse, SetupError
+from app.log.lock_file import Held, take_lock
 
 FILE = "log.db"
 LOCK = "lock"
@@ -63,21 +63,18 @@ class FolderLock:
     def acquire(self) -> None:
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # it holds event data
-            self._file = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            self._file = take_lock(self._folder / LOCK)
+        except Held as held:
+            raise InUse(
+                f"the log in {self._folder} is open in {held.holder}",
+                setting=self._setting,
+                cure=f"{held.cure}, or give this one a folder of its own",
+            ) from held
         except OSError as error:
             raise SetupError(
                 f"the log folder {self._folder} cannot be used: {error.strerror}",
                 setting=self._setting,
                 cure="name a folder that this user may write to",
-            ) from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self.release()
-            raise SetupError(
-                f"the log in {self._folder} is open in another process",
-                setting=self._setting,
-                cure="stop the other process, or give this one a folder of its own",
             ) from error
 
     def release(self) -> None:

@@ -4,30 +4,51 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from app.brokers.portable import PortableLog
 from app.config.brokers import EmbeddedBroker, RabbitBroker
 from app.config.finding import Finding, Path, written
 from app.config.load import Loaded
 from app.config.model import Config
-from app.errors import SetupError, SkybridgeError
+from app.errors import InUse, SetupError, SkybridgeError
 from app.runtime.logs import open_logs
 from app.runtime.store_connection import check_store_connection
 from app.runtime.targets import written_places
 
+Level = Literal["error", "warning"]
 FAREWELL = 1.0  # seconds for a broker that is away to be let go
 TURN = 0.1  # seconds between looks at a broker's health
 
 
-async def check_connections(loaded: Loaded, within: float) -> list[Finding]:
-    """The store, then one broker after another, ``within`` seconds each. An embedded log in use by a running service
-    is reported as an error of its path: it cannot be opened twice. Nothing is made or changed."""
+class Connected(NamedTuple):
+    """``well``: a line for each of those that nothing is wrong with."""
+
+    findings: list[Finding]
+    well: list[str]
+
+
+async def check_connections(loaded: Loaded, within: float) -> Connected:
+    """The store, then one broker after another, ``within`` seconds each. What another process has for
+    itself is a warning: that may be the service of this very configuration. Nothing is made or changed."""
     findings = await check_store_connection(loaded)
+    well = [] if findings else [f"store: {loaded.config.store.kind}, can be used"]
     logs = open_logs(loaded.config)
     for name in loaded.config.brokers:
-        findings += await _check(loaded, name, logs[name], within)
-    return findings
+        found = await _check(loaded, name, logs[name], within)
+        if not found:
+            well.append(_well(loaded.config, name))
+        findings += found
+    return Connected(findings, well)
+
+
+def _well(config: Config, name: str) -> str:
+    written = len({each.text for each in written_places(config) if each.broker == name})
+    read = len({topic for _, topic in _sources(config, name)})
+    places = f"{written} to publish to and {read} to read from"
+    return (
+        f"brokers.{name}: {config.brokers[name].kind}, answers; of its topics, {places} can be used"
+    )
 
 
 async def _check(loaded: Loaded, name: str, log: PortableLog, within: float) -> list[Finding]:
@@ -43,8 +64,10 @@ async def _check(loaded: Loaded, name: str, log: PortableLog, within: float) -> 
                 await log.stop()
     except TimeoutError:
         return [_unreachable(loaded, name, f"no answer within {within:g} s")]
+    except InUse as error:
+        return [_wrong(loaded, name, error, "warning")]
     except SetupError as error:
-        return [_wrong(loaded, name, error)]
+        return [_wrong(loaded, name, error, "error")]
     except SkybridgeError as error:
         return [_unreachable(loaded, name, str(error))]
 
@@ -115,9 +138,7 @@ def _create(broker: str) -> str:
     return f"create it, or set brokers.{broker}.topics.create: true"
 
 
-def _finding(
-    loaded: Loaded, level: Literal["error", "warning"], path: Path, message: str
-) -> Finding:
+def _finding(loaded: Loaded, level: Level, path: Path, message: str) -> Finding:
     """What a broker says: a sentence, and after a colon or in brackets the cure."""
     return Finding(
         level=level,
@@ -137,10 +158,10 @@ def _unreachable(loaded: Loaded, name: str, message: str) -> Finding:
     )
 
 
-def _wrong(loaded: Loaded, name: str, error: SetupError) -> Finding:
+def _wrong(loaded: Loaded, name: str, error: SetupError, level: Level) -> Finding:
     """The error names its own setting and cure."""
     return Finding(
-        level="error",
+        level=level,
         setting=error.setting or f"brokers.{name}",
         message=str(error.args[0]),
         cure=error.cure,

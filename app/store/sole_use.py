@@ -6,11 +6,11 @@ goes with its process, however that ends.
 
 from __future__ import annotations
 
-import fcntl
+import os
 from pathlib import Path
-from typing import IO
 
-from app.errors import SetupError
+from app.errors import InUse
+from app.log.lock_file import Held, take_lock
 from app.store.private import keep_private
 
 
@@ -20,7 +20,7 @@ class SoleUse:
     def __init__(self, store: Path) -> None:
         self._store = store
         self._file = store.with_name(f"{store.name}.lock")
-        self._handle: IO[bytes] | None = None
+        self._descriptor: int | None = None
 
     @property
     def begun(self) -> bool:
@@ -28,22 +28,19 @@ class SoleUse:
         return self._file.exists()
 
     def take(self) -> None:
-        """Its folder is there. Raises SetupError when another process has it, OSError when no file can
-        be made."""
+        """Its folder is there. Raises InUse when another process has it, OSError when no file can be
+        made."""
         keep_private(self._file)
-        handle = self._file.open("ab")
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            handle.close()
-            raise SetupError(
-                f"another process that runs workers uses {self._store}",
+            self._descriptor = take_lock(self._file)
+        except Held as held:
+            raise InUse(
+                f"{held.holder} runs workers on {self._store}",
                 setting="store.path",
-                cure="stop that one, or let all of them share store: {kind: postgresql, dsn: ...}",
-            ) from None
-        self._handle = handle
+                cure=f"{held.cure}, or let all of them share store: {{kind: postgresql, dsn: ...}}",
+            ) from held
 
     def release(self) -> None:
-        if self._handle is not None:
-            self._handle.close()
-            self._handle = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from app.config.load import load
+from app.config.load import Loaded, load
 from app.runtime.connections import check_connections
 from app.runtime.logs import open_logs
 
 YAML = """
 version: 1
+store: {{kind: sqlite, path: {folder}/store.db}}
 brokers: {{log: {{kind: embedded, path: {folder}/log}}}}
 routes: [{{name: everything, to: {{broker: log, topic: events}}}}]
 """
 
 
-async def test_a_log_in_use_is_said_with_its_own_setting_and_cure(tmp_path: Path) -> None:
-    """ "Start it" would be the wrong advice: it runs already."""
-    file = tmp_path / "sky.yaml"
-    file.write_text(YAML.format(folder=tmp_path))
-    loaded = load(file, {})
+async def test_a_log_in_use_is_a_warning_with_its_process_and_cure(tmp_path: Path) -> None:
+    """ "Start it" would be the wrong advice: it runs already, and may be the service of this very file."""
+    loaded = written(tmp_path)
     log = open_logs(loaded.config)["log"]
     await log.start()
     try:
-        (finding,) = await check_connections(loaded, 5.0)
+        ((finding,), well) = await check_connections(loaded, 60.0)
     finally:
         await log.stop()
-    assert (finding.setting, finding.line) == ("brokers.log.path", 3)
-    assert "another process" in finding.message
+    assert (finding.setting, finding.line, finding.level) == ("brokers.log.path", 4, "warning")
+    assert f"process {os.getpid()}" in finding.message
     assert "Cure" not in finding.message
-    assert finding.cure.startswith("stop the other process")
+    assert finding.cure.startswith(f"stop process {os.getpid()}")
+    assert [line.partition(":")[0] for line in well] == ["store"]
+
+
+async def test_what_is_well_is_said_too(tmp_path: Path) -> None:
+    """Silence would not tell a look that found nothing wrong from one that never took place."""
+    found = await check_connections(written(tmp_path), 60.0)
+    assert found.findings == []
+    assert found.well == [
+        "store: sqlite, can be used",
+        "brokers.log: embedded, answers; of its topics, 1 to publish to and 0 to read from can be used",
+    ]
+
+
+def written(folder: Path) -> Loaded:
+    file = folder / "sky.yaml"
+    file.write_text(YAML.format(folder=folder))
+    return load(file, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 
 import pytest
@@ -46,7 +47,7 @@ async def test_a_file_in_use_by_another_process_with_workers_is_a_warning(loaded
     await store.start()
     (found,) = await findings(loaded(f"{{kind: sqlite, path: {file}}}"))
     await store.stop()
-    assert found.startswith("line 4: warning store.path: another process that runs workers uses")
+    assert found.startswith(f"line 4: warning store.path: process {os.getpid()} runs workers on")
     assert "postgresql" in found
     assert await findings(loaded(f"{{kind: sqlite, path: {file}}}")) == []
 

@@ -169,9 +169,10 @@ async def test_a_second_process_with_workers_is_refused_and_a_look_is_not(path):
         try:
             assert holder.stdout.readline() == b"held\n"
             second = open_store(path, alone=True, timeout=60)
-            with pytest.raises(SetupError, match="another process") as refused:
+            with pytest.raises(SetupError, match=f"process {holder.pid} ") as refused:
                 await second.start()
             assert refused.value.setting == "store.path"
+            assert f"kill {holder.pid}" in refused.value.cure
             assert "postgresql" in refused.value.cure
             looking = open_store(path, timeout=60)
             await looking.start()
