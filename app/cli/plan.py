@@ -90,6 +90,8 @@ def _print(found: Difference, what: str, digests: tuple[str, str], *, running: b
         printing.text_line(f"{each.effect:8}{each}")
     for name in found.anew:
         printing.text_line(f"anew    subscription {name} ends and begins where it was")
+    for warning in found.warnings:
+        printing.text_line(f"warning {warning}")
     console = printing.err()
     if found.restarts:
         count = len(found.restarts)
@@ -114,5 +116,6 @@ def _print_json(found: Difference, against: str, digests: tuple[str, str]) -> No
             "digest": {"old": digests[0], "new": digests[1]},
             "changes": msgspec.to_builtins(found.changes),
             "anew": found.anew,
+            "warnings": found.warnings,
         }
     )

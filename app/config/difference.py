@@ -47,6 +47,7 @@ verbs alone."""
 _NAMED = {"routes": "name", "subscriptions": "id"}
 _WEBHOOKS = ("webhooks.", "timeouts.webhook_")
 _REPLIES = "limits.max_batch"
+_SCHEDULE = ".retry.schedule"
 _ABSENT = object()
 
 
@@ -82,6 +83,24 @@ class Difference(NamedTuple):
     @property
     def restarts(self) -> tuple[Change, ...]:
         return tuple(each for each in self.changes if each.effect == "restart")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a change does to events that wait already."""
+        return tuple(filter(None, map(_shortens, self.changes)))
+
+
+def _shortens(change: Change) -> str:
+    """Empty, unless the change takes waits out of a schedule: an event that has used all that are left
+    is given up at its next failure."""
+    schedules = change.setting.startswith("subscriptions.") and change.setting.endswith(_SCHEDULE)
+    match change.old, change.new:
+        case list(old), list(new) if schedules and len(new) < len(old):
+            return (
+                f"subscription {change.name}: retry.schedule goes from {len(old)} waits to {len(new)}; an event "
+                f"whose failures are {len(new)} or more becomes a dead letter at its next failure"
+            )
+    return ""
 
 
 def difference(old: View, new: View) -> Difference:

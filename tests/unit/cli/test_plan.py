@@ -50,6 +50,21 @@ def test_what_needs_a_restart_is_named() -> None:
     assert "refused whole: 1 change needs a restart" in result.stderr
 
 
+def test_a_shorter_schedule_tells_what_becomes_of_what_waits() -> None:
+    """Live, it turns events that wait into dead letters at their next failure: nobody may be surprised."""
+    sink = "source: {broker: log, topics: [events]}, sink: 'https://x.example/'"
+    form = FILE + f"subscriptions: [{{id: billing, {sink}, retry: {{schedule: %s}}}}]\n"
+    Path("old.yaml").write_text(form % "[1s, 2s, 3s]")
+    warning = (
+        "warning subscription billing: retry.schedule goes from 3 waits to 1; an event whose failures "
+        "are 1 or more becomes a dead letter at its next failure\n"
+    )
+    assert warning in plan(form % "[1s]").stdout
+    assert len(json.loads(plan(form % "[1s]", "--json").stdout)["warnings"]) == 1
+    for other in ("[1s, 2s, 3s, 4s]", "[9s, 9s, 9s]"):
+        assert "warning" not in plan(form % other).stdout
+
+
 def test_a_new_file_that_is_invalid_exits_with_2() -> None:
     """By ``main``, as any configuration that is wrong."""
     assert isinstance(plan(FILE + "colour: red\n").exception, BadConfiguration)
