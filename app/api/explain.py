@@ -36,6 +36,12 @@ def router(running: Running) -> APIRouter:
     async def explain(
         request: Request,
         route: Annotated[str | None, Query(description="as in `/events/{route}`")] = None,
+        as_from: Annotated[
+            str | None,
+            Query(
+                description="BROKER/TOPIC that another client writes the event to; no route is asked"
+            ),
+        ] = None,
         key: Annotated[
             str | None, Header(alias="Skybridge-Key", description="the request's own key (K7)")
         ] = None,
@@ -50,7 +56,7 @@ def router(running: Running) -> APIRouter:
             running.manners,
         )
         key_bytes = None if key is None else key.encode("latin-1")
-        journeys = [guide.explain(each, key_bytes, route) for each in decoded]
+        journeys = [guide.explain(each, key_bytes, route, as_from) for each in decoded]
         partitions = await ask_partitions(running.logs, journeys)
         states = {each.id: each.state for each in running.subscriptions()}
         content = [to_json(each, running.kinds, partitions, states) for each in journeys]

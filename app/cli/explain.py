@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "skybridge explain --type com.example.order.created -a partitionkey=order-7",
     "skybridge explain event.json",
+    "skybridge explain event.json --as-from main/orders       # written there by another client",
     "skybridge explain event.json --config skybridge.yaml      # no service needed",
     "skybridge explain event.json --route orders --json | jq '.hops[].subscriptions'",
 )
@@ -30,6 +31,12 @@ def run(
         typer.Option("--config", "-c", help="By this configuration, instead of a service's."),
     ] = None,
     route: Annotated[str, typer.Option(help="As if posted to this route by name.")] = "",
+    as_from: Annotated[
+        str,
+        typer.Option(
+            metavar="BROKER/TOPIC", help="As if another client wrote it there: no route is asked."
+        ),
+    ] = "",
     type_: Annotated[str, typer.Option("--type", "-t", help="The event's type.")] = "",
     source: Annotated[
         str, typer.Option("--source", "-s", help="Its source.")
@@ -65,9 +72,15 @@ def run(
     if key:
         headers["skybridge-key"] = key
     journeys = (
-        asking.ask(server, token, "/v1/explain", {"route": route or None}, post=(body, headers))
+        asking.ask(
+            server,
+            token,
+            "/v1/explain",
+            {"route": route or None, "as_from": as_from or None},
+            post=(body, headers),
+        )
         if config is None
-        else _by_configuration(config, body, headers, route or None)
+        else _by_configuration(config, body, headers, route or None, as_from or None)
     )
     for journey in journeys:
         if as_json:
@@ -99,7 +112,7 @@ def _made(
 
 
 def _by_configuration(
-    file: Path, body: bytes, headers: Mapping[str, str], route: str | None
+    file: Path, body: bytes, headers: Mapping[str, str], route: str | None, as_from: str | None
 ) -> list[Any]:
     """No broker is asked: how many partitions there are, and what runs, is not known."""
     import os
@@ -125,7 +138,10 @@ def _by_configuration(
     kinds = kinds_of(settings)
     return [
         journeys.to_json(
-            guide.explain(each, None if key is None else key.encode(), route), kinds, {}, {}
+            guide.explain(each, None if key is None else key.encode(), route, as_from),
+            kinds,
+            {},
+            {},
         )
         for each in decoded
     ]
@@ -141,6 +157,8 @@ def told(journey: Mapping[str, Any]) -> Iterator[str]:
         yield f"key     {_key(key)}  {key['mapper']}: {key['why']}"
     if (problem := journey["refused"]) is not None:
         yield f"refused {problem['status']}  {problem['detail']}"
+        if problem["type"].endswith("no-route"):
+            yield "        --as-from BROKER/TOPIC explains an event that another client writes there"
     for hop in journey["hops"]:
         yield from _hop(hop, "")
 

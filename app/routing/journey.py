@@ -14,6 +14,7 @@ from app.bindings.record import Decoded, Record
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from app.errors import SenderError
+from app.event.validate import shorten
 from app.event.value import CloudEvent
 from app.filters.explain import Verdict, explain_filters
 from app.model.route import Exchange, Route, Target
@@ -67,6 +68,14 @@ class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     onward: Hop | None = None
 
 
+class UnknownSource(SenderError):
+    """An event cannot come from a place that is none: 404."""
+
+    def __init__(self, place: str) -> None:
+        detail = f"{shorten(place)} is no BROKER/TOPIC of a broker that the configuration has"
+        super().__init__(detail, status=404, code="unknown-source")
+
+
 class Journey(msgspec.Struct, frozen=True, kw_only=True):
     """``refused``: the error that the sender would get instead of a 202; ``key`` and ``hops`` are empty
     then, but for a key that is missing."""
@@ -97,11 +106,18 @@ class Guide:
         self._router = Router(routes, mappers, kinds, manners)
 
     def explain(
-        self, decoded: Decoded, request_key: bytes | None, route: str | None = None
+        self,
+        decoded: Decoded,
+        request_key: bytes | None,
+        route: str | None = None,
+        as_from: str | None = None,
     ) -> Journey:
-        """``route``: the name that the request gives. Raises nothing that a sender can be told: that is
-        ``refused``; KeyMapperFailed for an operator's own mapper that breaks."""
+        """``route``: the name that the request gives. ``as_from``: the BROKER/TOPIC that another client writes
+        the event to; no route is asked. Raises nothing that a sender can be told: that is ``refused``;
+        KeyMapperFailed for an operator's own mapper that breaks."""
         event = decoded.event
+        if as_from is not None:
+            return self._from_others(decoded, request_key, as_from)
         verdicts = tuple(self._verdicts(event, route))
         chosen = next((each.name for each in verdicts if each.chosen), None)
         if chosen is None:
@@ -113,6 +129,17 @@ class Guide:
         except SenderError as error:
             return Journey(event=event, routes=verdicts, key=key, refused=error)
         return Journey(event=event, routes=verdicts, key=key, hops=hops)
+
+    def _from_others(self, decoded: Decoded, key: bytes | None, place: str) -> Journey:
+        broker, _, topic = place.partition("/")
+        try:
+            if broker not in self._kinds or not topic:
+                raise UnknownSource(place)
+            record = BINDINGS[self._kinds[broker]].encode(decoded, Writing(), key)
+        except SenderError as error:
+            return Journey(event=decoded.event, routes=(), refused=error)
+        hop = self._hop(broker, topic, "another client", record, ())
+        return Journey(event=decoded.event, routes=(), hops=(hop,))
 
     def _verdicts(self, event: CloudEvent, named: str | None) -> Iterator[RouteVerdict]:
         """Who names a route has decided: no filter is asked."""

@@ -46,6 +46,11 @@ async def test_what_would_be_refused_exits_with_1_and_says_what_the_sender_would
     assert code == 1
     assert "refused 422" in said
     assert "type is 'other'" in said, "and why no route took it"
+    assert "--as-from" in said, "and how to ask for what needs none"
+    code, said, _ = await run(
+        folder, "explain", "--config", "shop.yaml", "--type", "other", "--as-from", "log/orders"
+    )
+    assert (code, "to      log/orders  by another client" in said) == (0, True)
 
 
 async def test_a_broken_event_is_told_with_its_fault(folder: Path) -> None:

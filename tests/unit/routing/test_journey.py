@@ -67,6 +67,21 @@ def test_a_route_that_is_passed_over_says_which_part_of_which_filter_decided() -
     assert taken.chosen
 
 
+def test_what_another_client_writes_is_explained_without_a_route() -> None:
+    """A setup whose topics are fed from outside has no route to begin with."""
+    kinds = {"log": "kafka"}
+    wanted = {"id": "b", "source": {"broker": "log", "topics": ["orders"]}, "sink": "https://b/"}
+    guide = Guide((), [Subscription.model_validate(wanted)], kinds=kinds)
+    journey = guide.explain(an_event(), b"k", as_from="log/orders")
+    (hop,) = journey.hops
+    assert (journey.refused, hop.by, hop.key) == (None, "another client", b"k")
+    assert [(each.id, each.wants) for each in hop.subscriptions] == [("b", True)]
+    for nowhere in ("lgo/orders", "log", "log/"):
+        refused = guide.explain(an_event(), None, as_from=nowhere).refused
+        assert isinstance(refused, SenderError)
+        assert refused.status == 404
+
+
 def test_a_route_named_by_the_request_is_taken_without_asking_its_filters() -> None:
     journey = a_guide().explain(an_event("other"), None, "orders")
     assert chosen(journey) == ["orders"]
