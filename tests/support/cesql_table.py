@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +31,21 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     expression: str
     clause: str
-    value: Value | None = None
+    value: str | int | bool | None = None
+    decimal: str | None = None
     errors: tuple[str, ...] = ()
-    event: Mapping[str, Value] = {}
+    event: Mapping[str, str | int | bool] = {}
     data: str | None = None
 
     def __str__(self) -> str:
         beside = f" {json.dumps(self.event)}" if self.event else ""
-        return f"{self.expression}{beside}"
+        of_data = f" of {self.data}" if self.data else ""
+        return f"{self.expression}{beside}{of_data}"
 
     @property
     def outcome(self) -> Outcome:
-        return Outcome(self.value, self.errors)
+        value = self.value if self.decimal is None else Decimal(self.decimal)
+        return Outcome(value, self.errors)
 
 
 class Outcome(msgspec.Struct, frozen=True):

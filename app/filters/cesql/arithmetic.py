@@ -1,10 +1,12 @@
-"""Whole numbers of 32 bits (CESQL 3.1 and 3.4.2)."""
+"""Whole numbers of 32 bits (CESQL 3.1 and 3.4.2), and decimals (ADR 0027)."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 
+from app.filters.cesql.decimals import DIGITS, OPERATIONS, calculated
 from app.filters.cesql.values import LEAST, MOST, Failure
 
 
@@ -27,6 +29,14 @@ def _remainder(x: int, y: int) -> int:
     return x - y * _divide(x, y)
 
 
+def exactly(sign: str, x: Decimal, y: Decimal) -> Decimal:
+    """What a Decimal cannot hold exactly is an error, and zero: nothing is rounded."""
+    result = calculated(OPERATIONS[sign], x, y)
+    if result is None:
+        raise Failure("math", f"{x} {sign} {y} has no exact result of {DIGITS} digits")
+    return result
+
+
 ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -34,7 +44,7 @@ ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "/": _divide,
     "%": _remainder,
 }
-ORDERS: Mapping[str, Callable[[int, int], bool]] = {
+ORDERS: Mapping[str, Callable[[int | Decimal, int | Decimal], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 from app.event.value import AttributeType, CloudEvent
-from app.filters.cesql.arithmetic import ARITHMETIC, ORDERS, within
+from app.filters.cesql.arithmetic import ARITHMETIC, ORDERS, exactly, within
 from app.filters.cesql.data import compile_data, compile_existence
-from app.filters.cesql.functions import Function, absent, find
+from app.filters.cesql.decimals import negative
+from app.filters.cesql.functions import Function, absent
+from app.filters.cesql.junctions import all_of, any_of, in_turn
 from app.filters.cesql.like import compile_like
 from app.filters.cesql.nodes import (
     Attribute,
@@ -28,13 +30,15 @@ from app.filters.cesql.nodes import (
     Node,
     Not,
 )
-from app.filters.cesql.sets import as_set, constant_sets
-from app.filters.cesql.static_type import returns
+from app.filters.cesql.sets import Casts, as_set, constant_sets
+from app.filters.cesql.static_type import function_of, is_decimal, returns
 from app.filters.cesql.values import (
     CASTS,
+    DECIMAL_CASTS,
     Failure,
     Value,
     to_boolean,
+    to_decimal,
     to_integer,
     to_text,
 )
@@ -55,7 +59,7 @@ def compiled(node: Node) -> Evaluator[Value]:
         case Data():
             return compile_existence(node.pointer) if node.existence else compile_data(node.pointer)
         case Negate():
-            return _negate(compiled(node.operand))
+            return _negate(node)
         case Binary() if node.operator in ARITHMETIC:
             return _arithmetic(node)
     return _predicate(node)
@@ -132,11 +136,16 @@ def _text(node: Node) -> Evaluator[str]:
     return read
 
 
-def _negate(operand: Evaluator[Value]) -> Evaluator[int]:
+def _negate(node: Negate) -> Evaluator[Value]:
+    operand = compiled(node.operand)
+    if is_decimal(node):
+        return lambda event: negative(to_decimal(operand(event)))
     return lambda event: within(-to_integer(operand(event)))
 
 
-def _arithmetic(node: Binary) -> Evaluator[int]:
+def _arithmetic(node: Binary) -> Evaluator[Value]:
+    if is_decimal(node):
+        return _exact(node)
     left, right, apply = compiled(node.left), compiled(node.right), ARITHMETIC[node.operator]
 
     def calculate(event: CloudEvent) -> int:
@@ -146,12 +155,23 @@ def _arithmetic(node: Binary) -> Evaluator[int]:
     return calculate
 
 
+def _exact(node: Binary) -> Evaluator[Value]:
+    left, right, sign = compiled(node.left), compiled(node.right), node.operator
+
+    def calculate(event: CloudEvent) -> Value:
+        x, y = left(event), right(event)
+        return exactly(sign, to_decimal(x), to_decimal(y))
+
+    return calculate
+
+
 def _order(node: Binary) -> Evaluator[bool]:
     left, right, holds = compiled(node.left), compiled(node.right), ORDERS[node.operator]
+    number = to_decimal if is_decimal(node.left, node.right) else to_integer
 
     def compare(event: CloudEvent) -> bool:
         x, y = left(event), right(event)
-        return holds(to_integer(x), to_integer(y))
+        return holds(number(x), number(y))
 
     return compare
 
@@ -162,14 +182,19 @@ def _equality(node: Binary) -> Evaluator[bool]:
     if isinstance(node.right, Constant) and isinstance(node.right.value, str):
         return _equals_text(_text(node.left), node.right.value, same)
     left, right = compiled(node.left), compiled(node.right)
+    casts = _casts(node.left, node.right)
 
     def compare(event: CloudEvent) -> bool:
         x, y = left(event), right(event)
         if x.__class__ is not y.__class__:
-            x = CASTS[y.__class__](x)
+            x = casts[y.__class__](x)
         return (x == y) is same
 
     return compare
+
+
+def _casts(*nodes: Node) -> Casts:
+    return DECIMAL_CASTS if is_decimal(*nodes) else CASTS
 
 
 def _equals_text(left: Evaluator[str], text: str, same: bool) -> Evaluator[bool]:
@@ -188,15 +213,16 @@ def _like(node: Like) -> Evaluator[bool]:
 def _in(node: In) -> Evaluator[bool]:
     """The elements are cast to the type of what is looked for (CESQL 3.7)."""
     wanted, inside = compiled(node.operand), not node.negated
+    casts = _casts(node.operand, *node.elements)
     if all(isinstance(each, Constant) for each in node.elements):
-        holds = constant_sets([cast("Constant", each).value for each in node.elements])
+        holds = constant_sets([cast("Constant", each).value for each in node.elements], casts)
         return lambda event: holds(wanted(event)) is inside
     elements = [compiled(each) for each in node.elements]
 
     def search(event: CloudEvent) -> bool:
         value = wanted(event)
         found = [element(event) for element in elements]
-        return (value in as_set(found, value.__class__)) is inside
+        return (value in as_set(found, value.__class__, casts)) is inside
 
     return search
 
@@ -204,24 +230,10 @@ def _in(node: In) -> Evaluator[bool]:
 def _logic(node: Logic) -> Evaluator[bool]:
     words = set(node.operators)
     if words == {"AND"}:
-        return _and([boolean(each) for each in node.operands])
+        return all_of([boolean(each) for each in node.operands])
     if words == {"OR"}:
-        return _or([boolean(each) for each in node.operands])
+        return any_of([boolean(each) for each in node.operands])
     return _mixed(node)
-
-
-def _and(operands: list[Evaluator[bool]]) -> Evaluator[bool]:
-    if len(operands) == 2:  # noqa: PLR2004 - the usual case, without a loop
-        left, right = operands
-        return lambda event: left(event) and right(event)
-    return lambda event: all(operand(event) for operand in operands)
-
-
-def _or(operands: list[Evaluator[bool]]) -> Evaluator[bool]:
-    if len(operands) == 2:  # noqa: PLR2004 - likewise
-        left, right = operands
-        return lambda event: left(event) or right(event)
-    return lambda event: any(operand(event) for operand in operands)
 
 
 def _mixed(node: Logic) -> Evaluator[bool]:
@@ -232,20 +244,7 @@ def _mixed(node: Logic) -> Evaluator[bool]:
     )
     if node.operators[0] == "XOR":
         first = _exclusive(node.operands[0], pairs.pop(0)[1])
-    rest = [(word, boolean(operand)) for word, operand in pairs]
-    if not rest:
-        return first
-
-    def evaluate(event: CloudEvent) -> bool:
-        value = first(event)
-        for word, operand in rest:
-            if word == "XOR":
-                value = value is not operand(event)
-            elif value is (word == "AND"):  # else it is decided: short circuit (CESQL 3.4.2)
-                value = operand(event)
-        return value
-
-    return evaluate
+    return in_turn(first, [(word, boolean(operand)) for word, operand in pairs])
 
 
 def _exclusive(one: Node, other: Node) -> Evaluator[bool]:
@@ -259,7 +258,7 @@ def _exclusive(one: Node, other: Node) -> Evaluator[bool]:
 
 
 def _call(node: Call) -> Evaluator[Value]:
-    function = find(node.name, len(node.arguments))
+    function = function_of(node)
     if function is None:
         return _no_function(node)
     arguments = [compiled(each) for each in node.arguments]

@@ -13,6 +13,7 @@ import msgspec
 
 from app.event.json_pointer import compile_lookup
 from app.event.value import CloudEvent
+from app.filters.cesql.decimals import DIGITS, EXPONENT, read
 from app.filters.cesql.values import LEAST, MOST, Failure, Value
 
 _TEXT = msgspec.json.Decoder(str)
@@ -21,8 +22,8 @@ _WORDS: dict[bytes, bool] = {b"true": True, b"false": False}
 
 
 def compile_data(pointer: str) -> Callable[[CloudEvent], Value]:
-    """String, Boolean, or Integer where 32 bits hold it; another number as the text that it was
-    written with. What is not there, null, an object and an array are a functionEvaluation error.
+    """String, Boolean, Integer where it is written as one and 32 bits hold it, Decimal otherwise. What is not
+    there, null, an object, an array and a number that no Decimal holds are a functionEvaluation error.
     """
     find = compile_lookup(pointer)
 
@@ -52,7 +53,11 @@ def _value(found: bytes, pointer: str) -> Value:
         )
     if _INTEGER.fullmatch(found) and LEAST <= int(found) <= MOST:
         return int(found)
-    return found.decode("ascii")
+    number = read(found.decode("ascii"))
+    if number is None:
+        message = f"the number at {pointer!r} is beyond {DIGITS} digits, or exponents of {EXPONENT}"
+        raise Failure("functionEvaluation", message)
+    return number
 
 
 def _text(found: bytes, pointer: str) -> str:

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from app.event.value import CloudEvent
 from app.filters.cesql.compiler import Evaluator, boolean, compiled
-from app.filters.cesql.functions import find
 from app.filters.cesql.nodes import Call, Node, children
 from app.filters.cesql.parser import parse
-from app.filters.cesql.static_type import returns
+from app.filters.cesql.static_type import function_of, returns
 from app.filters.cesql.values import CASTS, ZERO, ErrorKind, Failure, Type, Value
 
 
@@ -74,7 +73,7 @@ def _zero(node: Node) -> Value:
 
 def _is_own(node: Node, event: CloudEvent) -> bool:
     """Whether a call failed by itself and not by an argument: then what it states is the value."""
-    function = find(node.name, len(node.arguments)) if isinstance(node, Call) else None
+    function = function_of(node) if isinstance(node, Call) else None
     if function is None:
         return False
     types: list[Type | None] = function.types(len(children(node)))

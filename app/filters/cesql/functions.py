@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from app.filters.cesql.values import (
@@ -99,6 +100,10 @@ def _absolute(number: int) -> int:
     return abs(number)
 
 
+OF_DECIMALS: Mapping[str, Function] = {
+    "ABS": Function((Decimal,), Decimal, Decimal.copy_abs),
+}
+"""What stands for a built-in function where its argument is a decimal."""
 FUNCTIONS: Mapping[str, tuple[Function, ...]] = {
     "ABS": (Function((int,), int, _absolute),),
     "BOOL": (Function((None,), bool, to_boolean),),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from app.filters.cesql.decimals import DIGITS, EXPONENT, read
 from app.filters.cesql.nodes import (
     Attribute,
     Binary,
@@ -22,6 +23,7 @@ from app.filters.cesql.nodes import (
     Node,
     Not,
 )
+from app.filters.cesql.static_type import lone_decimal
 from app.filters.cesql.tokens import Kind, ParseError, Token, tokens
 from app.filters.cesql.values import LEAST, MOST
 
@@ -34,6 +36,7 @@ DATA = {"DATA": False, "HAS_DATA": True}
 _LEVELS = {"*": 3, "/": 3, "%": 3, "+": 2, "-": 2} | dict.fromkeys(
     ("=", "!=", "<>", "<", "<=", ">", ">="), 1
 )
+_NUMBERS = frozenset([Kind.NUMBER, Kind.DECIMAL])
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")  # RFC 6901 3
 _FUNCTION = re.compile(r"[A-Za-z][A-Za-z_]*")
 
@@ -56,6 +59,9 @@ class _Parser:
         node = self._expression()
         if self._now.kind is not Kind.END:
             raise self._unexpected("an operator or the end", self._cure_of_rest())
+        if lone := lone_decimal(node):
+            cure = "Attributes have whole numbers; data has decimals: DATA('/total') > 99.5"
+            raise ParseError(lone.at, "a decimal is compared with nothing of the data", cure)
         return node
 
     # expression ::= comparison (("AND" | "OR" | "XOR") comparison)*
@@ -139,14 +145,24 @@ class _Parser:
         """A sign that stands close to a number belongs to it, where a value begins (CESQL 2.2)."""
         sign, number = self._now, self._tokens[min(self._next + 1, len(self._tokens) - 1)]
         is_sign = sign.kind is Kind.SIGN and sign.text in {"+", "-"}
-        return is_sign and number.kind is Kind.NUMBER and number.at == sign.at + 1
+        return is_sign and number.kind in _NUMBERS and number.at == sign.at + 1
 
     def _number(self, sign: str, at: int) -> Node:
+        if self._now.kind is Kind.DECIMAL:
+            return self._decimal(sign, at)
         digits = self._take().text.lstrip("0") or "0"
         value = int(sign + digits) if len(digits) <= len(str(MOST)) else MOST + 1
         if not LEAST <= value <= MOST:
             cure = f"Integers go from {LEAST} to {MOST}; as a text it stands in quotes"
             raise ParseError(at, f"{sign}{digits[:20]} is beyond 32 bits", cure)
+        return Constant(value, at=at)
+
+    def _decimal(self, sign: str, at: int) -> Node:
+        text = self._take().text
+        value = read(sign + text)
+        if value is None:
+            cure = f"They have up to {DIGITS} digits, and exponents up to {EXPONENT}"
+            raise ParseError(at, f"{sign}{text[:20]} is no decimal", cure)
         return Constant(value, at=at)
 
     def _identifier(self) -> str:
@@ -160,7 +176,7 @@ class _Parser:
     def _primary(self) -> Node:
         token = self._now
         match token.kind:
-            case Kind.NUMBER:
+            case Kind.NUMBER | Kind.DECIMAL:
                 return self._number("", token.at)
             case Kind.TEXT:
                 return Constant(self._take().text, at=token.at)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from app.filters.cesql.nodes import (
     Attribute,
     Binary,
@@ -82,7 +84,13 @@ def _bracketed(node: Node) -> str:
 def _constant(value: Value) -> str:
     if isinstance(value, str):
         return _quoted(value)
-    return to_text(value).upper()
+    return _decimal(value) if isinstance(value, Decimal) else to_text(value).upper()
+
+
+def _decimal(value: Decimal) -> str:
+    """A literal has a point, also where the text of its number has none."""
+    number, e, exponent = str(value).partition("E")
+    return f"{number}{'' if '.' in number else '.0'}{e}{exponent}"
 
 
 def _quoted(text: str) -> str:

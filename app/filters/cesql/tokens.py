@@ -1,4 +1,4 @@
-"""Words, numbers, texts and signs of an expression (CESQL 2.2 and 2.3)."""
+"""Words, numbers, texts and signs of an expression (CESQL 2.2 and 2.3); decimals are ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ RESERVED = frozenset(["AND", "OR", "XOR", "NOT", "LIKE", "IN", "EXISTS", "TRUE",
 
 _TOKEN = re.compile(
     r"""[ \t\r\n]*(?:
-      (?P<word>[A-Za-z0-9_]+)
+      (?P<decimal>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_.]))
+    | (?P<word>[A-Za-z0-9_]+)
     | (?P<text>'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*")
     | (?P<sign><=|>=|<>|!=|[-+*/%=<>(),])
     | (?P<end>\Z)
@@ -30,6 +31,7 @@ class ParseError(ValueError):
 
 class Kind(Enum):
     NUMBER = "a number"
+    DECIMAL = "a decimal"
     NAME = "a name"
     KEYWORD = "a keyword"
     TEXT = "a text in quotes"
@@ -68,6 +70,8 @@ def tokens(text: str) -> list[Token]:
 
 def _token(group: str, text: str, at: int) -> Token:
     match group:
+        case "decimal":
+            return Token(Kind.DECIMAL, text, at)
         case "word":
             return _word(text, at)
         case "text":
@@ -109,6 +113,6 @@ def _cure_of(character: str) -> str:
         "!": "Write NOT for the negation, != for unequal",
         "&": "Write AND",
         "|": "Write OR",
-        ".": "Numbers are whole; names of attributes have no dots; data is asked for by DATA('/a/b')",
+        ".": "A decimal has digits on both sides, as 0.5; names of attributes have no dots; data is asked for by DATA('/a/b')",
     }
     return cures.get(character, "Texts stand in quotes: 'text'")

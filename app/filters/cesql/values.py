@@ -1,20 +1,31 @@
-"""Types and casts (CESQL 3.1 and 3.7). A value is of the Python type that its CESQL type is named by."""
+"""Types and casts (CESQL 3.1 and 3.7). A value is of the Python type that its CESQL type is named by.
+
+Decimal is a type of our own, of numbers in data and beside them (ADR 0027).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Literal
 
-Value = str | int | bool
-Type = type[str] | type[int] | type[bool]
+from app.filters.cesql.decimals import DIGITS, read
+
+Value = str | int | bool | Decimal
+Type = type[str] | type[int] | type[bool] | type[Decimal]
 ErrorKind = Literal[
     "parse", "math", "cast", "missingAttribute", "missingFunction", "functionEvaluation", "generic"
 ]  # CESQL 3.3
 
 LEAST, MOST = -(2**31), 2**31 - 1
-ZERO: Mapping[Type, Value] = {str: "", int: 0, bool: False}
-NAMES: Mapping[Type, str] = {str: "String", int: "Integer", bool: "Boolean"}
+ZERO: Mapping[Type, Value] = {str: "", int: 0, bool: False, Decimal: Decimal()}
+NAMES: Mapping[Type, str] = {
+    str: "String",
+    int: "Integer",
+    bool: "Boolean",
+    Decimal: "Decimal",
+}
 
 _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,10})")
 _SHORT = 10  # characters that 32 bits always hold
@@ -44,7 +55,9 @@ def to_text(value: Value) -> str:
 
 
 def to_integer(value: Value) -> int:
-    """Raises Failure for text that is no 32-bit integer in base 10."""
+    """Raises Failure for text that is no 32-bit integer in base 10, and for a Decimal that is none."""
+    if isinstance(value, Decimal):
+        return _whole(value)
     if not isinstance(value, str):
         return int(value)
     if len(value) < _SHORT and value.isascii() and value.isdigit():
@@ -53,6 +66,24 @@ def to_integer(value: Value) -> int:
     number = int(match[1] + match[2]) if match else MOST + 1
     if not LEAST <= number <= MOST:
         raise Failure("cast", f"{clipped(value)} is no 32-bit integer")
+    return number
+
+
+def _whole(value: Decimal) -> int:
+    if LEAST <= value <= MOST and value == value.to_integral_value():
+        return int(value)
+    raise Failure("cast", f"{clipped(value)} is no 32-bit integer")
+
+
+def to_decimal(value: Value) -> Decimal:
+    """Raises Failure for text that is no number, or none that a Decimal holds exactly."""
+    if isinstance(value, Decimal):
+        return value
+    if not isinstance(value, str):
+        return Decimal(value)
+    number = read(value)
+    if number is None:
+        raise Failure("cast", f"{clipped(value)} is no number of {DIGITS} digits")
     return number
 
 
@@ -70,7 +101,10 @@ CASTS: Mapping[Type, Callable[[Value], Value]] = {
     str: to_text,
     int: to_integer,
     bool: to_boolean,
+    Decimal: to_decimal,
 }
+DECIMAL_CASTS: Mapping[Type, Callable[[Value], Value]] = {**CASTS, int: to_decimal}
+"""Where a decimal takes part: an Integer is compared as the number that it is."""
 
 
 def cast(value: Value, target: Type) -> Value:

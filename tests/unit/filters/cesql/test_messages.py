@@ -30,7 +30,8 @@ from app.filters.cesql.tokens import ParseError
         (
             "a.b = 1",
             (
-                "2: '.' has no meaning here. Numbers are whole; names of attributes have no dots; "
+                "2: '.' has no meaning here. A decimal has digits on both sides, as 0.5; "
+                "names of attributes have no dots; "
                 "data is asked for by DATA('/a/b')"
             ),
         ),
@@ -66,6 +67,17 @@ from app.filters.cesql.tokens import ParseError
                 "5: 2147483648 is beyond 32 bits. "
                 "Integers go from -2147483648 to 2147483647; as a text it stands in quotes"
             ),
+        ),
+        (
+            "n > 99.5",
+            (
+                "5: a decimal is compared with nothing of the data. "
+                "Attributes have whole numbers; data has decimals: DATA('/total') > 99.5"
+            ),
+        ),
+        (
+            "DATA('/n') > 1.0e6145",
+            "14: 1.0e6145 is no decimal. They have up to 34 digits, and exponents up to 6144",
         ),
         (
             "DATA('order')",

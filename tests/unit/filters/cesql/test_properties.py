@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from time import process_time
 
 import pytest
@@ -38,11 +40,23 @@ NAMES = st.from_regex(r"[a-z0-9]{0,3}[a-z][a-z0-9]{0,3}", fullmatch=True).filter
 )
 TEXTS = st.text(st.characters(exclude_characters="\\", codec="utf-8"), max_size=5)
 VALUES = st.booleans() | st.integers(LEAST, MOST) | TEXTS
+DECIMALS = st.builds(
+    lambda digits, exponent: Decimal(digits).scaleb(exponent),
+    st.integers(-(10**12), 10**12),
+    st.integers(-20, 20),
+)
+COMPARED: st.SearchStrategy[Node] = st.builds(
+    Binary,
+    st.sampled_from(["=", "<", ">="]),
+    st.just(Data("/n", False)),
+    st.builds(Constant, DECIMALS),
+)
 LEAVES: st.SearchStrategy[Node] = (
     st.builds(Constant, VALUES)
     | st.builds(Attribute, NAMES)
     | st.builds(Exists, NAMES)
     | st.builds(Data, st.just("/a/b~1c"), st.booleans())
+    | COMPARED
 )
 
 
@@ -81,9 +95,9 @@ def test_every_expression_gives_a_value_of_its_type_and_never_raises(
 ) -> None:
     """CESQL is total (1): one filter that raises would stop a whole subscription."""
     expression = Expression(shown(tree))
-    event = event_of(attributes)
+    event = event_of(attributes, '{"n": 0.5, "a": {"b/c": 12.50}}')
     result = expression.evaluate(event)
-    assert result.value.__class__ in {bool, int, str}
+    assert result.value.__class__ in {bool, int, str, Decimal}
     assert returns(tree) in {None, result.value.__class__}
     if isinstance(result.value, int):
         assert LEAST <= result.value <= MOST
@@ -201,3 +215,54 @@ def test_text_is_cast_to_the_integer_it_shows(number: int) -> None:
         assert to_integer(str(number)) == number
     else:
         assert (result.value, result.errors[0].kind) == (0, "cast")
+
+
+@given(DECIMALS, DECIMALS | st.integers(LEAST, MOST), st.sampled_from("+-*/%"))
+def test_decimals_are_exact_or_an_error(one: Decimal, other: Decimal | int, sign: str) -> None:
+    """ADR 0027: nothing is rounded. An error is what 34 digits do not hold, the quotient of % included. Fractions say what
+    is right."""
+    document = f'{{"x": {one}, "y": {other}}}'
+    result = Expression(f"DATA('/x') {sign} DATA('/y')").evaluate(event_of({}, document))
+    expected = _calculated(Fraction(one), Fraction(other), sign)
+    if result.errors:
+        assert [each.kind for each in result.errors] == ["math"]
+        far = sign == "%" and other != 0 and abs(Fraction(one) / Fraction(other)) >= 10**34
+        assert far or expected is None or not _is_short(expected)
+    else:
+        assert isinstance(result.value, Decimal)
+        assert Fraction(result.value) == expected
+
+
+@given(DECIMALS, DECIMALS | st.integers(LEAST, MOST))
+def test_decimals_are_compared_as_the_numbers_they_are(one: Decimal, other: Decimal | int) -> None:
+    """ADR 0027: 250.0, 250 and 2.5e2 are one number, beside 250 and 250.00 alike."""
+    event = event_of({}, f'{{"x": {one}, "y": {other}}}')
+    x, y = Fraction(one), Fraction(other)
+    for sign, expected in (("<", x < y), (">=", x >= y), ("=", x == y), ("!=", x != y)):
+        assert Expression(f"DATA('/x') {sign} DATA('/y')").matches(event) is expected
+        assert (
+            Expression(shown(Binary(sign, Data("/x", False), Constant(other)))).matches(event)
+            is expected
+        )
+
+
+def _calculated(x: Fraction, y: Fraction, sign: str) -> Fraction | None:
+    if sign in "/%" and y == 0:
+        return None
+    match sign:
+        case "+":
+            return x + y
+        case "-":
+            return x - y
+        case "*":
+            return x * y
+        case "/":
+            return x / y
+    return x - y * (abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1)
+
+
+def _is_short(number: Fraction) -> bool:
+    """Whether 34 digits hold it."""
+    with localcontext() as context:
+        context.prec = 34
+        return Fraction(Decimal(number.numerator) / Decimal(number.denominator)) == number
