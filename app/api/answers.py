@@ -49,11 +49,17 @@ class TargetView(BaseModel):
     topic: str
 
 
+_FILTER_ERRORS = (
+    "expressions of its filters that failed on an event since the start; the log has an example"
+)
+
+
 class RouteView(BaseModel):
     name: str
     to: list[TargetView]
     content_mode: str
     key: str = Field(description="the key mapper")
+    filter_errors: int = Field(description=_FILTER_ERRORS)
 
 
 class ParkedOfSubscription(BaseModel):
@@ -89,6 +95,7 @@ class SubscriptionView(BaseModel):
     last_error: str
     parked: ParkedOfSubscription
     dead_letters: dict[str, int] = Field(description="count by cause")
+    filter_errors: int = Field(description=_FILTER_ERRORS)
 
 
 class ProcessView(BaseModel):

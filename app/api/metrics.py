@@ -40,6 +40,7 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "events_published": (("route", "broker"), "Events stored by a broker."),
     "events_unpublished": (("route", "broker", "code"), "Events a broker did not store."),
     "deliveries": (("subscription", "outcome"), "Deliveries concluded."),
+    "filter_errors": (("of", "name"), "Filter expressions that failed on an event."),
     "attempts": (("subscription", "outcome"), "Attempts to deliver."),
     "parked": (("subscription",), "Events whose key could not be delivered for long."),
     "dead_letters": (("subscription", "cause"), "Messages moved to the dead letters."),

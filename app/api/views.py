@@ -16,6 +16,7 @@ from app.interfaces import LetterChoice
 from app.model.metadata import GroupLag, Health, TopicMetadata
 from app.model.route import Route
 from app.model.subscription_status import SubscriptionStatus
+from app.telemetry.filter_errors import COUNTER
 
 
 async def readiness(running: Running, only: str | None = None) -> answers.Readiness:
@@ -34,19 +35,23 @@ async def readiness(running: Running, only: str | None = None) -> answers.Readin
 async def status(running: Running) -> answers.Status:
     dead, parked = await _dead_letters(running), await _parked(running)
     lag = await running.lag()
+    totals = _totals(running)
+    failed = _filter_errors(totals)
     return answers.Status(
         version=__version__,
         installation=running.installation,
         roles=list(running.roles),
         ready=(await readiness(running)).ready,
         uptime_seconds=round(running.clock.monotonic() - running.started_at, 3),
-        routes=[route(each) for each in running.routes],
+        routes=[_route(each, failed) for each in running.routes],
         brokers={name: _health(health) for name, health in (await _brokers(running)).items()},
         store=_health(await _store(running)),
-        subscriptions=[_subscription(each, lag, dead, parked) for each in running.subscriptions()],
+        subscriptions=[
+            _subscription(each, lag, dead, parked, failed) for each in running.subscriptions()
+        ],
         counters={
             name: {",".join(labels): count for labels, count in series.items()}
-            for name, series in _totals(running).items()
+            for name, series in totals.items()
             if name not in HISTOGRAMS
         },
         processes=[_process(each) for each in running.processes()],
@@ -108,12 +113,18 @@ async def snapshot(running: Running) -> Snapshot:
     )
 
 
-def route(each: Route) -> answers.RouteView:
+def _filter_errors(counts: Counts) -> Mapping[tuple[str, ...], int]:
+    """By ``route`` or ``subscription`` and its name."""
+    return counts.get(COUNTER, {})
+
+
+def _route(each: Route, failed: Mapping[tuple[str, ...], int]) -> answers.RouteView:
     return answers.RouteView(
         name=each.name,
         to=[answers.TargetView(broker=target.broker, topic=target.place) for target in each.to],
         content_mode=each.content_mode,
         key=each.key.mapper,
+        filter_errors=failed.get(("route", each.name), 0),
     )
 
 
@@ -140,6 +151,7 @@ def _subscription(
     lag: Sequence[GroupLag],
     dead: Mapping[tuple[str, str], int],
     parked: Mapping[str, answers.ParkedOfSubscription],
+    failed: Mapping[tuple[str, ...], int],
 ) -> answers.SubscriptionView:
     return answers.SubscriptionView(
         id=state.id,
@@ -161,6 +173,7 @@ def _subscription(
         last_error=state.last_error,
         parked=parked.get(state.id, answers.ParkedOfSubscription()),
         dead_letters={cause: count for (owner, cause), count in dead.items() if owner == state.id},
+        filter_errors=failed.get(("subscription", state.id), 0),
     )
 
 
@@ -168,6 +181,7 @@ async def standings(running: Running, entries: Sequence[Entry]) -> list[Standing
     """How each of these fares."""
     dead, parked = await _dead_letters(running), await _parked(running)
     lag = await running.lag() if entries else ()
+    failed = _filter_errors(_totals(running))
     return [
         Standing(
             id=each.id,
@@ -178,7 +192,7 @@ async def standings(running: Running, entries: Sequence[Entry]) -> list[Standing
             updated_ms=each.updated_ms,
             faults=list(each.faults),
             warnings=list(each.warnings),
-            health=_subscription(state, lag, dead, parked),
+            health=_subscription(state, lag, dead, parked, failed),
         )
         for each, state in zip(entries, running.states(entries), strict=True)
     ]

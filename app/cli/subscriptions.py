@@ -82,13 +82,14 @@ def show(name: Name, server: Server = SERVER, token: Token = "", as_json: Json =
         "cause": health["cause"] or "; ".join(status["faults"]),
         "partitions": ", ".join(health["partitions"]),
         **{word: health[word] for word in ("lag", "held", "in_flight", "last_error")},
+        "filter errors": health["filter_errors"] or None,
         "etag": status["etag"],
     }
     for word, value in told.items():
         if value not in ("", None):
-            printing.text_line(f"{word:<11} {printing.one_line(str(value))}")
+            printing.text_line(f"{word:<13} {printing.one_line(str(value))}")
     for warning in status["warnings"]:
-        printing.text_line(f"{'warning':<11} {warning}")
+        printing.text_line(f"{'warning':<13} {warning}")
     printing.text_line("")
     printing.text_line(subscription_files.write([document])[0].rstrip())
 

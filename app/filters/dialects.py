@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app.event.value import CloudEvent
-from app.filters.cesql.expression import Expression
+from app.filters.cesql.expression import Expression, Failed
 from app.filters.model import Filter
 
 Predicate = Callable[[CloudEvent], bool]
@@ -22,14 +22,20 @@ def always(_event: CloudEvent) -> bool:
     return True
 
 
-def compile_filters(filters: Sequence[Filter]) -> Predicate:
-    """All filters of a list must hold. An empty list is ``always`` itself, so that a caller can tell."""
-    return _all([compile_filter(one) for one in filters])
+def compile_filters(filters: Sequence[Filter], failed: Failed | None = None) -> Predicate:
+    """All filters of a list must hold. An empty list is ``always`` itself, so that a caller can tell.
+    ``failed``: is told of each expression that fails."""
+    return _all([compile_filter(one, failed) for one in filters])
 
 
-def compile_filter(one: Filter) -> Predicate:
+def compile_filter(one: Filter, failed: Failed | None = None) -> Predicate:
     dialect, argument = written(one)
-    return COMPILERS[dialect](argument)
+    return COMPILERS[dialect](argument, failed)
+
+
+def can_fail(filters: Sequence[Filter]) -> bool:
+    """Whether there is an expression in them: no other dialect has errors."""
+    return any(one.sql is not None or can_fail(one.inner) for one in filters)
 
 
 def written(one: Filter) -> tuple[str, Any]:
@@ -54,8 +60,8 @@ def _all(predicates: Sequence[Predicate]) -> Predicate:
     return lambda event: all(predicate(event) for predicate in every)
 
 
-def _any(filters: Sequence[Filter]) -> Predicate:
-    predicates = [compile_filter(one) for one in filters]
+def _any(filters: Sequence[Filter], failed: Failed | None) -> Predicate:
+    predicates = [compile_filter(one, failed) for one in filters]
     if len(predicates) == 1:
         return predicates[0]
     if len(predicates) == 2:  # noqa: PLR2004 - likewise
@@ -64,18 +70,19 @@ def _any(filters: Sequence[Filter]) -> Predicate:
     return lambda event: any(predicate(event) for predicate in predicates)
 
 
-def _not(one: Filter) -> Predicate:
-    holds = compile_filter(one)
+def _not(one: Filter, failed: Failed | None) -> Predicate:
+    holds = compile_filter(one, failed)
     return lambda event: not holds(event)
 
 
-def _sql(expression: str) -> Predicate:
-    return Expression(expression).matches
+def _sql(expression: str, failed: Failed | None) -> Predicate:
+    read = Expression(expression)
+    return read.predicate(failed) if failed else read.matches
 
 
-def _entries(one: Callable[[str, str], Predicate]) -> Callable[[Mapping[str, str]], Predicate]:
+def _entries(one: Callable[[str, str], Predicate]) -> Callable[[Any, Failed | None], Predicate]:
     """A dialect whose argument maps attributes to texts: all entries must match."""
-    return lambda argument: _all([one(name, text) for name, text in argument.items()])
+    return lambda argument, _failed: _all([one(name, text) for name, text in argument.items()])
 
 
 def _exact(name: str, text: str) -> Predicate:
@@ -91,7 +98,7 @@ def _suffix(name: str, text: str) -> Predicate:
     return lambda event: event.attributes.get(name, "").endswith(text)
 
 
-COMPILERS: Mapping[str, Callable[[Any], Predicate]] = {
+COMPILERS: Mapping[str, Callable[[Any, Failed | None], Predicate]] = {
     "exact": _entries(_exact),
     "prefix": _entries(_prefix),
     "suffix": _entries(_suffix),

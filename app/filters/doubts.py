@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from difflib import get_close_matches
+from fractions import Fraction
 from typing import NamedTuple
 
+from app.event.value import CloudEvent
+from app.filters.cesql.arithmetic import ARITHMETIC, ORDERS
+from app.filters.cesql.expression import evaluated
 from app.filters.cesql.functions import FUNCTIONS, absent, find
-from app.filters.cesql.nodes import Attribute, Call, Exists, Node, children
+from app.filters.cesql.nodes import (
+    Attribute,
+    Binary,
+    Call,
+    Constant,
+    Data,
+    Exists,
+    Node,
+    children,
+)
 from app.filters.cesql.parser import DATA, parse
-from app.filters.cesql.static_type import returns
-from app.filters.cesql.values import NAMES
+from app.filters.cesql.printer import shown
+from app.filters.cesql.static_type import is_decimal, returns
+from app.filters.cesql.values import NAMES, Failure, to_decimal, to_integer
 from app.filters.model import Filter
 
+NUMERIC = frozenset([*ARITHMETIC, *ORDERS])
+NO_NUMBERS = frozenset(["time", "datacontenttype"])
+"""Attributes that no valid event has a number in (core 3.1)."""
 Path = tuple[str | int, ...]
 
 
@@ -50,6 +68,67 @@ def _of_expression(root: Node) -> Iterator[tuple[str, str]]:
             "compare it with a value",
         )
     yield from _of_node(root)
+    yield from _failing(root)
+
+
+def _failing(node: Node) -> Iterator[tuple[str, str]]:
+    """The largest parts that fail whatever the event, and so whenever they are evaluated."""
+    if not _asks_the_event(node):
+        for error in evaluated(node, CloudEvent({})).errors:
+            if error.kind != "missingFunction":  # told already
+                yield (
+                    f"{shown(node)} always fails: {error.message}",
+                    "no event matches by this part: mend or remove it",
+                )
+        return
+    if isinstance(node, Binary) and node.operator in NUMERIC:
+        yield from _no_number(node)
+        yield from _no_divisor(node)
+    for each in children(node):
+        yield from _failing(each)
+
+
+def _no_number(node: Binary) -> Iterator[tuple[str, str]]:
+    """Arithmetic and ordering with a text that is none."""
+    cast = to_decimal if is_decimal(node.left, node.right) else to_integer
+    for side in (node.left, node.right):
+        if isinstance(side, Constant):
+            try:
+                cast(side.value)
+            except Failure as failure:
+                message = f"{shown(node)} always fails: {failure.message}"
+                yield message, f"{node.operator} is for numbers; texts have =, != and LIKE"
+        elif isinstance(side, Attribute) and side.name in NO_NUMBERS:
+            message = f"{shown(node)} always fails: {side.name} is no number"
+            yield message, f"{node.operator} is for numbers; texts have =, != and LIKE"
+
+
+def _no_divisor(node: Binary) -> Iterator[tuple[str, str]]:
+    """Division by 0; and of decimals by a number that leaves no end of digits, as 3."""
+    if node.operator not in {"/", "%"} or not isinstance(node.right, Constant):
+        return
+    divisor = node.right.value
+    if not isinstance(divisor, int | Decimal):
+        return
+    if not divisor:
+        yield f"{shown(node)} always fails: it divides by 0", "divide by another number"
+    elif node.operator == "/" and is_decimal(node) and _is_endless(divisor):
+        cure = "multiply the other side instead, or divide whole numbers: INT(DATA('/n')) / 3"
+        yield f"{shown(node)} fails where the result has no end of digits, as 1 / 3", cure
+
+
+def _is_endless(divisor: int | Decimal) -> bool:
+    """Whether it has a factor beside 2 and 5."""
+    rest = abs(Fraction(divisor).numerator)
+    for factor in (2, 5):
+        while rest % factor == 0:
+            rest //= factor
+    return rest != 1
+
+
+def _asks_the_event(node: Node) -> bool:
+    own = isinstance(node, Attribute | Exists | Data)
+    return own or any(map(_asks_the_event, children(node)))
 
 
 def _of_node(node: Node) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ import msgspec
 from app.bindings.record import Decoded, Record
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
+from app.filters.cesql.expression import Failed
 from app.model.route import Exchange, Route, Target, log_name
 from app.routing.keys import NO_MAPPERS, KeyMapper, MissingKey, PlainMapper, compile_key
 from app.routing.places import compile_place
@@ -55,6 +56,7 @@ class Router:
 
     ``kinds``    of the brokers, by name: they decide the binding; embedded where it says nothing.
     ``manners``  of writing, by the name of the broker, where one has its own.
+    ``failed``   see ``Rules``.
     """
 
     def __init__(
@@ -63,6 +65,8 @@ class Router:
         mappers: Mapping[str, PlainMapper] = NO_MAPPERS,
         kinds: Mapping[str, str] = NO_KINDS,
         manners: Mapping[str, Manner] = NO_MANNERS,
+        *,
+        failed: Callable[[str], Failed] | None = None,
     ) -> None:
         def compiled(route: Route, setting: str) -> _Plan:
             key = compile_key(route.key, setting=f"{setting}.key", own=mappers)
@@ -74,7 +78,7 @@ class Router:
                 return _to_one(route.name, key, targets[0])
             return _to_each(route.name, key, targets)
 
-        self._rules: Rules[_Plan] = Rules(routes, compiled)
+        self._rules: Rules[_Plan] = Rules(routes, compiled, failed)
 
     def takes(self, route: str | None) -> bool:
         """Whether an event could be taken there: by any route, for None. Raises UnknownRoute (404)."""

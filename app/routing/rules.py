@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from app.errors import Fault, SenderError
 from app.event.validate import clip
 from app.event.value import CloudEvent
+from app.filters.cesql.expression import Failed
 from app.filters.dialects import Predicate, compile_filters
 from app.model.route import Route
 
@@ -36,11 +37,20 @@ class UnknownRoute(SenderError):
 
 
 class Rules(Generic[T]):
-    """``compiled`` turns each route into what is wanted of it."""
+    """``compiled`` turns each route into what is wanted of it. ``failed``: by the name of a route, what is told of
+    its filter expressions that fail."""
 
-    def __init__(self, routes: Sequence[Route], compiled: Callable[[Route, str], T]) -> None:
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        compiled: Callable[[Route, str], T],
+        failed: Callable[[str], Failed] | None = None,
+    ) -> None:
         made = [compiled(route, f"routes[{n}]") for n, route in enumerate(routes)]
-        predicates = [compile_filters(route.filters) for route in routes]
+        predicates = [
+            compile_filters(route.filters, failed(route.name) if failed else None)
+            for route in routes
+        ]
         self._ordered: tuple[tuple[Predicate, T], ...] = tuple(zip(predicates, made, strict=True))
         self._named: Mapping[str, T] = {
             route.name: each for route, each in zip(routes, made, strict=True)

@@ -11,6 +11,7 @@ from app.config.key_mappers import load_key_mappers
 from app.config.kinds import kinds_of, manners_of
 from app.config.load import Loaded
 from app.config.model import Config, ServerTls
+from app.filters.cesql.expression import Failed
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
 from app.gateway.resource import CallBack
@@ -31,7 +32,7 @@ from app.runtime.tracing import system_of
 from app.sinks.callbacks import Callbacks
 from app.store.nudges import Nudges
 from app.store.vault import Vault
-from app.telemetry import Counters
+from app.telemetry import Counters, FilterErrors
 from app.telemetry.traces import traces
 from app.worker.budget import Budget
 from app.worker.keeping import AttemptKeeper
@@ -147,7 +148,11 @@ def open_events(
     limits = limits_of(config)
     events = config.server.events
     router = Router(
-        config.routes, load_key_mappers(config.routes), kinds_of(config), manners_of(config)
+        config.routes,
+        load_key_mappers(config.routes),
+        kinds_of(config),
+        manners_of(config),
+        failed=partial(_filter_failed, counters),
     )
     making: Callable[..., Publisher] = Publisher
     if (tracing := traces()) is not None:
@@ -172,6 +177,13 @@ def open_events(
         tls=tls_of(events.tls),
         senders=Senders(origins=events.allowed_origins, rate=events.allowed_rate),
         call_back=call_back,
+    )
+
+
+def _filter_failed(counters: Counters, route: str) -> Failed:
+    errors = FilterErrors(counters, "route", route)
+    return lambda event, expression, failure: errors.note(
+        event.attributes, expression, failure.reason
     )
 
 

@@ -1,13 +1,15 @@
 """What the service counts and says of itself; no part of it waits for anybody.
 
-=========== ====================================================================================
-counters    integers with labels, and histograms of seconds; ``api.metrics`` makes text of them
-logs        one line an entry on standard error
-=========== ====================================================================================
+============= ====================================================================================
+counters      integers with labels, and histograms of seconds; ``api.metrics`` makes text of them
+filter_errors filter expressions that fail
+logs          one line an entry on standard error
+============= ====================================================================================
 """
 
 from app.telemetry.counters import LABEL_BOUND, Counters
+from app.telemetry.filter_errors import FilterErrors
 from app.telemetry.histograms import Histogram, Timing
 from app.telemetry.logs import set_up_logging
 
-__all__ = ["LABEL_BOUND", "Counters", "Histogram", "Timing", "set_up_logging"]
+__all__ = ["LABEL_BOUND", "Counters", "FilterErrors", "Histogram", "Timing", "set_up_logging"]

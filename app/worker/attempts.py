@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from app.delivery.outcomes import Fate, Outcome
 from app.delivery.plan import Decision, Park, PauseEndpoint, RetryAt
+from app.event.value import CloudEvent
+from app.filters.cesql.values import Failure
 from app.interfaces import Attempt, SinkAnswer
-from app.telemetry import Counters
+from app.telemetry import Counters, FilterErrors
 from app.telemetry.histograms import LONG
 from app.worker.intake import Held
 
@@ -41,6 +43,7 @@ class AttemptLog:
         self._subscription = subscription
         self._counters = counters
         self._keep = keep
+        self._filter_errors = FilterErrors(counters, "subscription", subscription)
         self._attempted = counters.histogram("attempt_seconds")
         self._delivered = counters.histogram("delivery_seconds", LONG)
         self._recent: deque[Attempt] = deque(maxlen=REMEMBERED)
@@ -71,12 +74,13 @@ class AttemptLog:
             _log.log(level, "attempt", extra=msgspec.to_builtins(told))
 
     def finished(self, outcome: str, count: int = 1) -> None:
-        """Messages are finished: ``delivered``, ``dead-lettered``, ``filtered``, ``skipped``."""
+        """Messages are finished: ``delivered``, ``dead-lettered``, ``filtered``,
+        ``filter_error``, ``skipped``."""
         self._counters.add("deliveries", self._subscription, outcome, by=count)
 
-    def passed(self, count: int) -> None:
-        """So many more were filtered out by their log."""
-        self.finished("filtered", count)
+    def filter_failed(self, event: CloudEvent, expression: str, failure: Failure) -> None:
+        """A filter expression failed on an event, whatever becomes of the event."""
+        self._filter_errors.note(event.attributes, expression, failure.reason)
 
     def assigned(self) -> None:
         """The log gave partitions to this member, or all of them anew."""

@@ -102,7 +102,7 @@ class Dispatcher:
                 subscription.source.topics,
                 start_at(subscription),
                 client_id=f"skybridge-{subscription.id}",
-                wanted=self._out.intake.wanted(self._attempts.passed),
+                wanted=self._out.intake.wanted(self._attempts.finished),
             )
             self._consumer = consumer
             try:

@@ -12,12 +12,16 @@ from app.delivery.lane_id import lane_id
 from app.delivery.parked_lanes import ParkedLane
 from app.delivery.plan import Decision
 from app.errors import SenderError
-from app.filters.dialects import compile_filters
+from app.event.value import CloudEvent
+from app.filters.cesql.expression import Failed
+from app.filters.cesql.values import Failure
+from app.filters.dialects import can_fail, compile_filters
 from app.filters.index import types_of
 from app.interfaces import EventName, Parked, Wanted
 from app.model.message import Message
 from app.model.subscription import Subscription
 
+FILTERED, FILTER_ERROR = "filtered", "filter_error"
 OVERHEAD = 1_000  # bytes that a held message costs beside its body and key, about
 
 
@@ -105,6 +109,7 @@ class Intake:
 
     ``decode``   of the binding of its source's broker.
     ``lasting``  whether positions are the same when a message is delivered again.
+    ``failed``   is told of each filter expression that fails.
     """
 
     def __init__(
@@ -113,23 +118,48 @@ class Intake:
         decode: Callable[[Record], Decoded],
         *,
         lasting: bool = True,
+        failed: Failed | None = None,
     ) -> None:
         self._decode = decode
         self._wraps = subscription.on_foreign == "wrap"
         self._broker = subscription.source.broker
         self._lasting = lasting
         self._types = types_of(subscription.filters)
-        self._wanted = compile_filters(subscription.filters)
+        self._wanted = compile_filters(subscription.filters, self._fail if failed else None)
+        self._can_fail = failed is not None and can_fail(subscription.filters)
+        self._told_of_failure = failed
+        self._failed = False  # an expression did, for the event that is looked at
+        self._failures = 0  # of events that the log did not hand out, and has not told of
         self._skip_foreign = subscription.on_foreign == "skip"
         self._ordered = subscription.ordering == "per_key"
         self._order_by = subscription.order_by
 
-    def wanted(self, passed: Callable[[int], None]) -> Wanted:
-        """What its log need not hand out. ``passed``: see there."""
-        return Wanted(self._types, self._wanted, passed)
+    def wanted(self, finished: Callable[[str, int], None]) -> Wanted:
+        """What its log need not hand out. ``finished``: is told of so many, by the word as in ``read``."""
+
+        def passed(count: int) -> None:
+            failures = min(self._failures, count)
+            self._failures -= failures
+            for word, number in ((FILTERED, count - failures), (FILTER_ERROR, failures)):
+                if number:
+                    finished(word, number)
+
+        return Wanted(self._types, self._holds if self._can_fail else self._wanted, passed)
+
+    def _holds(self, event: CloudEvent) -> bool:
+        self._failed = False
+        wanted = self._wanted(event)
+        self._failures += self._failed and not wanted
+        return wanted
+
+    def _fail(self, event: CloudEvent, expression: str, failure: Failure) -> None:
+        self._failed = True
+        if self._told_of_failure is not None:
+            self._told_of_failure(event, expression, failure)
 
     def read(self, message: Message) -> Held | str:
-        """The message as held; or the word for why it is finished already: ``skipped``, ``filtered``."""
+        """The message as held; or the word for why it is finished already: ``skipped``, ``filtered``, and
+        ``filter_error`` where an expression failed on it."""
         if message.decoded is not None:  # the log has looked: it is wanted
             return self._held(message, message.decoded)
         try:
@@ -138,8 +168,9 @@ class Intake:
             if not self._wraps:
                 return "skipped" if self._skip_foreign else self._held(message, None, str(error))
             decoded = wrap(message.record, self._origin(message))
+        self._failed = False
         if not self._wanted(decoded.event):
-            return "filtered"
+            return FILTER_ERROR if self._failed else FILTERED
         return self._held(message, decoded)
 
     def read_back(self, row: Parked) -> Held:

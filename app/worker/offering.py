@@ -79,7 +79,9 @@ class Offering:
         self._nudges = nudges
         self._jitter = jitter
         lasting = log.capabilities.positions
-        self._intake = Intake(subscription, BINDINGS[kind].decode, lasting=lasting)
+        self._intake = Intake(
+            subscription, BINDINGS[kind].decode, lasting=lasting, failed=attempts.filter_failed
+        )
         self._shelf = Shelf(subscription, store, clock, attempts, topic, notify)
         self._room = Room(store.pulled, subscription.id, sink.pull.max_waiting, clock)
         self._ranges = OfferingRanges(
@@ -107,7 +109,7 @@ class Offering:
                 subscription.source.topics,
                 start_at(subscription),
                 client_id=f"skybridge-{subscription.id}",
-                wanted=self._intake.wanted(self._attempts.passed),
+                wanted=self._intake.wanted(self._attempts.finished),
             )
             self._consumer = consumer
             try:

@@ -50,7 +50,9 @@ class WayOut:
         self._subscription = subscription
         self._attempts = attempts
         self._timekeeper = timekeeper
-        self.intake = intake = Intake(subscription, BINDINGS[kind].decode, lasting=lasting)
+        self.intake = intake = Intake(
+            subscription, BINDINGS[kind].decode, lasting=lasting, failed=attempts.filter_failed
+        )
         self.burial = Burial(subscription, store, clock, jitter, copies, notify)
         self.parking = parking = Parking(subscription, store, clock, jitter, lasting=lasting)
         self.conclusions = Conclusions(

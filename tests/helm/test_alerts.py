@@ -105,6 +105,7 @@ def _is_ill(now: Series) -> dict[str, bool]:
         "parked": max(values(now, "parked_oldest_seconds"), default=0) > 0,
         "dead letters": sum(values(now, "dead_letters_stored")) > 0,
         "unknown": sum(values(now, "events_unpublished_total")) > 0,
+        "filters": sum(values(now, "filter_errors_total")) > 0,
     }
 
 

@@ -133,6 +133,10 @@ class FaultyService:
                 "to": {"broker": "rabbit", "topic": self._topic},
             },
             {
+                "name": "large", "filters": [{"sql": "source LIKE '/k%' AND total > 100"}],
+                "to": {"broker": "log", "topic": "large"},
+            },
+            {
                 "name": "near", "to": {"broker": "log", "topic": "events"},
                 "key": {"mapper": "attribute", "attribute": "source"},
             },

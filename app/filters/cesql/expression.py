@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from app.event.value import CloudEvent
@@ -24,14 +25,36 @@ class Result(NamedTuple):
     errors: tuple[Error, ...] = ()
 
 
+Failed = Callable[[CloudEvent, str, Failure], None]
+"""Is told of an expression that failed: the event, the text of the expression, and why."""
+
+
+def _forget(_event: CloudEvent, _expression: str, _failure: Failure) -> None:
+    """Nobody asks."""
+
+
 class Expression:
     """``text`` as written; ``root`` the tree. Raises ParseError."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.root = parse(text)
-        self.matches = _matcher(self.root)
+        self.matches = self.predicate(_forget)
         self._evaluate = compiled(self.root)
+
+    def predicate(self, failed: Failed) -> Evaluator[bool]:
+        """True only for Boolean true without an error (CESQL 1.2): nothing is cast. ``failed``: is told of each
+        evaluation that ends with an error."""
+        evaluate = boolean(self.root) if returns(self.root) is bool else compiled(self.root)
+
+        def matches(event: CloudEvent) -> bool:
+            try:
+                return evaluate(event) is True
+            except Failure as failure:
+                failed(event, self.text, failure)
+                return False
+
+        return matches
 
     def evaluate(self, event: CloudEvent) -> Result:
         """Never raises."""
@@ -51,19 +74,6 @@ def _evaluated(node: Node, evaluate: Evaluator[Value], event: CloudEvent) -> Res
         stated = failure.value
         own = stated is not None and _is_own(node, event)
         return Result(stated if own and stated is not None else _zero(node), (error,))
-
-
-def _matcher(root: Node) -> Evaluator[bool]:
-    """True only for Boolean true without an error (CESQL 1.2): nothing is cast."""
-    evaluate = boolean(root) if returns(root) is bool else compiled(root)
-
-    def matches(event: CloudEvent) -> bool:
-        try:
-            return evaluate(event) is True
-        except Failure:
-            return False
-
-    return matches
 
 
 def _zero(node: Node) -> Value:

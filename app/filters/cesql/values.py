@@ -32,6 +32,13 @@ _SHORT = 10  # characters that 32 bits always hold
 _CLIP = 40  # characters of a value that an error shows
 
 
+_REASONS: Mapping[ErrorKind, str] = {
+    "cast": "a value is not of the type that it is compared or used as",
+    "math": "a calculation has no exact result, or none in range",
+    "functionEvaluation": "a function has no answer, or the data has nothing fitting at the pointer",
+}
+
+
 class Failure(Exception):
     """An evaluation error on its way out. ``value`` is what the function itself says it then returns;
     None is the zero value of its type.
@@ -41,6 +48,11 @@ class Failure(Exception):
         self.kind: ErrorKind = kind
         self.message = message
         self.value = value
+
+    @property
+    def reason(self) -> str:
+        """The message without the values of the event: for logs."""
+        return _REASONS.get(self.kind, self.message)
 
 
 def clipped(value: Value) -> str:

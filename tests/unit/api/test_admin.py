@@ -179,6 +179,21 @@ async def test_status_shows_subscriptions_with_dead_letters_and_last_error(
     assert status["brokers"] == {"log": {"healthy": True, "cause": ""}}
 
 
+async def test_status_shows_filter_expressions_that_failed(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Issue 16: of a route and of a subscription each, apart from what was filtered."""
+    before = (await client.get("/status")).json()
+    name = before["subscriptions"][0]["id"]
+    service.counters.add("filter_errors", "subscription", name, by=6)
+    service.counters.add("filter_errors", "route", "all", by=2)
+    after = (await client.get("/status")).json()
+    assert [each["filter_errors"] for each in before["subscriptions"] + before["routes"]] == [0, 0]
+    assert [each["filter_errors"] for each in after["subscriptions"] + after["routes"]] == [6, 2]
+    metrics = (await client.get("/metrics")).text
+    assert f'skybridge_filter_errors_total{{name="{name}",of="subscription"}} 6.0' in metrics
+
+
 async def test_each_kafka_listener_is_shown_and_measured(
     service: Service, client: httpx.AsyncClient
 ) -> None:

@@ -181,3 +181,27 @@ def test_sql_sees_types_and_data() -> None:
     assert wants({"sql": "DATA('/order/total') > 10"}, **order)
     assert not wants({"sql": "DATA('/order/total') > 12"}, **order)
     assert not wants({"sql": "DATA('/order/total') > 10"})
+
+
+@pytest.mark.parametrize(
+    ("one", "told"),
+    [
+        ({"sql": "subject = 'x'"}, ["subject = 'x'"]),
+        ({"not": {"sql": "subject = 'x'"}}, ["subject = 'x'"]),
+        (
+            {"any": [{"sql": "type > 1"}, {"sql": "sequence / 0 = 1"}]},
+            ["type > 1", "sequence / 0 = 1"],
+        ),
+        ({"any": [{"exact": {"id": "1"}}, {"sql": "type > 1"}]}, []),  # decided before it
+        ({"all": [{"sql": "id = '2'"}, {"sql": "type > 1"}]}, []),
+        ({"sql": "id = '2'"}, []),
+        ({"exact": {"subject": "x"}}, []),  # what is missing does not match, without an error
+    ],
+)
+def test_an_expression_that_fails_is_told(one: dict[str, Any], told: list[str]) -> None:
+    """Issue 16: an event is not filtered in silence because an expression could not be evaluated on it."""
+    found: list[tuple[str, str]] = []
+    event = CloudEvent(EVENT)
+    compiled = compile_filters(made([one]), lambda of, text, failure: found.append((text, of.id)))
+    assert compiled(event) is compile_filters(made([one]))(event)
+    assert found == [(text, "1") for text in told]

@@ -38,6 +38,35 @@ def said(one: dict[str, Any]) -> list[str]:
             "sql: is of type Integer, not Boolean, and so never matches; compare it with a value",
         ),
         (
+            {"sql": "subject = 'a' AND time > '2024'"},
+            "sql: time > '2024' always fails: time is no number; > is for numbers; texts have =, != and LIKE",
+        ),
+        (
+            {"sql": "DATA('/rank') > 'high'"},
+            (
+                "sql: DATA('/rank') > 'high' always fails: 'high' is no number of 34 digits; "
+                "> is for numbers; texts have =, != and LIKE"
+            ),
+        ),
+        (
+            {"sql": "id = 'a' OR INT('x') = 1"},
+            (
+                "sql: INT('x') = 1 always fails: 'x' is no 32-bit integer; "
+                "no event matches by this part: mend or remove it"
+            ),
+        ),
+        (
+            {"sql": "priority % 0 = 1"},
+            "sql: priority % 0 always fails: it divides by 0; divide by another number",
+        ),
+        (
+            {"sql": "DATA('/total') / 1.5 > 100"},
+            (
+                "sql: DATA('/total') / 1.5 fails where the result has no end of digits, as 1 / 3; "
+                "multiply the other side instead, or divide whole numbers: INT(DATA('/n')) / 3"
+            ),
+        ),
+        (
             {"sql": "LOWER(id)"},
             "sql: is of type String, not Boolean, and so never matches; compare it with a value",
         ),
@@ -55,6 +84,8 @@ def test_what_cannot_be_meant_is_told(one: dict[str, Any], expected: str) -> Non
         {"sql": "flag"},  # may be a Boolean
         {"sql": "DATA('/paid') AND LENGTH(id) > 1"},
         {"not": {"sql": "EXISTS subject"}},
+        {"sql": "DATA('/total') > '99.5' AND DATA('/total') / 4 < 1.5 AND subject > '5'"},
+        {"sql": "INT(DATA('/total')) / 3 > 2"},
     ],
 )
 def test_what_may_be_meant_is_left_alone(one: dict[str, Any]) -> None:

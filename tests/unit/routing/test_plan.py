@@ -15,6 +15,7 @@ from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from app.errors import SenderError, SetupError
 from app.event.value import CloudEvent
+from app.filters.cesql.expression import Failed
 from app.formats.json import read_event
 from app.model.route import Route
 from app.routing.plan import BadTopic, Manner, MissingKey, NoRoute, Router, UnknownRoute
@@ -40,6 +41,19 @@ def test_the_first_match_wins(decoded: MakeDecoded, kind: str, expected: str) ->
     published = Router([ORDERS, CREATED, REST]).plan(decoded(type=kind), None)
     assert [each.route for each in published] == [expected]
     assert [each.topic for each in published] == [expected]
+
+
+def test_an_expression_of_a_route_that_fails_is_told(decoded: MakeDecoded) -> None:
+    """Issue 16: by the name of its route; the event goes on to the next one."""
+    told: list[tuple[str, str]] = []
+
+    def failed(name: str) -> Failed:
+        return lambda _event, expression, failure: told.append((name, failure.kind))
+
+    routes = [route("large", filters=[{"sql": "total > 100"}]), REST]
+    (published,) = Router(routes, failed=failed).plan(decoded(type="order"), None)
+    assert published.route == "rest"
+    assert told == [("large", "missingAttribute")]
 
 
 def test_an_event_that_no_route_wants_is_refused(decoded: MakeDecoded) -> None:

@@ -1,0 +1,78 @@
+"""An expression that fails on an event is a ``filter_error`` of its subscription, whoever looks: the worker or the log."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.bindings.record import Record
+from app.bindings.table import BINDINGS
+from app.model.message import Message, Partition
+from app.telemetry import Counters
+from app.worker.attempts import AttemptLog
+from app.worker.intake import Held, Intake
+from worker_doubles import a_subscription
+
+HEADERS = (
+    ("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"/shop"), ("ce_type", b"order"),
+    ("content-type", b"application/json"),
+)  # fmt: skip
+LARGE = {"sql": "DATA('/total') > 100"}
+
+
+def record(total: str) -> Record:
+    return Record(None, HEADERS, f'{{"total": {total}}}'.encode())
+
+
+def intake(counters: Counters, *filters: dict[str, object]) -> tuple[Intake, AttemptLog]:
+    attempts = AttemptLog("billing", counters)
+    subscription = a_subscription(filters=list(filters))
+    decode = BINDINGS["kafka"].decode
+    return Intake(subscription, decode, failed=attempts.filter_failed), attempts
+
+
+@pytest.mark.parametrize(
+    ("total", "expected"),
+    [
+        ("199.9", None),
+        ("250.0", None),
+        ("1e3", None),
+        ("99.9", "filtered"),
+        ('"much"', "filter_error"),
+    ],
+)
+def test_orders_of_any_spelling_are_wanted_and_failures_told(
+    total: str, expected: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Issue 16: an order of 199.9 was filtered out in silence. What cannot be compared is told, without its data."""
+    counters = Counters()
+    reading, _ = intake(counters, LARGE)
+    found = reading.read(Message(record(total), Partition("orders", 0), "7", 7, 1, 1))
+    assert (None if isinstance(found, Held) else found) == expected
+    failed = {("subscription", "billing"): 1} if expected == "filter_error" else {}
+    assert counters.values().get("filter_errors", {}) == failed
+    assert len(caplog.messages) == len(failed)
+    assert "much" not in caplog.text
+
+
+def test_a_failure_that_does_not_decide_is_counted_and_the_event_delivered() -> None:
+    """Another filter may want it all the same."""
+    counters = Counters()
+    reading, _ = intake(counters, {"any": [LARGE, {"exact": {"id": "7"}}]})
+    found = reading.read(Message(record("null"), Partition("orders", 0), "7", 7, 1, 1))
+    assert isinstance(found, Held)
+    assert counters.values()["filter_errors"] == {("subscription", "billing"): 1}
+
+
+def test_what_the_log_leaves_out_is_told_apart() -> None:
+    """The embedded log asks the filters itself, and tells of a number of events later."""
+    counters = Counters()
+    reading, attempts = intake(counters, LARGE)
+    wanted = reading.wanted(attempts.finished)
+    events = [BINDINGS["kafka"].decode(record(each)).event for each in ("5", "null", "99.5", "500")]
+    assert [wanted.holds(event) for event in events] == [False, False, False, True]
+    wanted.passed(3)
+    wanted.passed(2)
+    assert counters.values()["deliveries"] == {
+        ("billing", "filtered"): 4,
+        ("billing", "filter_error"): 1,
+    }
