@@ -25,7 +25,7 @@ class FormatNotInstalled(SenderError):
     """The library that a format needs is not there: 415, naming the extra that brings it."""
 
     def __init__(self, name: str) -> None:
-        title = f"The {name} event format is not installed here; it comes with skybridge[formats]"
+        title = f"The {name} event format is not installed here; it comes with the extra formats"
         super().__init__(title, status=415, code="format-not-installed")
 
 

@@ -93,7 +93,7 @@ def requirements() -> None:
     if find_spec("pyspark") is None:
         raise SetupError(
             "the pipeline runs on Spark, which is not installed",
-            cure="pip install 'skybridge[pipeline]'",
+            cure="install the extra pipeline (make install does), or use the image pipeline",
         )
     from app.pipeline import java  # noqa: PLC0415
 

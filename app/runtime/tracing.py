@@ -48,7 +48,8 @@ def _demand_extra() -> None:
         raise SetupError(
             "traces need OpenTelemetry, which is not installed",
             setting="telemetry.traces",
-            cure="pip install 'skybridge[otel]', or leave telemetry.traces out",
+            cure="install the extra otel (make install does; the images have it), or leave "
+            "telemetry.traces out",
         ) from None
 
 

@@ -21,8 +21,10 @@ def test_the_code_and_the_project_agree():
 def test_the_lock_file_agrees():
     """Else `uv sync --frozen` would install another version than it builds."""
     lock = tomllib.loads((CHECKOUT / "uv.lock").read_text())
-    own = next(package for package in lock["package"] if package["name"] == "skybridge")
-    assert own["version"] == project_version()
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    own = next(package for package in lock["package"] if package["name"] == project["name"])
+    assert own["version"] == project["version"]
+    assert own["source"] == {"editable": "."}
 
 
 def test_the_chart_agrees():

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 app = verbs.group(
     "pipeline",
     "Events in a lake of Apache Iceberg tables, and back again, on Spark.\n\n"
-    "Needs the extra `pipeline` (pip install 'skybridge[pipeline]') and Java 17 or 21. The section pipeline "
-    "of the configuration says where the lake is; without it, in ./skybridge-data/lake.",
+    "Needs the extra `pipeline` (make install brings it, the image `pipeline` has it) and Java 17 or 21. "
+    "The section pipeline of the configuration says where the lake is; without it, in ./skybridge-data/lake.",
 )
 verb = functools.partial(verbs.verb, app)
 

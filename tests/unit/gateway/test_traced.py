@@ -190,7 +190,7 @@ def test_without_the_extra_the_setting_is_refused_with_its_cure(monkeypatch):
     with pytest.raises(SetupError) as caught:
         begin_traces(config)
     assert caught.value.setting == "telemetry.traces"
-    assert "skybridge[otel]" in caught.value.cure
+    assert "the extra otel" in caught.value.cure
     set_up_traces(None)
     assert traces() is None
 
