@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from app.brokers.driver import Submission
@@ -21,6 +22,28 @@ BOUND = 1_000  # names come from templates, templates from events (rule 8)
 DROPPED = BrokerUnavailable("dropped before it was on the wire: its caller has had an answer")
 
 Found = TypeVar("Found")
+
+
+class Made:
+    """Topics that were made because somebody published to them, and how many may be (rule 8)."""
+
+    def __init__(self, broker: str, most: int = BOUND) -> None:
+        self._broker = broker
+        self._most = most
+        self._names: set[str] = set()
+
+    @contextmanager
+    def making(self, name: str) -> Iterator[None]:
+        """Raises BoundReached where there are so many already. What could not be made does not count."""
+        if name not in self._names and len(self._names) >= self._most:
+            text = f"{len(self._names)} topics were made for events, which is the bound: make {name} yourself"
+            raise BoundReached(text, broker=self._broker)
+        self._names.add(name)
+        try:
+            yield
+        except BaseException:
+            self._names.discard(name)
+            raise
 
 
 class Asking(Generic[Found]):

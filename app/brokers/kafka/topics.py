@@ -11,7 +11,7 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 
-from app.brokers.asking import Asking
+from app.brokers.asking import Asking, Made
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.batcher import Topic
 from app.brokers.kafka.connection import Connection
@@ -32,6 +32,7 @@ class Topics:
         self.connection: Connection | None = None
         self._settings = settings
         self._admin = Admin(settings)
+        self._made = Made(settings.name)
         self._asking = Asking(settings.name, self._find, join, explain)
 
     async def stop(self) -> None:
@@ -87,7 +88,8 @@ class Topics:
             if found is None and not created:
                 if not self._settings.create_topics:
                     raise self._unknown(name)
-                await self._admin.create_topic(name, self._settings.partitions)
+                with self._made.making(name):
+                    await self._admin.create_topic(name, self._settings.partitions)
                 created = True
             await asyncio.sleep(delay)
             delay = min(delay * 2, ASK_AGAIN_LONGEST)

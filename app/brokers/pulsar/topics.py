@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from app.brokers.asking import Asking
+from app.brokers.asking import Asking, Made
 from app.brokers.portable import Submission
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.errors import explain
 from app.brokers.pulsar.lanes import Topic
 from app.brokers.pulsar.settings import PulsarSettings
-from app.errors import BrokerError, BrokerRefused
+from app.errors import BoundReached, BrokerError, BrokerRefused
 
 ASK_AGAIN, ASK_AGAIN_LONGEST = 0.1, 1.0
 
@@ -35,6 +35,7 @@ class Topics:
         self._settings = settings
         self._admin = admin
         self._found = found
+        self._made = Made(settings.name)
         self._asking = Asking(settings.name, self._find, join, explain)
         self._failing: dict[str, BrokerError] = {}
 
@@ -81,7 +82,7 @@ class Topics:
         delay = ASK_AGAIN
         try:
             while not isinstance(found := await self._try(name), Topic):
-                if isinstance(found, BrokerRefused):
+                if isinstance(found, BrokerRefused | BoundReached):
                     raise found
                 self._failing[name] = found
                 self._asking.release(name, found)
@@ -107,7 +108,10 @@ class Topics:
         return topic
 
     async def _wires(self, name: str) -> list[str]:
-        await self._admin.ensure([name])
+        create = self._settings.create_topics
+        if create and await self._admin.partitions(name) is None:
+            with self._made.making(name):
+                await self._admin.create_topic(name, self._settings.partitions)
         return list((await self._admin.wires(name)).values())
 
     def _unknown(self, name: str) -> BrokerRefused:
