@@ -71,35 +71,33 @@ def write_data(event: CloudEvent) -> bytes | None:
     """The member that carries the payload; None when there is no payload."""
     if event.data is None:
         return None
-    if is_json_data(event):
-        return b'"data":' + event.data
+    value = json_value(event)
+    if value is not None:
+        return b'"data":' + value
     text = _text_of(event.data, event.data_form, event.datacontenttype)
     if text is not None:
         return b'"data":' + msgspec.json.encode(text)
     return b'"data_base64":"' + b2a_base64(event.data, newline=False) + b'"'  # J5
 
 
-def is_json_data(event: CloudEvent) -> bool:
-    """Whether the payload can be the raw value of ``data``."""
-    if event.data is None:
-        return False
-    return event.data_form is DataForm.JSON or _is_json_document(event.data, event.datacontenttype)
-
-
-def _is_json_document(data: bytes, datacontenttype: str | None) -> bool:
-    """Whether bytes declared JSON are exactly one JSON value with nothing around it: only then can a
-    reader get the very same bytes back from raw text.
+def json_value(event: CloudEvent) -> bytes | None:
+    """The payload as the raw value of ``data``; None where it is not exactly one JSON value. White space
+    around the value is no part of it (RFC 8259 2), and stays behind.
     """
+    if event.data is None or event.data_form is DataForm.JSON:
+        return event.data
+    return _one_value(event.data, event.datacontenttype)
+
+
+def _one_value(data: bytes, datacontenttype: str | None) -> bytes | None:
     if datacontenttype is None or not declares_json(datacontenttype):
-        return False
-    if data[:1] in _WHITE_SPACE or data[-1:] in _WHITE_SPACE:  # empty data too
-        return False
+        return None
     try:
         data.decode()
         _ONE_VALUE.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
+        return None
+    return data.strip(_WHITE_SPACE)
 
 
 def _text_of(data: bytes, form: DataForm, datacontenttype: str | None) -> str | None:

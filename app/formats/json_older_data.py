@@ -14,7 +14,7 @@ from app.event.media_types import MediaType, parse
 from app.event.types import binary
 from app.event.validate import clip
 from app.event.value import CloudEvent, DataForm
-from app.formats.json_data import Data, is_json_data
+from app.formats.json_data import Data, json_value
 
 _STRING = msgspec.json.Decoder(str)
 # Types that are text and do not say so in their first half
@@ -82,8 +82,9 @@ def write_older_data(event: CloudEvent, encoding: str) -> bytes | None:
     """
     if event.data is None:
         return b""
-    if is_json_data(event):
-        return b'"data":' + event.data
+    value = json_value(event)
+    if value is not None:
+        return b'"data":' + value
     media_type = parse(event.datacontenttype) if event.datacontenttype is not None else None
     text = _text_of(event, media_type)
     if text is not None:

@@ -79,11 +79,16 @@ def events(draw: st.DrawFn) -> CloudEvent:
     return CloudEvent(attributes, data, form, types)
 
 
+def _is_kept(payload: tuple[str | None, bytes, DataForm]) -> bool:
+    """White space around one JSON value is left behind in a document (``test_json_write``)."""
+    return payload[0] not in json_types or payload[1] == payload[1].strip(b" \t\r\n")
+
+
 _OPAQUE, _JSON, _TEXT = st.just(DataForm.OPAQUE), st.just(DataForm.JSON), st.just(DataForm.TEXT)
 _any_type = st.none() | st.sampled_from(json_types + text_types + other_types)
 payloads = st.one_of(
     st.tuples(_any_type, st.none(), _OPAQUE),
-    st.tuples(_any_type, st.binary(max_size=30) | json_texts, _OPAQUE),
+    st.tuples(_any_type, st.binary(max_size=30) | json_texts, _OPAQUE).filter(_is_kept),
     st.tuples(st.none() | st.sampled_from(json_types), json_texts, _JSON),
     st.tuples(st.just("text/plain"), texts.map(str.encode), _TEXT),
 )

@@ -31,13 +31,22 @@ def test_json_bytes_are_embedded_as_they_are(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"", b" 1", b"1\n", b"\xef\xbb\xbf1", b'"\xff"', b"{", b"NaN", b"1 2", b'"\\ud800"', b"[" * 9000,
+        b"", b" ", b"\xef\xbb\xbf1", b"\x0b1", b"1\xc2\xa0", b'"\xff"', b"{", b"NaN", b"1 2", b'"\\ud800"', b"[" * 9000,
         b"\xff", b"{}x",
     ],
 )  # fmt: skip
 def test_bytes_that_are_not_exactly_one_json_value_go_as_base64(data: bytes) -> None:
     """Only so do the very same bytes come back (design: values)."""
     assert data_member(data, "application/json").startswith(',"data_base64":"')
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [(b'{"a":1}\n', '{"a":1}'), (b" \t\r\n[ 1 , 2 ]\r\n", "[ 1 , 2 ]"), (b' " x " ', '" x "')],
+)
+def test_white_space_around_one_json_value_is_no_part_of_it(data: bytes, value: str) -> None:
+    """RFC 8259 2: as Go's encoder and jq write it. White space inside of the value stays."""
+    assert data_member(data, "application/json") == f',"data":{value}'
 
 
 @pytest.mark.parametrize(
