@@ -8,8 +8,17 @@ import apsw
 
 from app.log.settings import EngineSettings
 
-ROOM = 8 << 20  # bytes free on a disk that was full, before it is tried again
+FREE_PART = (
+    0.05  # of a volume: with less it is full, so that settling and retention have room to go on
+)
+FREE_BYTES = 1 << 30  # likewise, but for a small volume,
+SMALL_PART = 0.1  # of which so much is enough: the alert of a filling disk comes before
 HARD = 4  # times the size at which folding is due: then it waits for readers to end their page
+
+
+def reserve(size: int) -> int:
+    """Bytes of a volume of ``size`` that events may not take."""
+    return round(max(size * FREE_PART, min(FREE_BYTES, size * SMALL_PART)))
 
 
 class Space:
@@ -21,7 +30,6 @@ class Space:
         self._page = int(db.pragma("page_size"))
         self._wal = 0  # frames
         self._folded = 0  # of them, how many are in the file too
-        self._watch_disk = False
         db.set_wal_hook(self._on_commit)
 
     @property
@@ -44,20 +52,21 @@ class Space:
                     f"the log is full: {self.used} of {bound} bytes; "
                     "retention or a higher max_bytes makes room"
                 )
-        return "" if self._disk_has_room() else f"no room on the disk of {self._settings.path}"
+        return self._disk_full()
 
-    def disk_was_full(self) -> None:
-        """SQLite could not write: the disk is asked from now on, until it has room again."""
-        self._watch_disk = True
-
-    def _disk_has_room(self) -> bool:
-        if self._watch_disk:
-            try:
-                disk = os.statvfs(self._settings.path)
-            except OSError:  # the folder is gone: no room either
-                return False
-            self._watch_disk = disk.f_bavail * disk.f_frsize < ROOM
-        return not self._watch_disk
+    def _disk_full(self) -> str:
+        folder = self._settings.path
+        try:
+            disk = os.statvfs(folder)
+        except OSError as error:  # the folder is gone: no room either
+            return f"no room on the disk of {folder}: {error.strerror}"
+        free, kept = disk.f_bavail * disk.f_frsize, reserve(disk.f_blocks * disk.f_frsize)
+        if free >= kept:
+            return ""
+        return (
+            f"no room on the disk of {folder}: {free} bytes are free, and {kept} are kept for settling and "
+            "retention; a larger volume, or less beside the log, makes room"
+        )
 
     def checkpoint_when_due(self) -> None:
         """Folding now and then, many pages at a time: it keeps few senders waiting."""

@@ -71,7 +71,6 @@ class Storing:
                 self.break_off(error)
                 return BrokerUnavailable(self.broken, broker=name)
             case "full":
-                self.space.disk_was_full()
                 self.full = self.space.full()
                 return BoundReached(f"no room: {error}", broker=name, retry_after=FULL_RETRY)
             case "busy":

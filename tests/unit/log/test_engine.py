@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -22,8 +24,10 @@ from app.log.database import FILE
 from app.log.engine import Engine
 from app.log.positions import Committed
 from app.log.sequences import Batch
+from app.log.space import reserve
 from app.model.receipt import Receipt
 from log_steps import ManualTime, append, everything, numbered, place, started, stored
+from pages import CHECKOUT
 
 
 async def test_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -269,6 +273,40 @@ async def test_a_full_disk_answers_503_and_the_log_goes_on_afterwards(tmp_path: 
     await stored(engine, "t", *numbered(2, size=100_000))
     assert [m.offset for m in await everything(engine, "t")] == [0, 1]
     await engine.stop()
+
+
+async def test_a_volume_that_is_nearly_full_takes_no_events_and_still_settles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 8: the room that is left is for commits and retention, which bring room back."""
+    volume = SimpleNamespace(f_frsize=4096, f_blocks=(40 << 30) // 4096, f_bavail=0)
+    monkeypatch.setattr("app.log.space.os.statvfs", lambda _: volume)
+    engine = await started(tmp_path, partitions=1, segment_bytes=1)
+    volume.f_bavail = reserve(40 << 30) // 4096
+    await stored(engine, "t", *numbered(0))
+    volume.f_bavail -= 1
+    (result,) = await append(engine, "t", *numbered(1))
+    assert isinstance(result, BoundReached)
+    assert "kept for settling" in str(result)
+    assert "no room on the disk" in engine.health().cause
+    await engine.commit("g", {place("t"): Committed(1)})
+    await engine.retain()
+    volume.f_bavail += 1
+    await until_healthy(engine)
+    await stored(engine, "t", *numbered(1))
+    await engine.stop()
+
+
+@pytest.mark.parametrize(
+    ("size", "kept"),
+    [(100 << 30, 5 << 30), (20 << 30, 1 << 30), (10 << 30, 1 << 30), (1 << 30, (1 << 30) // 10)],
+)
+def test_what_is_kept_free_is_less_than_the_alert_of_a_filling_disk(size: int, kept: int) -> None:
+    """5 % or 1 GiB, and a tenth of a small volume: the chart's alert speaks first."""
+    assert reserve(size) == pytest.approx(kept, abs=1)
+    values = (CHECKOUT / "helm/skybridge/values.yaml").read_text()
+    (share,) = re.findall(r"(?m)^ +diskFree: ([0-9.]+)$", values)
+    assert reserve(size) < float(share) * size
 
 
 async def test_the_write_ahead_log_stays_bounded(tmp_path: Path) -> None:
