@@ -93,6 +93,7 @@ REFUSED = [
         {"serviceMonitor": {"enabled": True}, "tls": {"admin": {"existingSecret": "tls"}}},
         "serviceMonitor.tlsConfig is empty",
     ),
+    ({"serviceMonitor": {"enabled": True}}, "networkPolicy.adminFrom is empty"),
     # the configuration
     (
         {"config": {"version": 1}, "configFile": "version: 1"},

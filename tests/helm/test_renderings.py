@@ -153,6 +153,19 @@ def test_nothing_exposes_the_admin_listener(case):
 
 
 @every_case
+def test_a_network_policy_guards_the_admin_listener(case):
+    """In a pod it is off loopback: it is guarded unless the values say otherwise."""
+    refused = "networkPolicy: {enabled: false}" in case.read_text()
+    policies = chart.of_kind(chart.rendered(case), "NetworkPolicy")
+    assert len(policies) == (0 if refused else 1)
+    for policy in policies:
+        (admin,) = (
+            rule for rule in policy["spec"]["ingress"] if rule["ports"] == [{"port": "admin"}]
+        )
+        assert admin["from"]
+
+
+@every_case
 def test_a_service_finds_its_pods_and_only_those(case):
     """A selector that fits nothing, or a job's pod beside the service's, takes no events."""
     documents = chart.documents(chart.rendered(case))

@@ -97,6 +97,9 @@ here stands what takes two values, or the configuration, to see.
 {{- if and $values.service.kafkaListener.enabled (not .facts.kafkaPort) -}}
 {{- $faults = append $faults "service.kafkaListener.enabled: no broker has a kafka_listener that other pods can reach. Cure: brokers.NAME.kafka_listener: {listen: \"0.0.0.0:9092\", advertised: ...}." -}}
 {{- end -}}
+{{- if and $values.serviceMonitor.enabled $values.networkPolicy.enabled (not $values.networkPolicy.adminFrom) -}}
+{{- $faults = append $faults "networkPolicy.adminFrom is empty: Prometheus could not reach the admin listener. Cure: name its namespace, {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}." -}}
+{{- end -}}
 {{- if and $values.serviceMonitor.enabled (eq .facts.adminScheme "https") (not $values.serviceMonitor.tlsConfig) -}}
 {{- $faults = append $faults "serviceMonitor.tlsConfig is empty, and the admin listener serves https. Cure: name its authority and serverName." -}}
 {{- end -}}
