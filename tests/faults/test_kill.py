@@ -58,7 +58,12 @@ def counting(port: int) -> Iterator[list[str]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Webhook)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = (
+            256  # else the system drops some of 64 connections, and their attempts are repeated
+        )
+
+    server = Server(("127.0.0.1", port), Webhook)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
