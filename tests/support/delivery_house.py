@@ -149,6 +149,12 @@ class Service:
             while await self.parked() != count:
                 await asyncio.sleep(0.05)
 
+    async def until_no_lag(self) -> None:
+        """Until it is told that nothing is left to commit."""
+        async with asyncio.timeout(PATIENCE):
+            while (await self.status())["lag"] != 0:
+                await asyncio.sleep(0.01)
+
     async def partitions(self, count: int) -> None:
         """Until this process owns so many."""
         async with asyncio.timeout(PATIENCE):
