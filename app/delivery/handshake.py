@@ -17,7 +17,7 @@ CALLBACK = "WebHook-Request-Callback"
 ALLOWED_ORIGIN = "WebHook-Allowed-Origin"
 ALLOWED_RATE = "WebHook-Allowed-Rate"
 _ANY = "*"
-REDIRECTS = 300
+_REDIRECT = 3  # hundreds of a status
 _DIGITS = 9  # of a rate; more is no rate that anybody reaches
 _SHOWN = 40  # characters of a rate that cannot be read
 
@@ -45,11 +45,11 @@ def questions(origin: str, rate: int | None, callback: str) -> tuple[tuple[str, 
 
 
 def consent(
-    status: int | None, headers: Mapping[str, str], origin: str, asked_rate: int | None
+    status: int, headers: Mapping[str, str], origin: str, asked_rate: int | None
 ) -> Consent | Refusal:
     """What the answer grants. ``headers``: names in any case that the mapping folds. Without a rate the one that
     was asked for applies, the letter's own relaxation."""
-    if status is not None and REDIRECTS <= status < REDIRECTS + 100:
+    if status // 100 == _REDIRECT:
         return Refusal(f"status {status}: a redirect is no consent")
     allowed = headers.get(ALLOWED_ORIGIN, "").strip()
     if allowed != _ANY and allowed.lower() != origin.lower():  # a DNS name knows no case

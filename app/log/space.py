@@ -8,11 +8,11 @@ import apsw
 
 from app.log.settings import EngineSettings
 
-FREE_PART = (
-    0.05  # of a volume: with less it is full, so that settling and retention have room to go on
+# With less of a volume free it is full, so that settling and retention have room to go on.
+FREE_PART, FREE_BYTES = 0.05, 1 << 30
+SMALL_PART = (
+    0.1  # of a volume: enough where a GiB would be more; the alert of a filling disk comes before
 )
-FREE_BYTES = 1 << 30  # likewise, but for a small volume,
-SMALL_PART = 0.1  # of which so much is enough: the alert of a filling disk comes before
 HARD = 4  # times the size at which folding is due: then it waits for readers to end their page
 
 

@@ -166,7 +166,6 @@ class Handshake:
 
     def _called_back(self, rate: str | None) -> None:
         """Consent that came later, by the callback; without a rate the one asked for applies."""
-        self._callback = ""  # it has ended
         self._conclude(granted(rate, self._rate))
 
     def _open_callback(self) -> None:

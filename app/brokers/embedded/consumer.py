@@ -303,8 +303,8 @@ class EmbeddedConsumer(Consumer):
         """Begin the commit of what is due, of all partitions at once; the number of positions in it. While
         messages are open, and after a commit that failed, that is once in ``commit_interval``."""
         now = self._loop.time()
-        soon = self._at_rest and not self._put_off
-        if self._storing is not None or (now < self._not_before and not soon):
+        early = now < self._not_before and (self._put_off or not self._at_rest)
+        if early or self._storing is not None:
             self._shared.commits.stir()
             return 0
         self._settled = 0

@@ -78,8 +78,8 @@ class Commits:
             return True
 
     async def _as_settled(self) -> None:
-        """Deferred, so that one commit covers many settled messages. Where nothing is settled for long, as while all is paused, what is held is written again once a day, before the
-        cluster forgets it (rule 10)."""
+        """Deferred, so that one commit covers many settled messages. Where nothing is settled for long, as while
+        all is paused, what is held is written again once a day, before the cluster forgets it (rule 10)."""
         try:
             while True:
                 with contextlib.suppress(TimeoutError):
