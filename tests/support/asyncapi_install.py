@@ -10,8 +10,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from go_install import one_at_a_time
-from kafka_install import SERVERS, Missing
+from kafka_install import SERVERS, Missing, one_at_a_time
 
 PACKAGE = "@asyncapi/specs@6.11.1"
 FILE = "asyncapi-specs-6.11.1.tgz"

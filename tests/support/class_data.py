@@ -25,8 +25,8 @@ def shared(archive: Path) -> tuple[str, ...]:
 @contextmanager
 def kept(archive: Path | None) -> Iterator[tuple[str, ...]]:
     """Options of a JVM that leaves them there when it ends in order, which it has to have done in the end; none
-    where they are there already, or where ``archive`` is None."""
-    if archive is None or archive.exists():
+    where they are there already, where ``archive`` is None, and in CI, where nobody comes after us."""
+    if archive is None or archive.exists() or os.environ.get("CI") == "true":
         yield ()
         return
     fresh = archive.with_suffix(f".{os.getpid()}")

@@ -5,13 +5,9 @@ The proxy checks what it hands out against Go's checksum database, so a version 
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 from kafka_install import SERVERS, Missing
@@ -40,14 +36,3 @@ def _go(*words: str) -> str:
         said = " ".join((result.stdout + result.stderr).split())[-400:]
         raise Missing(f"go {words[0]} {words[-1]}: {said}")
     return result.stdout
-
-
-@contextlib.contextmanager
-def one_at_a_time(name: str) -> Iterator[None]:
-    SERVERS.mkdir(exist_ok=True)
-    lock = os.open(SERVERS / f"{name}.lock", os.O_CREAT | os.O_RDWR)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from go_install import module, one_at_a_time
-from kafka_install import SERVERS, Missing
+from go_install import module
+from kafka_install import SERVERS, Missing, one_at_a_time
 
 CRDS = SERVERS / "crds"
 

@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 
 import grimp
 
+from checkout import git
 from pages import CHECKOUT
 
 TESTS = CHECKOUT / "tests"
@@ -38,9 +39,9 @@ FOLDER_OF = {
 
 def changed(since: str) -> list[str]:
     """Paths that differ from where this branch left ``since``, committed or not."""
-    base = _git("merge-base", since, "HEAD").strip()
-    tracked = _git("diff", "--name-only", base).split()
-    return [*tracked, *_git("ls-files", "--others", "--exclude-standard").split()]
+    base = git("merge-base", since, "HEAD").strip()
+    tracked = git("diff", "--name-only", base).split()
+    return [*tracked, *git("ls-files", "--others", "--exclude-standard").split()]
 
 
 def impacted(paths: Iterable[str]) -> list[Path]:
@@ -140,11 +141,6 @@ def _folder(path: PurePosixPath) -> str | None:
         apart = path.suffix != ".py" or path.name == "conftest.py"
         return str(PurePosixPath(*path.parts[:2])) if apart else None
     return FOLDER_OF.get(path.parts[0])
-
-
-def _git(*words: str) -> str:
-    command = ["git", *words]
-    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
 
 
 def main(words: Collection[str]) -> int:

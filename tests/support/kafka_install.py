@@ -52,7 +52,7 @@ def install() -> Path:
     """The folder of jars; fetched once, whoever of several processes comes first."""
     if shutil.which("java") is None:
         raise Missing("java is not on the path (a JDK 17 or newer runs Kafka)")
-    with _one_at_a_time():
+    with one_at_a_time("kafka"):
         if not installed():
             _fetch()
     return JARS
@@ -86,9 +86,10 @@ def _tail(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    SERVERS.mkdir(exist_ok=True)
-    lock = os.open(SERVERS / "kafka.lock", os.O_CREAT | os.O_RDWR)
+def one_at_a_time(name: str, folder: Path = SERVERS) -> Iterator[None]:
+    """Whoever else asks under this name, in this process or another, waits."""
+    folder.mkdir(exist_ok=True)
+    lock = os.open(folder / f"{name}.lock", os.O_CREAT | os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from checkout import git
 from kafka_install import SERVERS
 from pages import CHECKOUT
 
@@ -101,15 +102,10 @@ def write(known: Collection[Row], page: Path = PAGE) -> None:
 
 def _commit() -> str:
     """A tree with changes is no commit: what passed on it is run again."""
-    name = _git("rev-parse", "--short", "HEAD").strip()
+    name = git("rev-parse", "--short", "HEAD").strip()
     own = str(PAGE.relative_to(CHECKOUT))
-    changes = [line for line in _git("status", "--porcelain").splitlines() if line[3:] != own]
+    changes = [line for line in git("status", "--porcelain").splitlines() if line[3:] != own]
     return f"{name} with changes" if changes else name
-
-
-def _git(*words: str) -> str:
-    command = ["git", *words]
-    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
 
 
 def main(words: Sequence[str]) -> int:

@@ -5,18 +5,15 @@ A driver is built once for each state of its sources and lock file. Idempotent.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka_install import SERVERS, Missing
+from kafka_install import SERVERS, Missing, one_at_a_time
 
 SOURCES = Path(__file__).resolve().parents[1] / "opinions"
 HOME = SERVERS / "opinions"
@@ -133,7 +130,7 @@ def installed(sdk: Sdk) -> Path:
     if not sdk.steps:
         return sdk.folder
     folder = HOME / f"{sdk.name}-{_digest(sdk)}"
-    with _one_at_a_time(sdk):
+    with one_at_a_time(f"opinion-{sdk.name}"):
         if not folder.is_dir():
             _build(sdk, folder)
     return folder
@@ -171,14 +168,3 @@ def _run(sdk: Sdk, step: Sequence[str], folder: Path) -> None:
     if result.returncode:
         said = " ".join((result.stdout + result.stderr).split())[-400:]
         raise Missing(f"{step[0]} could not build the driver for {sdk.release}: {said}")
-
-
-@contextlib.contextmanager
-def _one_at_a_time(sdk: Sdk) -> Iterator[None]:
-    HOME.mkdir(parents=True, exist_ok=True)
-    lock = os.open(HOME / f"{sdk.name}.lock", os.O_CREAT | os.O_RDWR)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)

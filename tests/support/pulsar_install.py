@@ -6,16 +6,12 @@ are enough to run a standalone server, without the scripts around it.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
-from kafka_install import Missing
+from kafka_install import Missing, one_at_a_time
 
 VERSION = "4.0.8"
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -42,7 +38,7 @@ def install() -> Path:
     """The folder of the distribution; fetched once, whoever of several processes comes first."""
     if shutil.which("java") is None:
         raise Missing("java is not on the path (a JDK 17 or newer runs Pulsar)")
-    with _one_at_a_time():
+    with one_at_a_time("pulsar"):
         if not installed():
             _fetch()
     return HOME
@@ -77,14 +73,3 @@ def _unpack(tarball: Path, where: Path) -> None:
 
 def _tail(text: str) -> str:
     return " ".join(text.split())[-400:]
-
-
-@contextlib.contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    SERVERS.mkdir(exist_ok=True)
-    lock = os.open(SERVERS / "pulsar.lock", os.O_CREAT | os.O_RDWR)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)

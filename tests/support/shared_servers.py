@@ -7,15 +7,13 @@ end is open for as long as the run.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +22,7 @@ import kafka_server
 import postgres_server
 import pulsar_server
 import rabbitmq_server
-from kafka_install import Missing
+from kafka_install import Missing, one_at_a_time
 from server_process import ServerProcess
 
 RUN = "SKYBRIDGE_TEST_RUN"
@@ -69,7 +67,7 @@ class Run:
         """Returns when every server is gone."""
         os.close(self._life)
         for kind in KINDS:
-            with _alone(self._folder / f"{kind}.kept"):
+            with one_at_a_time(f"{kind}-kept", self._folder):
                 pass
         shutil.rmtree(self._folder, ignore_errors=True)
         os.environ.pop(RUN, None)
@@ -79,7 +77,7 @@ def shared(kind: str) -> list[str]:
     """Where the one of this kind is to be found; started if it is the first time. Raises Missing."""
     folder = Path(os.environ[RUN])
     known = folder / f"{kind}.json"
-    with _alone(folder / f"{kind}.lock"):
+    with one_at_a_time(kind, folder):
         if not known.exists():
             known.write_text(_started(kind, folder))
     said: dict[str, Any] = json.loads(known.read_text())
@@ -112,9 +110,7 @@ def _started(kind: str, folder: Path) -> str:
 def keep(kind: Kind, life: Path) -> None:
     """Start it, tell where it is, and stop it when the run is over."""
     lives = life.open("rb")
-    archive = kind.classes
-    lasting = os.environ.get("CI") != "true"  # in CI nobody comes after us
-    with class_data.kept(archive if lasting else None) as options:
+    with class_data.kept(kind.classes) as options:
         server = kind.make(options)
         try:
             server.start()
@@ -127,18 +123,11 @@ def keep(kind: Kind, life: Path) -> None:
 
 
 def main(name: str, folder: Path) -> None:
-    with _alone(folder / f"{name}.kept"):
+    with one_at_a_time(f"{name}-kept", folder):
         try:
             keep(KINDS[name], folder / _LIFE)
         except Missing as why:
             print(json.dumps({"missing": str(why)}), flush=True)
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    with path.open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 if __name__ == "__main__":

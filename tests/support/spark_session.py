@@ -53,9 +53,8 @@ def spark_settings(folder: Path) -> Mapping[str, str]:
 
 @contextmanager
 def running_spark(settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Gone at the end. The first one of a checkout leaves the data of its classes, but not in CI, which throws them
-    away."""
-    with class_data.kept(class_data.SPARK if os.environ.get("CI") != "true" else None) as options:
+    """Gone at the end. The first one of a checkout leaves the data of its classes."""
+    with class_data.kept(class_data.SPARK) as options:
         jvm = {"spark.driver.extraJavaOptions": " ".join((*_BRIEF, *options))} if options else {}
         with _session({**settings, **jvm}) as session:
             yield session
