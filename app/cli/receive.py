@@ -78,7 +78,7 @@ async def _listen(
     as_json: bool,
 ) -> None:
     from app.cli.receiver import Receiver
-    from app.runtime.asgi_server import AsgiServer
+    from app.gateway.server import HttpServer
     from app.runtime.signals import Signals
 
     count = 0
@@ -92,7 +92,7 @@ async def _listen(
             signals.leave()
         return reply
 
-    server = AsgiServer(Receiver(on_arrival), host, port, settings="--{}")
+    server = HttpServer(Receiver(on_arrival), host=host, port=port, settings="--{}")
     with Signals() as signals:
         await server.start()
         if as_json:
@@ -100,7 +100,7 @@ async def _listen(
         else:
             printing.err().print(f"receiving at [bold]{server.url}[/]  (Ctrl+C ends)")
         await signals.asked.wait()
-        await server.stop()
+        await server.stop(drain=1.0)
 
 
 def _show(show_data: bool) -> Callable[[int, Arrival, Reply], None]:

@@ -82,7 +82,8 @@ class Server(Strict):
 
 
 class Limits(Strict):
-    """Bounds. A full one pauses or answers 4xx or 503, and loses nothing (rule 8)."""
+    """Bounds. A full one pauses or answers 4xx or 503, and loses nothing (rule 8). Those of requests and
+    connections hold for each listener by itself."""
 
     body: Annotated[Size, Field(ge=MIN_BODY)] = Field(
         "1MiB", validate_default=True, description="most bytes of a request body; beyond: 413"
@@ -100,11 +101,11 @@ class Limits(Strict):
     receiving: Annotated[Size, Field(ge=MIN_BODY)] = Field(
         "256MiB",
         validate_default=True,
-        description="most bytes of unfinished request bodies, over all connections; beyond: 503",
+        description="most bytes of requests whose body is unfinished, over all connections; beyond: 503",
     )
     connections: Annotated[Count, Field(ge=1)] = Field(
         10_000,
-        description="open connections of the events listener; one more is answered 503 and closed",
+        description="open connections of a listener; one more is answered 503 and closed, or closed where it speaks TLS",
     )
     requests_in_flight: Annotated[Count, Field(ge=1)] = Field(
         10_000, description="requests that may wait for a log before others are answered 503"

@@ -1,4 +1,4 @@
-"""A connection of the events listener: its bounds, its deadlines, its answers and its end.
+"""A connection of a listener: its bounds, its deadlines, its answers and its end.
 
 What travels on it is read by ``httptools_protocol``. The internals of uvicorn that both lean on are
 listed in ``guard``; the version is pinned.
@@ -18,10 +18,18 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from app.gateway.answers import BUG, HEAD_TOO_LARGE, MALFORMED, TOO_SLOW, Answer, busy
+from app.gateway.answers import (
+    BODY_TOO_LARGE,
+    BUG,
+    HEAD_TOO_LARGE,
+    MALFORMED,
+    TOO_SLOW,
+    Answer,
+    busy,
+)
 from app.gateway.flow import PIPELINE, Flow
+from app.gateway.listener import Listener
 from app.gateway.pipeline import Exchange, Pipeline
-from app.gateway.resource import EventsResource
 from app.gateway.watch import Phase, Watch
 from app.gateway.wire import CONTINUE, Renderer
 
@@ -32,14 +40,15 @@ IDLE, HEAD, BODY = Phase.IDLE, Phase.HEAD, Phase.BODY
 _PIECE = 16 * 1024  # bytes parsed before a look at how many requests they held
 _LAST_LOOK = 0.05  # seconds a connection that drains stays open for what is already on its way
 _FRAMING = 16  # wire bytes of chunk framing allowed for each byte of content
+_FIELD = 160  # bytes of the objects that a field is kept in, beside its text
 
 
 class EndOfInput(Exception):
     """Stops the parser: nothing more of this connection is read."""
 
 
-class EventsConnection(HttpToolsProtocol, abc.ABC):
-    """``resource`` and ``renderer`` are shared by all connections of a listener."""
+class Connection(HttpToolsProtocol, abc.ABC):
+    """``listener`` and ``renderer`` are shared by all connections of a listener."""
 
     flow: Flow
 
@@ -50,14 +59,14 @@ class EventsConnection(HttpToolsProtocol, abc.ABC):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        resource: EventsResource,
+        listener: Listener,
         renderer: Renderer,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._resource = resource
-        self._limits = resource.limits
+        self._listener = listener
+        self._limits = listener.limits
         self._renderer = renderer
-        self._pipe = Pipeline(self, self._limits.in_work, resource.answered)
+        self._pipe = Pipeline(self, self._limits.in_work, listener.answered)
         self._watch = Watch(self, self._limits, self.loop)
         self._rest = b""  # read, but not parsed while the pipeline is full
         self._ended = False  # nothing more is read ...
@@ -69,10 +78,12 @@ class EventsConnection(HttpToolsProtocol, abc.ABC):
         self._ordinary = False  # left to uvicorn's own way
         self._expects = False  # the peer waits for 100 Continue before it sends the body
         self._suspect_head = False  # not all of one read: its size is still to be looked at
+        self._named: dict[bytes, bytes] = {}
         self._body: bytes | bytearray = b""  # hot ones only
         self._body_size = 0
-        self._wire_size = 0  # bytes of the reads that lie wholly in this head, or in this body
-        self._held = 0  # bytes of this body, as the resource counts them
+        self._wire_size = 0  # bytes of the reads that hold a part of this head, or of this body
+        self._head_size = 0  # of a request whose body did not come with its head
+        self._held = 0  # bytes of this request, as the listener counts them
 
     # What the transport says
 
@@ -82,7 +93,7 @@ class EventsConnection(HttpToolsProtocol, abc.ABC):
         self._watch.start()
         if len(self.connections) > self._limits.connections:
             full = busy("Too many connections are open")
-            self.write(self._resource.refused(full), last=True)
+            self.write(self._listener.refused(full), last=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch.stop()
@@ -98,6 +109,7 @@ class EventsConnection(HttpToolsProtocol, abc.ABC):
         stay half open (TLS cannot)."""
         if not self._ended:
             self._withdraw()
+        self._let_go()
         self._ended, self._unread, self._phase = True, False, IDLE
         self._pipe.drain()
         return len(self._pipe) > 0 and self.scheme == "http"
@@ -118,8 +130,7 @@ class EventsConnection(HttpToolsProtocol, abc.ABC):
 
     def _feed(self, data: bytes) -> bytes:
         """Parse. Returns what is to be parsed again: nothing, but for an upgrade."""
-        phase, number = self._phase, self._number
-        self._suspect_head = phase is HEAD or len(data) > self._limits.header_bytes
+        self._suspect_head = self._phase is HEAD or len(data) > self._limits.header_bytes
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -127,9 +138,8 @@ class EventsConnection(HttpToolsProtocol, abc.ABC):
         except httptools.HttpParserError as error:
             self._refuse(_answer_to(error))
         if self._phase is not IDLE and not self._ended:
-            if phase is self._phase and number == self._number:
-                self._bound_wire(len(data))
-            self._hold_body()
+            self._bound_wire(len(data))
+            self._hold()
             if self._expects:
                 self._continue()
         return b""
@@ -139,25 +149,55 @@ class EventsConnection(HttpToolsProtocol, abc.ABC):
         """The request that asked for an upgrade, as one that did not, and ``rest`` behind it."""
 
     def _bound_wire(self, size: int) -> None:
-        """``size`` bytes went by inside one head or one body. What the parser keeps to itself of
-        them (an endless field, an endless trailer) has a bound too (reliability S5)."""
+        """``size`` bytes were read of one head or one body, the end of another before it included. What the
+        parser keeps to itself of them (an endless field, an endless trailer) has a bound too
+        (reliability S5)."""
         self._wire_size += size
-        framing = self._wire_size - self._body_size
+        framing = self._wire_size - self._body_size - _PIECE
         if framing > self._limits.header_bytes + _FRAMING * self._body_size:
             self._refuse(HEAD_TOO_LARGE)
 
-    def _hold_body(self) -> None:
-        """Bodies on their way are bounded over all connections together (reliability G4)."""
-        size = len(self._body)
-        self._resource.receiving += size - self._held
+    def _bound_body(self, size: int) -> None:
+        """Of either way; in the parser's callback."""
+        self._body_size += size
+        if self._body_size > self._limits.body:
+            self._stop(BODY_TOO_LARGE)
+
+    def _hold(self) -> None:
+        """What a request takes while it is unfinished is bounded over all connections together
+        (reliability G4)."""
+        if self._ended:
+            return
+        if self._phase is HEAD:
+            self._held = self._wire_size + _FIELD * len(self.headers)
+            self._listener.hold_head(self, self._held)
+            return
+        if not self._held:
+            self._head_size = sum(_FIELD + len(n) + len(v) for n, v in self.headers)
+        size = self._head_size + self._body_size
+        self._listener.receiving += size - self._held
         self._held = size
-        if self._resource.receiving > self._limits.receiving:
+        if self._listener.receiving > self._limits.receiving:
             self._refuse(busy("Too many bodies are on their way"))
 
-    def _let_go(self) -> None:
-        self._resource.receiving -= self._held
+    def _release(self) -> None:
+        """The listener's bounds are free of this request: its head is whole, or the request is, or gone."""
+        if self._phase is HEAD:
+            self._listener.let_go_head(self)
+        else:
+            self._listener.receiving -= self._held
         self._held = 0
+
+    def _let_go(self) -> None:
+        """Nothing of the request being received is kept."""
+        self._release()
         self._body = b""
+        self._named = {}
+        self.headers = []
+        self.parser = None  # type: ignore[assignment]  # it keeps the field that is not whole
+
+    def make_room(self) -> None:
+        self._refuse(busy("Too many heads are on their way"))
 
     # What uvicorn's way says
 
@@ -178,8 +218,9 @@ class EventsConnection(HttpToolsProtocol, abc.ABC):
 
     # What the pipeline asks
 
+    @abc.abstractmethod
     def publish(self, exchange: Exchange) -> Answer | None:
-        return self._resource.post(exchange.request, exchange.answered)  # type: ignore[arg-type]
+        """A request of the short way."""
 
     def begin_asgi(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         super()._start_asgi_task(cycle, app)
@@ -251,7 +292,7 @@ class EventsConnection(HttpToolsProtocol, abc.ABC):
         self._let_go()
         self._ended = self._unread = True
         if may_answer:
-            self._pipe.add_refusal(self._resource.refused(answer))
+            self._pipe.add_refusal(self._listener.refused(answer))
         else:
             self.transport.close()
 

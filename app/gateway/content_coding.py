@@ -14,6 +14,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 _ZLIB = zlib.MAX_WBITS
 _RAW = -zlib.MAX_WBITS
 _PIECE = 4096
+_MEMBERS = 1000  # of a gzip body, at most: each costs, also when it is empty
 _SUPPORTED = frozenset({b"gzip", b"x-gzip", b"deflate"})
 
 
@@ -37,16 +38,19 @@ def decode_content(value: bytes, body: bytes, bound: int) -> bytes:
     try:
         return _inflate(body, wbits, bound)
     except zlib.error as error:
-        raise _broken(coding) from error
+        raise _broken(coding, error) from error
 
 
 def _inflate(body: bytes, wbits: int, bound: int) -> bytes:
     """All members of a gzip body (RFC 1952 2.2), the one stream of a deflate body. In pieces: zlib
-    copies what it leaves over, and a body may be a hundred thousand members.
+    copies what it leaves over.
     """
     content = bytearray()
-    view, at = memoryview(body), 0
+    view, at, members = memoryview(body), 0, 0
     while at < len(body):
+        members += 1
+        if members > _MEMBERS:
+            raise zlib.error(f"it has more than {_MEMBERS} gzip members")
         stream = zlib.decompressobj(wbits)
         while not stream.eof and at < len(body):
             piece = view[at : at + _PIECE]
@@ -79,8 +83,7 @@ def _too_large() -> SenderError:
     return SenderError("The decoded body is too large", status=413, code="body-too-large")
 
 
-def _broken(coding: bytes) -> SenderError:
-    fault = Fault(
-        "broken-content-encoding", f"The body is not {coding.decode()}.", "header content-encoding"
-    )
+def _broken(coding: bytes, error: zlib.error) -> SenderError:
+    detail = f"The body is not {coding.decode()}: {error}."
+    fault = Fault("broken-content-encoding", detail, "header content-encoding")
     return SenderError("Broken content encoding", code="broken-content-encoding", faults=(fault,))

@@ -1,7 +1,6 @@
 """Whether uvicorn is as ``httptools_protocol`` knows it. Asked once, at start.
 
-Where it is not, the listener goes the ordinary way: uvicorn's own protocol and ``asgi``. That is
-slower and has fewer bounds, but it answers the same.
+Where it is not, no listener starts: the bounds are in our protocol, and uvicorn's own has few.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ import httptools
 import uvicorn
 from uvicorn.protocols.http import flow_control, httptools_impl
 from uvicorn.server import Server, ServerState
+
+from app.errors import SetupError
 
 KNOWN_VERSIONS = frozenset({"0.54.0"})
 
@@ -25,6 +26,15 @@ _CYCLE_FIELDS = frozenset({"disconnected", "keep_alive", "response_started", "me
 _FLOW_METHODS = frozenset({"pause_reading", "resume_reading", "pause_writing", "resume_writing"})
 _STATE_FIELDS = frozenset({"total_requests", "connections", "tasks", "default_headers"})
 _SERVER_METHODS = frozenset({"startup", "on_tick", "main_loop"})
+
+
+def demand_known_uvicorn() -> None:
+    """Raises SetupError where it is another one."""
+    if found := differences():
+        raise SetupError(
+            f"uvicorn is not as the listeners need it: {'; '.join(found)}",
+            cure=f"install uvicorn {', '.join(sorted(KNOWN_VERSIONS))}, with which Skybridge is released",
+        )
 
 
 def differences() -> list[str]:

@@ -1,8 +1,8 @@
-"""What travels on a connection: uvicorn's httptools protocol with a short way for events.
+"""What travels on a connection: uvicorn's httptools protocol with bounds, and with a short way for events.
 
-What is ``POST`` or ``PUT`` to ``/events`` and ``/events/{route}`` is taken before an ASGI scope is
-built and answered here; all else goes uvicorn's own way. Both share one pipeline, so that answers
-leave in the order the requests came.
+On the events listener ``POST`` and ``PUT`` to ``/events`` and ``/events/{route}`` are taken before an
+ASGI scope is built and answered here; all else goes uvicorn's own way. Both share one pipeline, so that
+answers leave in the order the requests came.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from urllib.parse import unquote
 import httptools
 
 from app.bindings.headers import FIELD_NAMES
-from app.gateway.answers import BODY_TOO_LARGE, HEAD_TOO_LARGE, MALFORMED, TUNNEL
-from app.gateway.connection import BODY, HEAD, IDLE, EndOfInput, EventsConnection
+from app.gateway.answers import HEAD_TOO_LARGE, MALFORMED, TUNNEL, Answer
+from app.gateway.connection import BODY, HEAD, IDLE, Connection, EndOfInput
 from app.gateway.flow import PIPELINE
+from app.gateway.pipeline import Exchange
 from app.gateway.request import Request, events_target
-from app.gateway.resource import POSTS
+from app.gateway.resource import POSTS, EventsResource
 
 _FIELD_OVERHEAD = 4  # ": " and the line end
 
 
-class EventsProtocol(EventsConnection):
+class HttpProtocol(Connection):
     """The parser's callbacks, in the order in which they come."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._max_fields = self._room = self._limits.header_fields
-        self._named: dict[bytes, bytes] = {}
         self._route: str | None = None
         self._query = b""
         self._keeps = True
@@ -60,6 +60,8 @@ class EventsProtocol(EventsConnection):
     def on_headers_complete(self) -> None:
         if self._suspect_head:
             self._bound_head()
+        if self._held:
+            self._release()
         self._phase = BODY
         self._room = 0
         self._wire_size = 0
@@ -71,22 +73,20 @@ class EventsProtocol(EventsConnection):
         self._keeps = parser.should_keep_alive()
         if not self._keeps or b"connection" in named or b"expect" in named:
             self._read_connection(named)
-        refusal = self._resource.refuse_head(self.headers, named, expects=self._expects)
+        refusal = self._listener.refuse_head(self.headers, named, expects=self._expects)
         if refusal is not None:
             self._stop(refusal)
-        if parser.get_method() in POSTS and self._is_for_events():
+        if self._is_hot():
             self._hot = True
         else:
             self._leave_to_asgi()
 
     def on_body(self, body: bytes) -> None:
-        self._body_size += len(body)
+        self._bound_body(len(body))
         if not self._hot:
             super().on_body(body)
             return
         self._expects = False
-        if self._body_size > self._limits.body:
-            self._stop(BODY_TOO_LARGE)
         if not self._body:
             self._body = body
             return
@@ -99,7 +99,7 @@ class EventsProtocol(EventsConnection):
         self._expects = False
         body, self._body = self._body, b""
         if self._held:
-            self._let_go()
+            self._release()
         if self._upgrades:
             return
         if not self._keeps:
@@ -129,14 +129,12 @@ class EventsProtocol(EventsConnection):
         else:
             self._expects = named.get(b"expect", b"").lower() == b"100-continue"
 
-    def _is_for_events(self) -> bool:
-        url = self.url
-        self._route, self._query = None, b""
-        if url == b"/events":
-            return True
-        path, _, self._query = _origin_form(url).partition(b"?")
-        is_ours, self._route = events_target(unquote(path.decode("latin-1")))
-        return is_ours
+    def _is_hot(self) -> bool:
+        """Whether the request goes the short way."""
+        return False
+
+    def publish(self, exchange: Exchange) -> Answer | None:
+        raise NotImplementedError
 
     def _leave_to_asgi(self) -> None:
         """Let uvicorn build the scope and the cycle, late, from what was read so far."""
@@ -161,6 +159,27 @@ class EventsProtocol(EventsConnection):
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         head = b"%b %b HTTP/%b\r\n" % (method, self.url, version)
         return b"".join((head, *fields, b"\r\n", rest))
+
+
+class EventsProtocol(HttpProtocol):
+    """The short way: events go to the resource as they are."""
+
+    _listener: EventsResource
+
+    def _is_hot(self) -> bool:
+        return self.parser.get_method() in POSTS and self._is_for_events()
+
+    def _is_for_events(self) -> bool:
+        url = self.url
+        self._route, self._query = None, b""
+        if url == b"/events":
+            return True
+        path, _, self._query = _origin_form(url).partition(b"?")
+        is_ours, self._route = events_target(unquote(path.decode("latin-1")))
+        return is_ours
+
+    def publish(self, exchange: Exchange) -> Answer | None:
+        return self._listener.post(exchange.request, exchange.answered)  # type: ignore[arg-type]
 
 
 def _origin_form(url: bytes) -> bytes:

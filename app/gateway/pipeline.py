@@ -42,14 +42,16 @@ class Connection(Protocol):
 class Exchange:
     """One request and, when it has one, its answer. A refusal has only an answer.
 
-    ``last``: the connection closes behind it. ``begun``: when the request was whole.
+    ``last``: the connection closes behind it. ``begun``: when the request was whole. ``request`` is let go with
+    the answer: answers that are due before it may take long.
     """
 
-    __slots__ = ("answer", "begun", "cycle", "last", "pipeline", "request")
+    __slots__ = ("answer", "begun", "cycle", "hot", "last", "pipeline", "request")
 
     def __init__(self, pipeline: Pipeline, request: Request | None, last: bool) -> None:
         self.pipeline = pipeline
         self.request = request
+        self.hot = request is not None
         self.last = last
         self.begun = perf_counter()
         self.answer: Answer | None = None
@@ -59,6 +61,7 @@ class Exchange:
         """The answer of a hot request. The connection may be gone by now; then it is dropped."""
         if self.answer is None:
             self.answer = answer
+            self.request = None
             self.pipeline.settled(self)
 
 
@@ -173,7 +176,7 @@ class Pipeline:
                     self._begin_asgi(head)
                 break
             exchanges.popleft()
-            if head.request is not None:
+            if head.hot:
                 labels = _HUNDREDS[head.answer.status // 100]
                 self._answered[labels].add(perf_counter() - head.begun)
             self._connection.write(head.answer, last=head.last or self._ends_here())

@@ -10,19 +10,18 @@ import msgspec
 
 from app.errors import KeyMapperFailed, SenderError
 from app.gateway.answers import (
-    BODY_TOO_LARGE,
     BUG,
     METHODS,
-    TRANSFER_CODING,
     Answer,
     from_sender_error,
     method_not_allowed,
     not_found,
     unavailable,
 )
-from app.gateway.content_coding import coding_of, decode_content
+from app.gateway.content_coding import decode_content
 from app.gateway.limits import Limits
-from app.gateway.request import HeaderPairs, Request, values_of
+from app.gateway.listener import Listener
+from app.gateway.request import Request, values_of
 from app.gateway.senders import Senders
 from app.telemetry import Counters
 
@@ -53,7 +52,7 @@ class Publishing(Protocol):
         """From the next request on."""
 
 
-class EventsResource:
+class EventsResource(Listener):
     """Methods, encodings and the webhook handshake of ``/events``.
 
     ``senders``    the origins that the handshake consents to; without them all.
@@ -68,12 +67,10 @@ class EventsResource:
         senders: Senders | None = None,
         call_back: CallBack | None = None,
     ) -> None:
+        super().__init__(limits, counters.histogram("accept_seconds"))
         self._senders = senders or Senders()
         self._call_back = call_back
-        self.limits = limits
         self.counters = counters
-        self.answered = counters.histogram("accept_seconds")
-        self.receiving = 0  # bytes of unfinished bodies, over all connections
         self._publisher = publisher
 
     def post(self, request: Request, done: Done) -> Answer | None:
@@ -97,19 +94,6 @@ class EventsResource:
         """From the next request on; a connection that is open keeps the bounds it began with."""
         self._publisher.become(other._publisher)
         self.limits, self._senders = other.limits, other._senders
-
-    def refuse_head(
-        self, headers: HeaderPairs, named: Mapping[bytes, bytes], *, expects: bool
-    ) -> Answer | None:
-        """What can be told before the body is read. ``expects``: the sender waits for our word
-        (RFC 9110 10.1.1), so everything that can be told is worth telling."""
-        if b"transfer-encoding" in named and not _is_chunked_alone(headers):
-            return TRANSFER_CODING
-        if int(named.get(b"content-length", 0)) > self.limits.body:
-            return BODY_TOO_LARGE
-        if expects and b"content-encoding" in named:
-            return self._refuse_coding(values_of(headers, b"content-encoding"))
-        return None
 
     def other(self, method: str, named: Mapping[bytes, bytes], route: str | None) -> Answer:
         """Any method but POST and PUT. Consent is given where events are taken, and nowhere else (webhook 4.2)."""
@@ -144,22 +128,10 @@ class EventsResource:
         request.body = decode_content(value, request.body, self.limits.body)
         request.headers = [pair for pair in request.headers if pair[0] != b"content-encoding"]
 
-    def _refuse_coding(self, value: bytes) -> Answer | None:
-        try:
-            coding_of(value)
-        except SenderError as error:
-            return from_sender_error(error)
-        return None
-
 
 def _id_of(request: Request) -> str:
     """Of the event where a header has it; a document that is refused has none that could be trusted."""
     return request.named.get(b"ce-id", b"")[:_ID_SHOWN].decode("utf-8", "replace")
-
-
-def _is_chunked_alone(headers: HeaderPairs) -> bool:
-    """A coding in a field of its own counts too: its bytes would pass for the event (S10)."""
-    return values_of(headers, b"transfer-encoding").lower() == b"chunked"
 
 
 def _rate(named: Mapping[bytes, bytes]) -> str | None:

@@ -1,4 +1,4 @@
-"""The events listener's life: uvicorn without its signals, inside the loop that is running.
+"""A listener's life: uvicorn without its signals, inside the loop that is running.
 
 ``runtime`` owns the signals (rule 11); this starts, tells its port, and stops within a bound.
 """
@@ -16,13 +16,14 @@ from uvicorn import Config, Server
 from uvicorn.server import ServerState
 
 from app.gateway.asgi import EventsApp
-from app.gateway.guard import differences
-from app.gateway.httptools_protocol import EventsProtocol
+from app.gateway.guard import demand_known_uvicorn
+from app.gateway.httptools_protocol import EventsProtocol, HttpProtocol
 from app.gateway.limits import Limits
+from app.gateway.listener import Listener
 from app.gateway.port import BACKLOG, open_port
 from app.gateway.resource import CallBack, EventsResource, Publishing
 from app.gateway.senders import Senders
-from app.gateway.tls import Certificates, Tls
+from app.gateway.tls import Certificates, Handshakes, Tls
 from app.gateway.wire import Renderer
 from app.telemetry import Counters
 
@@ -32,49 +33,53 @@ _POLL = 0.01  # seconds; uvicorn keeps its connections in a plain set, which tel
 _ABORT_BOUND = 1.0  # seconds for aborted connections to be gone
 
 
-class EventsServer:
-    """One listener. ``port`` 0 takes a free one; ``port`` tells which, once started. ``shared``: other
-    processes listen on it too."""
+class HttpServer:
+    """One listener around an ASGI application. ``port`` 0 takes a free one; ``port`` and ``url`` tell which,
+    once started. ``settings`` names host, port and TLS in error messages, as ``gateway.port`` has it.
+    ``shared``: other processes listen on it too."""
 
     def __init__(
         self,
-        publisher: Publishing,
-        counters: Counters,
+        app: Any,
         *,
         host: str = "127.0.0.1",
-        port: int = 8080,
+        port: int = 0,
+        listener: Listener | None = None,
+        protocol: type[HttpProtocol] = HttpProtocol,
+        settings: str = "{}",
         shared: bool = False,
-        limits: Limits | None = None,
         tls: Tls | None = None,
-        date_header: bool = False,
-        senders: Senders | None = None,
-        call_back: CallBack | None = None,
+        date_header: bool = True,
     ) -> None:
         self.host = host
         self.port = port
+        self._app = app
+        self._listener = listener or Listener(Limits())
+        self._protocol = protocol
+        self._settings = settings
         self._shared = shared
-        self._limits = limits or Limits()
-        self._resource = EventsResource(publisher, self._limits, counters, senders, call_back)
         self._tls = tls
         self._date_header = date_header
         self._uvicorn: Server | None = None
         self._sockets: list[socket.socket] = []
+        self._handshakes: Handshakes | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Returns when the port is open. Raises SetupError naming the setting."""
-        certificates = Certificates(self._tls) if self._tls else None
-        server = self._build(certificates)
-        self._sockets = [open_port(self.host, self.port, "server.events.{}", shared=self._shared)]
+        demand_known_uvicorn()
+        certificates = Certificates(self._tls, self._settings.format("tls")) if self._tls else None
+        server = self._build()
+        self._sockets = [open_port(self.host, self.port, self._settings, shared=self._shared)]
         self.port = self._sockets[0].getsockname()[1]
         self._uvicorn = server
-        await server.startup(sockets=self._sockets)
+        await server.startup(sockets=[] if certificates else self._sockets)
         await server.on_tick(0)  # sets the headers of every answer
         if self._date_header:
-            self._tasks.append(asyncio.create_task(server.main_loop(), name="events-date"))
+            self._tasks.append(asyncio.create_task(server.main_loop(), name="date"))
         if certificates is not None:
-            self._tasks.append(asyncio.create_task(certificates.watch(), name="events-tls"))
-        _log.info("events listener on %s:%d", self.host, self.port)
+            self._tasks.append(asyncio.create_task(certificates.watch(), name="certificates"))
+            self._handshakes = self._begin_handshakes(server, certificates)
 
     async def stop(self, drain: float = 25.0) -> None:
         """Take nothing new, answer what is due, close. After ``drain`` seconds what is left is cut:
@@ -83,6 +88,8 @@ class EventsServer:
         if server is None:
             return
         self._uvicorn = None
+        if self._handshakes is not None:
+            self._handshakes.stop()
         for listener in server.servers:
             listener.close()
         for each in self._sockets:
@@ -95,22 +102,28 @@ class EventsServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
-    def become(self, other: EventsServer) -> None:
-        """Decide and bound as ``other`` would, which is not started; the port and its connections stay."""
-        self._limits = other._limits
-        self._resource.become(other._resource)
-        if self._uvicorn is not None:
-            self._uvicorn.config.timeout_keep_alive = int(self._limits.keep_alive)
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self._tls else 'http'}://{host}:{self.port}"
 
     @property
     def connections(self) -> int:
         """Open connections, for the metrics."""
         return len(self._uvicorn.server_state.connections) if self._uvicorn else 0
 
-    def _build(self, certificates: Certificates | None) -> Server:
+    def _begin_handshakes(self, server: Server, certificates: Certificates) -> Handshakes:
+        state = server.server_state
+        protocol: Any = server.config.http_protocol_class
+        make = partial(protocol, server.config, state, {})
+        listening = self._sockets[0]
+        return Handshakes(listening, certificates.context, self._listener, state, make)
+
+    def _build(self) -> Server:
+        make: Any = partial(self._protocol, listener=self._listener, renderer=Renderer())
         config = Config(
-            EventsApp(self._resource),
-            http=self._protocol(),
+            self._app,
+            http=make,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -121,24 +134,47 @@ class EventsServer:
             date_header=self._date_header,
             proxy_headers=False,
             backlog=BACKLOG,
-            timeout_keep_alive=int(self._limits.keep_alive),
         )
         config.load()
-        config.ssl = certificates.context if certificates else None
         server = Server(config)
         server.lifespan = config.lifespan_class(config)
         return server
 
-    def _protocol(self) -> Any:
-        """Our protocol; uvicorn's own where uvicorn is not as we know it."""
-        found = differences()
-        if not found:
-            return partial(EventsProtocol, resource=self._resource, renderer=Renderer())
-        _log.warning(
-            "uvicorn is not as expected, the events listener goes the ordinary, slower way: %s",
-            "; ".join(found),
+
+class EventsServer(HttpServer):
+    """The listener of ``/events``."""
+
+    def __init__(
+        self,
+        publisher: Publishing,
+        counters: Counters,
+        *,
+        port: int = 8080,
+        limits: Limits | None = None,
+        date_header: bool = False,
+        senders: Senders | None = None,
+        call_back: CallBack | None = None,
+        **settings: Any,
+    ) -> None:
+        limits = limits or Limits()
+        self._resource = EventsResource(publisher, limits, counters, senders, call_back)
+        super().__init__(
+            EventsApp(self._resource),
+            port=port,
+            listener=self._resource,
+            protocol=EventsProtocol,
+            settings="server.events.{}",
+            date_header=date_header,
+            **settings,
         )
-        return "httptools"
+
+    async def start(self) -> None:
+        await super().start()
+        _log.info("events listener on %s:%d", self.host, self.port)
+
+    def become(self, other: EventsServer) -> None:
+        """Decide and bound as ``other`` would, which is not started; the port and its connections stay."""
+        self._resource.become(other._resource)
 
 
 async def _drained(state: ServerState, bound: float) -> bool:

@@ -1,17 +1,24 @@
-"""TLS of a listener; certificates and authorities are read again when their files change (reliability S15)."""
+"""TLS of a listener: its handshakes are bounded; certificates and authorities are read again when their files change (reliability S15)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
+from uvicorn.server import ServerState
 
 from app.errors import SetupError
+from app.gateway.listener import Listener
 
 _log = logging.getLogger(__name__)
+
+_PAUSE = 0.1  # seconds, where the system has no file descriptor left
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +79,75 @@ class Certificates:
     def _stamps(self) -> tuple[tuple[int, int, int], ...]:
         files = (self._settings.certificate, self._settings.key, self._settings.client_ca)
         return tuple(_stamp(file) for file in files if file is not None)
+
+
+class Handshakes:
+    """Takes the connections of a TLS listener. A server of asyncio's tells nobody of a connection before its
+    handshake is over, so it could be neither counted nor refused; this one counts and bounds them."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        context: ssl.SSLContext,
+        listener: Listener,
+        state: ServerState,
+        make: Callable[[], asyncio.Protocol],
+    ) -> None:
+        self._listening = listening
+        self._context = context
+        self._listener = listener
+        self._state = state
+        self._make = make
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        listening.setblocking(False)
+        self._go_on()
+
+    def stop(self) -> None:
+        """Takes no more; those under way are tasks of ``state``."""
+        self._loop.remove_reader(self._listening)
+        if self._pause is not None:
+            self._pause.cancel()
+
+    def _go_on(self) -> None:
+        self._loop.add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listening.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as failure:
+            _log.warning("connections are not accepted for %g s: %s", _PAUSE, failure)
+            self._loop.remove_reader(self._listening)
+            self._pause = self._loop.call_later(_PAUSE, self._go_on)
+            return
+        taken = len(self._state.connections) + self._listener.handshakes
+        if taken >= self._listener.limits.connections:
+            connection.close()
+            return
+        self._listener.handshakes += 1
+        task = self._loop.create_task(self._agree(connection))
+        self._state.tasks.add(task)
+        task.add_done_callback(partial(self._agreed, connection))
+
+    async def _agree(self, connection: socket.socket) -> None:
+        await self._loop.connect_accepted_socket(
+            self._make,
+            connection,
+            ssl=self._context,
+            ssl_handshake_timeout=self._listener.limits.handshake_timeout,
+        )
+
+    def _agreed(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+        self._listener.handshakes -= 1
+        self._state.tasks.discard(task)
+        if task.cancelled():
+            connection.close()
+        elif (failure := task.exception()) is not None:
+            connection.close()
+            expected = isinstance(failure, OSError)  # of the peer, or it left
+            _log.log(logging.DEBUG if expected else logging.ERROR, "no TLS: %s", failure)
 
 
 def _stamp(file: Path) -> tuple[int, int, int]:

@@ -20,8 +20,9 @@ from app.api.app import create_app
 from app.brokers.portable import PortableLog
 from app.config.brokers import EmbeddedBroker
 from app.config.source import Source
-from app.runtime.asgi_server import AsgiServer
-from app.runtime.build import Parts, tls_of
+from app.gateway.listener import Listener
+from app.gateway.server import HttpServer
+from app.runtime.build import Parts, limits_of, tls_of
 from app.runtime.following import Following
 from app.runtime.logs import declare_subscriptions
 from app.runtime.processes.crew import Crew
@@ -36,6 +37,8 @@ LAST_WORDS = 5.0  # seconds for operator events and attempts that wait, when all
 RELEASE = 5.0  # seconds beyond the drain bound; a part that takes longer is left behind
 
 _log = logging.getLogger(__name__)
+
+_LAST_ANSWERS = 1.0  # seconds that the admin listener has for what is due, behind everything else
 
 
 class Service:
@@ -62,9 +65,10 @@ class Service:
         self._guard = create_app(
             self.state, token=token_of(parts.config), stopped=self._streams_end
         )
-        self._admin = self._admin_server()
+        admin = Listener(limits_of(parts.config))
+        self._admin = self._admin_server(admin)
         loaded = parts.roster.loaded
-        renewal = Renewal(parts, self.state, self._following, self._guard)
+        renewal = Renewal(parts, self.state, self._following, self._guard, admin)
         self.reloader = Reloader(source, loaded, renewal, parts.clock, parts.counters, others)
         self.state.configured = self.reloader
         self.hung_up = asyncio.Event()
@@ -106,7 +110,7 @@ class Service:
                 await each.start()
                 self._closing.push_async_callback(bounded, name, each.stop, LAST_WORDS, LAST_WORDS)
         await self._admin.start()
-        self._closing.push_async_callback(self._admin.stop)
+        self._closing.push_async_callback(self._admin.stop, _LAST_ANSWERS)
         if parts.supervisor is not None:
             await parts.supervisor.start()
         if parts.watcher is not None:
@@ -116,7 +120,7 @@ class Service:
         self._closing.push_async_callback(self._following.stop)
         if parts.events is not None:
             await parts.events.start()
-            self.events_url = self._events_url()
+            self.events_url = parts.events.url
 
     async def _listen(self, name: str, log: PortableLog, drain: float) -> None:
         """Clients of Kafka may come: before the log's other users have, and until they have left. Kafka's
@@ -164,23 +168,17 @@ class Service:
         self._streams_end.set()
         await self._closing.aclose()
 
-    def _admin_server(self) -> AsgiServer:
+    def _admin_server(self, listener: Listener) -> HttpServer:
         admin = self.parts.config.server.admin
         demand_token(admin.host, token_of(self.parts.config))
-        return AsgiServer(
+        return HttpServer(
             self._guard,
-            admin.host,
-            admin.port,
+            host=admin.host,
+            port=admin.port,
+            listener=listener,
             tls=tls_of(admin.tls),
             settings="server.admin.{}",
         )
-
-    def _events_url(self) -> str:
-        events = self.parts.config.server.events
-        scheme = "https" if events.tls else "http"
-        assert self.parts.events is not None  # noqa: S101 - just started
-        host = f"[{events.host}]" if ":" in events.host else events.host
-        return f"{scheme}://{host}:{self.parts.events.port}"
 
 
 async def bounded(

@@ -20,8 +20,8 @@ from app.cli.receiver import Arrival, Receiver, Reply
 from app.config.load import load
 from app.errors import SetupError
 from app.event.value import CloudEvent
+from app.gateway.server import HttpServer
 from app.model.message import Partition
-from app.runtime.asgi_server import AsgiServer
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service
@@ -116,7 +116,7 @@ def feed() -> list[CloudEvent]:
 @pytest.fixture
 async def webhook() -> AsyncIterator[tuple[Webhook, str]]:
     kept = Webhook()
-    server = AsgiServer(Receiver(kept.answer), "127.0.0.1", 0)
+    server = HttpServer(Receiver(kept.answer))
     await server.start()
     yield kept, server.url
     await server.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import time
 
@@ -11,7 +10,6 @@ import pytest
 
 from app.errors import SetupError
 from app.gateway import guard
-from app.gateway.httptools_protocol import EventsProtocol
 from app.gateway.resource import EventsResource
 from app.gateway.server import EventsServer
 from app.telemetry import Counters
@@ -170,21 +168,11 @@ async def test_the_date_header_is_a_switch() -> None:
     assert all("server" not in answer.headers for answer in answers)
 
 
-async def test_a_failing_guard_falls_back_to_the_ordinary_protocol(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An unknown uvicorn must not break the listener: slower, with a warning, same answers."""
+async def test_an_unknown_uvicorn_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own protocol has few bounds: a listener without ours would be open to whoever wants its memory."""
     monkeypatch.setattr(guard, "KNOWN_VERSIONS", frozenset({"0.0.1"}))
-    publisher = AtOnce()
-    with caplog.at_level(logging.WARNING):
-        async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
-            await peer.send(event(1))
-            answer = await peer.answer()
-            (connection,) = server._uvicorn.server_state.connections
-            assert not isinstance(connection, EventsProtocol)
-    assert (answer.status, answer.body) == (202, b"")
-    assert publisher.ids == ["1"]
-    assert "uvicorn is not as expected" in caplog.text
+    with pytest.raises(SetupError, match=r"uvicorn is not as .*Cure: install uvicorn 0\.0\.1"):
+        await EventsServer(AtOnce(), Counters(), port=0).start()
 
 
 async def test_a_fault_of_ours_is_a_500_and_the_connection_lives_on(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import ssl
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.telemetry import Counters
 from listening import AtOnce, Held, listening, until
-from raw_http import Closed, RawConnection, event, request
+from raw_http import PATIENCE, Closed, RawConnection, event, request
 
 
 @pytest.fixture
@@ -169,6 +171,60 @@ async def test_authorities_that_do_not_load_stop_the_start(
     server = EventsServer(AtOnce(), Counters(), port=0, tls=tls)
     with pytest.raises(SetupError, match="client_ca"):
         await server.start()
+
+
+async def test_handshakes_are_bounded_in_number_and_in_time(
+    tmp_path: Path, authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
+    """A connection that says nothing stood for 60 s, beside ``limits.connections``."""
+    issue(authority, tmp_path)
+
+    bounds = {"connections": 2, "handshake_timeout": 1.0}
+    async with listening(AtOnce(), tls=settings(tmp_path), **bounds) as server:
+        silent = [await RawConnection.open(server.port) for _ in range(2)]
+        await until(lambda: server._resource.handshakes == 2)
+        third = await RawConnection.open(server.port)
+        assert await third.closed() == b""
+        assert [await peer.closed() for peer in silent] == [b"", b""]
+        for peer in (*silent, third):
+            await peer.close()
+        assert server._resource.handshakes == 0
+        async with await RawConnection.open(server.port, trusting) as peer:
+            await peer.send(event(1))
+            assert (await peer.answer()).status == 202
+
+
+async def test_a_request_right_behind_the_handshake_is_answered(
+    tmp_path: Path, authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
+    """It arrives in the same packet as the end of the handshake, before the connection is handed over."""
+    issue(authority, tmp_path)
+    async with listening(AtOnce(), tls=settings(tmp_path)) as server:
+        answers = [
+            await asyncio.to_thread(_at_once, server.port, trusting, event(n)) for n in range(20)
+        ]
+    assert [answer[:12] for answer in answers] == [b"HTTP/1.1 202"] * 20
+
+
+def _at_once(port: int, trusting: ssl.SSLContext, data: bytes) -> bytes:
+    """The client's last words of the handshake and ``data`` leave in one write."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = trusting.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+        while True:
+            try:
+                client.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                connection.sendall(outgoing.read())
+                incoming.write(connection.recv(65536))
+        client.write(data)
+        connection.sendall(outgoing.read())
+        while True:
+            try:
+                return client.read(65536)
+            except ssl.SSLWantReadError:
+                incoming.write(connection.recv(65536))
 
 
 def serial(peer: RawConnection) -> str:

@@ -15,7 +15,7 @@ from app.cli.receiver import Receiver
 from app.cli.rehearsal.endpoints import NAMES, Endpoints
 from app.cli.rehearsal.ledger import Account, Ledger, Way
 from app.cli.rehearsal.stage import Child, configuration, service
-from app.runtime.asgi_server import AsgiServer
+from app.gateway.server import HttpServer
 
 FINISH_WITHIN = 60.0  # seconds after the last event was accepted
 LOOK_EVERY = 0.2
@@ -30,7 +30,7 @@ async def play(
 ) -> Account:
     """The closing account. Raises SetupError when the service cannot be run."""
     ledger = Ledger(feed.events, NAMES)
-    webhook = AsgiServer(Receiver(Endpoints(ledger).answer), "127.0.0.1", 0)
+    webhook = HttpServer(Receiver(Endpoints(ledger).answer))
     await webhook.start()
     try:
         file = folder / "demo.yaml"
@@ -38,7 +38,7 @@ async def play(
         async with service(file, folder / "serve.log", environ) as child:
             return await _run(ledger, feed, child, show, progress)
     finally:
-        await webhook.stop()
+        await webhook.stop(drain=1.0)
 
 
 async def _run(ledger: Ledger, feed: Feed, child: Child, show: Show, progress: Progress) -> Account:

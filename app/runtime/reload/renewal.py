@@ -16,11 +16,12 @@ from app.config.difference import Change, Difference, builds_anew
 from app.config.key_mappers import load_key_mappers
 from app.config.load import Loaded
 from app.config.model import Config
+from app.gateway.listener import Listener
 from app.gateway.server import EventsServer
 from app.interfaces import Sink
 from app.model.subscription import Subscription
 from app.routing.keys import PlainMapper
-from app.runtime.build import Parts, budget_of, open_events, sinks_of
+from app.runtime.build import Parts, budget_of, limits_of, open_events, sinks_of
 from app.runtime.following import Following
 from app.runtime.logs import rebound
 from app.runtime.state import State
@@ -48,11 +49,19 @@ class Built(NamedTuple):
 class Renewal:
     """Of a service that runs."""
 
-    def __init__(self, parts: Parts, state: State, following: Following, guard: TokenGuard) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        state: State,
+        following: Following,
+        guard: TokenGuard,
+        admin: Listener,
+    ) -> None:
         self._parts = parts
         self._state = state
         self._following = following
         self._guard = guard
+        self._admin = admin
 
     async def build(self, loaded: Loaded, found: Difference) -> Built:
         """Nothing is in use yet. Raises SetupError for what cannot be made, and StoreUnavailable."""
@@ -81,6 +90,7 @@ class Renewal:
         parts.registry.rebound(config.limits.subscriptions)
         self._state.become(config, built.mappers)
         self._guard.expect(token_of(config))
+        self._admin.limits = limits_of(config)
         if any(each.setting.startswith("log.") for each in built.changes):
             set_up_logging(config.log.level, as_json=config.log.format == "json")
         if parts.supervisor is not None:

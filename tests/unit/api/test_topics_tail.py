@@ -14,9 +14,9 @@ from app.api.app import create_app
 from app.api.follow import Tail
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
+from app.gateway.server import HttpServer
 from app.model.message import Partition
 from app.model.metadata import LogMetadata
-from app.runtime.asgi_server import AsgiServer
 from topics_service import TOPIC, Service
 
 
@@ -104,7 +104,7 @@ async def test_a_broker_that_goes_away_ends_a_tail_with_the_problem(
 async def test_a_tail_is_left_behind_by_nobody(service: Service) -> None:
     """A client that goes ends its stream: else each closed browser would ask the broker for ever."""
     app = create_app(service, token=None, stopped=asyncio.Event())  # type: ignore[arg-type]
-    server = AsgiServer(app, "127.0.0.1", 0)
+    server = HttpServer(app)
     closed = asyncio.Event()
     metadata = service.log.metadata
     looks = 0

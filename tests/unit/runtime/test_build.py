@@ -64,7 +64,8 @@ def test_every_bound_of_the_listener_is_a_setting() -> None:
     times = {"head_timeout": "request_head", "body_timeout": "request_body",
              "keep_alive": "keep_alive"}  # fmt: skip
     values = msgspec.structs.asdict(limits)
-    del values["linger"]
+    for fixed in ("linger", "heads", "handshake_timeout"):
+        del values[fixed]
     configured = Config.model_validate({
         "version": 1,
         "brokers": {"log": {"kind": "embedded", "path": "l"}},

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.errors import SetupError
-from app.runtime.asgi_server import AsgiServer
+from app.gateway.server import HttpServer
 
 
 async def _hello(scope: Any, receive: Any, send: Any) -> None:
@@ -21,20 +21,20 @@ async def _hello(scope: Any, receive: Any, send: Any) -> None:
 
 async def test_port_0_is_known_once_started() -> None:
     """Tests and the demo run beside anything else."""
-    server = AsgiServer(_hello, "127.0.0.1", 0)
+    server = HttpServer(_hello)
     await server.start()
     try:
         async with httpx.AsyncClient(trust_env=False) as client:
             assert (await client.get(server.url)).text == "hello"
     finally:
-        await server.stop()
+        await server.stop(drain=0.1)
 
 
 async def test_a_taken_port_is_a_setup_error_that_names_the_setting() -> None:
     """The commonest failure of a first start."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        server = AsgiServer(_hello, "127.0.0.1", port, settings="server.admin.{}")
+        server = HttpServer(_hello, port=port, settings="server.admin.{}")
         with pytest.raises(SetupError, match=str(port)) as refusal:
             await server.start()
     assert refusal.value.setting == "server.admin.port"
@@ -44,10 +44,10 @@ async def test_a_taken_port_is_a_setup_error_that_names_the_setting() -> None:
 async def test_it_leaves_the_signals_alone() -> None:
     """Only runtime.signals owns them: uvicorn's own handlers would end the process its way."""
     before = signal.getsignal(signal.SIGTERM)
-    server = AsgiServer(_hello, "127.0.0.1", 0)
+    server = HttpServer(_hello)
     await server.start()
     during = signal.getsignal(signal.SIGTERM)
-    await server.stop()
+    await server.stop(drain=0.1)
     assert before is during
 
 
@@ -59,8 +59,8 @@ async def test_stop_ends_streams_that_never_end_by_themselves() -> None:
         await send({"type": "http.response.body", "body": b"x", "more_body": True})
         await asyncio.Event().wait()
 
-    server = AsgiServer(endless, "127.0.0.1", 0)
+    server = HttpServer(endless)
     await server.start()
     async with httpx.AsyncClient(trust_env=False) as client, client.stream("GET", server.url):
         async with asyncio.timeout(60):
-            await server.stop()
+            await server.stop(drain=0.1)

@@ -1,0 +1,127 @@
+"""Bounds met from outside, on a running service: what a peer without any token can make it hold (rule 8)."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service_process import ServiceProcess, free_ports, until
+
+MB = 1_000_000
+ENDLESS = 40 * 2**20  # bytes
+WITHIN = 120.0  # seconds
+
+CONFIG = """
+version: 1
+server:
+  events: {{host: 127.0.0.1, port: {events}}}
+  admin: {{host: 127.0.0.1, port: {admin}, token: a-token-of-some-length}}
+store: {{kind: sqlite, path: store.db}}
+brokers: {{log: {{kind: embedded, path: log}}}}
+routes: [{{name: all, to: {{broker: log, topic: events}}}}]
+timeouts: {{request_head: {head}, not_ready: 0s}}
+limits: {{connections: {connections}}}
+"""
+
+
+class Attacked:
+    def __init__(self, folder: Path, *, head: str = "60s", connections: int = 1000) -> None:
+        self.events, self.admin = free_ports(2)
+        config = folder / "skybridge.yaml"
+        ports = {"events": self.events, "admin": self.admin}
+        config.write_text(CONFIG.format(**ports, head=head, connections=connections))
+        self.process = ServiceProcess(config, folder, self.admin)
+
+    @property
+    def memory(self) -> int:
+        """Resident bytes."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * 4096
+
+
+@contextlib.contextmanager
+def attacked(folder: Path, **settings: object) -> Iterator[Attacked]:
+    service = Attacked(folder, **settings)  # type: ignore[arg-type]
+    service.process.start()
+    try:
+        yield service
+    finally:
+        service.process.stop()
+
+
+def _connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=WITHIN)
+
+
+def _answered(peer: socket.socket) -> bytes:
+    """The status of what the peer says before it closes."""
+    said = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := peer.recv(65536):
+            said += piece
+    return said[9:12]
+
+
+@pytest.mark.parametrize("listener", ["admin", "events"])
+def test_a_head_without_end_is_refused_and_memory_stays(tmp_path: Path, listener: str) -> None:
+    """40 MiB in grew the admin listener by 50 MB, and each further byte cost 21 ms."""
+    with attacked(tmp_path) as service:
+        before = service.memory
+        with _connect(getattr(service, listener)) as peer:
+            peer.sendall(b"GET /v1/topics HTTP/1.1\r\nhost: 127.0.0.1\r\nx: ")
+            with contextlib.suppress(ConnectionError):
+                for _ in range(ENDLESS // 65536):
+                    peer.sendall(b"v" * 65536)
+            assert service.memory - before < 10 * MB
+            assert _answered(peer) in {b"431", b""}  # nothing, where it was reset while sending
+        assert service.process.answers("/healthz") == 200
+
+
+@pytest.mark.parametrize("listener", ["admin", "events"])
+def test_four_hundred_unfinished_heads_stay_within_their_bound(
+    tmp_path: Path, listener: str
+) -> None:
+    """They grew the process by 92 MB."""
+    head = b"GET / HTTP/1.1\r\nhost: x\r\n" + b"".join(
+        b"x-%d: %b\r\n" % (number, b"v" * 1000) for number in range(208)
+    )
+    with attacked(tmp_path) as service, contextlib.ExitStack() as peers:
+        before = service.memory
+        for _ in range(400):
+            peer = peers.enter_context(_connect(getattr(service, listener)))
+            with contextlib.suppress(ConnectionError):
+                peer.sendall(head)
+        assert service.process.answers("/healthz") == 200  # it has read what came before
+        assert service.memory - before < 45 * MB
+
+
+def test_half_a_head_ends_on_the_admin_listener_too(tmp_path: Path) -> None:
+    with attacked(tmp_path, head="500ms") as service, _connect(service.admin) as peer:
+        peer.sendall(b"GET /healthz HT")
+        assert _answered(peer) == b"408"
+
+
+def test_connections_of_the_admin_listener_are_bounded(tmp_path: Path) -> None:
+    with attacked(tmp_path, connections=5) as service:
+        with contextlib.ExitStack() as peers:
+            for _ in range(5):
+                peer = peers.enter_context(_connect(service.admin))
+                peer.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+                assert peer.recv(12) == b"HTTP/1.1 200"
+            with _connect(service.admin) as one_more:
+                assert _answered(one_more) == b"503"
+        until(lambda: service.process.answers("/healthz") == 200, WITHIN, "a free place")
+
+
+def test_a_body_beyond_the_bound_is_refused_by_the_admin_listener(tmp_path: Path) -> None:
+    """Behind the token the application reads all of it."""
+    with attacked(tmp_path) as service, _connect(service.admin) as peer:
+        peer.sendall(
+            b"POST /v1/subscriptions HTTP/1.1\r\nhost: x\r\ncontent-length: 5000000\r\n"
+            b"authorization: Bearer a-token-of-some-length\r\n\r\n"
+        )
+        assert _answered(peer) == b"413"
