@@ -115,7 +115,8 @@ def _older_headers(event: CloudEvent, writing: Writing) -> list[Header]:
     headers: list[Header] = []
     for name, text in older_headers(event):
         if version.nested:
-            header = f"CE-{name}"
+            entry = name.removeprefix("X-")
+            header = pulsar_name(entry, core=entry == name)  # P5: CE-X-TestExtension
         elif writing.names == "ce_":
             header = KAFKA_NAMES[name]
         else:

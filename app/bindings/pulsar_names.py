@@ -84,7 +84,13 @@ def _spellings(leniency: Leniency) -> tuple[Spelling, ...]:
     if leniency.kafka_names:
         found.append(spelling(prefixed("ce_", any_case=fold), lambda name: (KAFKA_NAMES[name],)))
     found.append(
-        nested(("CE-",), any_case=fold, others={"schemauri": "schemaURL"}, apart=_CONTENT_TYPE)
+        nested(
+            ("CE-",),
+            any_case=fold,
+            others={"schemauri": "schemaURL"},
+            apart=_CONTENT_TYPE,
+            capitals=True,
+        )
     )
     if leniency.unprefixed:
         found.append(bare(any_case=fold))

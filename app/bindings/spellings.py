@@ -80,26 +80,34 @@ def nested(
     any_case: bool,
     others: Mapping[str, str] | None = None,
     apart: str | None = None,
+    capitals: bool = False,
 ) -> Spelling:
     """That of 0.1: ``CE-EventID``, ``CE-X-Name``; shown by ``CE-CloudEventsVersion``.
 
     ``others``  further names of core attributes in lower case, to their own names.
     ``apart``   a header under the prefix, in lower case, that is no attribute.
+    ``capitals``  extensions have a capital in headers, and none in their names.
     """
     known = {**_AS_NESTED, **(others or {})}
+
+    def entry(name: str, letter: Callable[[str], str]) -> str:
+        """A name, or that of an extension with its first letter changed."""
+        if not capitals or name[:2].lower() != "x-":
+            return name
+        return f"{name[:2]}{letter(name[2:3])}{name[3:]}"
 
     def attribute(header: str) -> str | None:
         start = header.lower() if any_case else header
         for prefix in prefixes:
             if start.startswith(prefix.lower() if any_case else prefix) and start.lower() != apart:
-                name = header[len(prefix) :]
+                name = entry(header[len(prefix) :], str.lower)
                 return known.get(name.lower(), name)
         return None
 
     names: Memo[str, str | None] = Memo(attribute)
     return Spelling(
         names,
-        lambda name: (nested_name(prefixes[0], name),),
+        lambda name: (nested_name(prefixes[0], entry(name, str.upper)),),
         frozenset({_NESTED.attribute}),
         claims=False,
         nested=True,

@@ -21,7 +21,7 @@ from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.transcode import PLAIN, Writing
 from app.errors import InvalidEvent, SenderError
 from app.event.value import NO_TYPES, ArrivedAttribute, AttributeType, CloudEvent, DataForm
-from app.event.versions import VERSIONS
+from app.event.versions import EXTENSIONS, VERSIONS
 from corpus import Case, assert_faults, assert_form, assert_is, octets
 
 BINDINGS: Mapping[str, Any] = {"kafka": kafka, "rabbitmq": rabbitmq, "pulsar": pulsar}
@@ -292,10 +292,26 @@ def _with_replacements(decoded: Decoded) -> Decoded:
     return replace(decoded, foreign=foreign)
 
 
+def _with_small_letters(decoded: Decoded) -> Decoded:
+    """A document that stays one keeps its names."""
+    if decoded.document is not None:
+        return decoded
+    arrived = {name: _with_a_small_letter(each) for name, each in decoded.event.arrived.items()}
+    return replace(decoded, event=replace(decoded.event, arrived=arrived))
+
+
+def _with_a_small_letter(arrival: ArrivedAttribute) -> ArrivedAttribute:
+    entry = arrival.name.removeprefix(EXTENSIONS)
+    if entry == arrival.name:
+        return arrival
+    return replace(arrival, name=f"{EXTENSIONS}{entry[:1].lower()}{entry[1:]}")
+
+
 LOSSES: Mapping[str, Callable[[Decoded], Decoded]] = {
     "empty-data": _without_empty_data,
     "repeated-foreign": _without_repeats,
     "null-foreign": _without_nulls,
     "binary-foreign": _with_replacements,
+    "first-capital": _with_small_letters,
 }
 """What each declared loss leaves of an event; ``name-too-long`` is refused instead."""

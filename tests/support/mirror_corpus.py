@@ -27,7 +27,7 @@ LOST_AT: Mapping[str, tuple[str, ...]] = {
     "embedded": (),
     "kafka": (),
     "rabbitmq": ("empty-data", "repeated-foreign"),
-    "pulsar": ("empty-data", "null-foreign", "binary-foreign", "repeated-foreign"),
+    "pulsar": ("empty-data", "null-foreign", "binary-foreign", "repeated-foreign", "first-capital"),
 }
 """What each broker cannot hold, wherever it comes from; the names are those of the corpus."""
 UNORDERED = {"pulsar"}
