@@ -96,7 +96,7 @@ class KeyPolicy(Strict):
     """How the record key is made (Kafka binding 3.1). A mapper never touches the event (K10).
 
     ``from_request``  the sender's own key: header ``Skybridge-Key`` or query ``key`` (K7, default)
-    ``partitionkey``  the Partitioning extension's attribute, as is (K9)
+    ``partitionkey``  the Partitioning extension's attribute, as is (K9); an empty one is none
     ``attribute``     the attribute named by ``attribute``
     ``template``      ``template`` over attributes: ``{source}/{subject}``
     ``pointer``       the value at the JSON Pointer ``pointer`` in data

@@ -49,7 +49,7 @@ def _from_request(_policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:
 
 
 def _partitionkey(_policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:
-    return _of_attribute("partitionkey", found)
+    return _of_attribute("partitionkey", found) + (", or an empty one" if not found else "")
 
 
 def _attribute(policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:

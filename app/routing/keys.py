@@ -80,7 +80,11 @@ def _from_request(_policy: KeyPolicy, _setting: str) -> KeyMapper:
 
 
 def _partitionkey(_policy: KeyPolicy, _setting: str) -> KeyMapper:
-    return _of_attribute("partitionkey")  # K9: as is, where present
+    """K9: as is, where present. The extension has no empty value, so one would put into one lane what
+    has no key.
+    """
+    find = _of_attribute("partitionkey")
+    return lambda event, request_key: find(event, request_key) or None
 
 
 def _attribute(policy: KeyPolicy, _setting: str) -> KeyMapper:

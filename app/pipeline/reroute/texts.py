@@ -45,6 +45,11 @@ def key(policy: KeyPolicy, columns: Columns) -> Column | None:
     return None if mapper is None else mapper(policy, columns).cast("binary")
 
 
+def _filled(value: Column) -> Column:
+    """Null for an empty text too: there the event has no key (K9)."""
+    return F.when(value != "", value)
+
+
 def _hash(policy: KeyPolicy, columns: Columns) -> Column:
     """``app.routing.keys.digest``: SHA-256 over netstrings."""
     values = [columns.attribute(name) for name in policy.attributes or ()]
@@ -60,7 +65,7 @@ def _netstring(value: Column) -> Column:
 
 _MAPPERS: Final[Mapping[str, Callable[[KeyPolicy, Columns], Column]]] = {
     "from_request": lambda _policy, _columns: F.col("key"),
-    "partitionkey": lambda _policy, columns: columns.attribute("partitionkey"),
+    "partitionkey": lambda _policy, columns: _filled(columns.attribute("partitionkey")),
     "attribute": lambda policy, columns: columns.attribute(policy.attribute or ""),
     "template": lambda policy, columns: template(policy.template or "", columns),
     "hash": _hash,

@@ -20,7 +20,7 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
     (
         {"mapper": "partitionkey"},
         "it is the attribute partitionkey",
-        "the event has no attribute partitionkey",
+        "the event has no attribute partitionkey, or an empty one",
     ),
     (
         {"mapper": "attribute", "attribute": "subject"},
@@ -68,7 +68,7 @@ def test_a_refusal_is_explained_too(event: MakeEvent) -> None:
     strict = KeyPolicy(mapper="partitionkey", missing="reject")
     explained = explain(strict, event(), b"k")
     assert (explained.key, explained.refused) == (None, True)
-    assert explained.why == "the event has no attribute partitionkey"
+    assert explained.why == "the event has no attribute partitionkey, or an empty one"
 
 
 def test_a_failing_mapper_is_not_explained_away(event: MakeEvent) -> None:

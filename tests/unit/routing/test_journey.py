@@ -106,7 +106,7 @@ def test_a_missing_key_that_the_route_wants_is_refused_and_the_reason_stays() ->
     assert journey.refused is not None
     assert journey.refused.status == 400
     assert journey.key is not None
-    assert journey.key.why == "the event has no attribute partitionkey"
+    assert journey.key.why == "the event has no attribute partitionkey, or an empty one"
 
 
 def test_the_key_of_the_record_is_that_of_the_explanation() -> None:

@@ -100,6 +100,14 @@ def test_an_empty_key_of_the_sender_is_a_key(event: MakeEvent) -> None:
     assert compile_key(policy("from_request", missing="reject"))(event(), b"") == b""
 
 
+def test_an_empty_partitionkey_is_no_key(event: MakeEvent) -> None:
+    """K9: the extension's value must not be empty. The event is valid all the same, and goes on."""
+    sent = event(partitionkey="")
+    assert compile_key(policy("partitionkey"))(sent, None) is None
+    with pytest.raises(MissingKey):
+        compile_key(policy("partitionkey", missing="reject"))(sent, None)
+
+
 def test_a_present_key_passes_reject(event: MakeEvent) -> None:
     """reject must refuse only what is missing."""
     sent = event(subject="sub", partitionkey="p")
