@@ -196,11 +196,13 @@ class ReceiptView(BaseModel):
 
 
 class RecordHeader(BaseModel):
-    """``value`` null: the header has none. Not UTF-8: ``value_base64`` stands in its place."""
+    """``value`` null: the header has none, or none that is text; ``typed`` then has it. Not UTF-8:
+    ``value_base64`` stands in its place."""
 
     name: str
     value: str | None = None
     value_base64: str | None = None
+    typed: Any = Field(None, description="of RabbitMQ, where it is no string: a number, a table")
 
 
 class RecordView(BaseModel):

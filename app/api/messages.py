@@ -8,7 +8,7 @@ import base64
 
 import msgspec
 
-from app.bindings.record import Decoded, Record
+from app.bindings.record import Decoded, Native, Record
 from app.bindings.table import BINDINGS
 from app.errors import SenderError
 from app.formats import json
@@ -48,13 +48,18 @@ def record_json(record: Record) -> dict[str, object]:
     """As it is on the wire. Headers in their order, with repeats and nulls; what is not UTF-8 in base64."""
     return {
         "headers": [
-            {"name": _name(name), **_bytes("value", value)} for name, value in record.headers
+            {"name": _name(name), **_bytes("value", value), **_typed(record.natives.get(name))}
+            for name, value in record.headers
         ],
         **_bytes("body", record.body),
         "content_type": _of_broker(record.content_type),
         "message_id": _of_broker(record.message_id),
         "time_ms": record.time_ms,
     }
+
+
+def _typed(value: Native | None) -> dict[str, object]:
+    return {} if value is None or isinstance(value, bytes) else {"typed": value}
 
 
 def _bytes(name: str, value: bytes | None) -> dict[str, str | None]:

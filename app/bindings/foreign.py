@@ -23,6 +23,10 @@ class Apart:
         self._written = Memo(self._written_name)
         self._read = Memo(self.read_name)
 
+    def claims(self, name: str) -> bool:
+        """Whether a reader would take a header of this name for one of the event's own."""
+        return self._passes(name)
+
     def written(self, foreign: Iterable[Header]) -> tuple[Header, ...]:
         """Foreign headers as they are written after the event's own: repeats and nulls are kept."""
         names = self._written

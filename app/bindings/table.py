@@ -17,7 +17,8 @@ class Binding(msgspec.Struct, frozen=True):
 
     ``encode``  event, choices and key to a record. Raises SenderError where it cannot hold the event.
     ``decode``  record to event, liberally. Raises InvalidEvent, NotACloudEvent, SenderError (415).
-    ``copied``  a record of any kind, event or not, as one of this kind that says the same.
+    ``copied``  a record of any kind, event or not, as one of this kind that says the same. Raises
+                SenderError where it would say something else.
     """
 
     encode: Callable[[Decoded, Writing, bytes | None], Record]

@@ -255,11 +255,13 @@ def show(message: dict[str, Any]) -> None:
 
 
 def _record(record: dict[str, Any]) -> list[str]:
-    lines = [
-        f"{header['name']}: {header.get('value', header.get('value_base64'))}"
-        for header in record.get("headers", ())
-    ]
+    lines = [f"{header['name']}: {_value(header)}" for header in record.get("headers", ())]
     return [*lines, f"{record.get('body', record.get('body_base64'))}"] if record else []
+
+
+def _value(header: dict[str, Any]) -> Any:
+    value = header.get("value", header.get("value_base64"))
+    return header.get("typed") if value is None else value
 
 
 def summary(message: dict[str, Any]) -> str:

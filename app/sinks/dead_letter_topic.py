@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from app.bindings.record import Header, Record
@@ -44,8 +45,8 @@ class DeadLetterTopic:
 
 
 def marked(letter: DeadLetter) -> Record:
-    """The record as it was, and behind its own headers where it comes from and why. The names are
-    outside ``ce_``, so the event is untouched."""
+    """The record as it was, and behind its own headers where it comes from and why, and the typed values
+    that are no text, for few brokers have them. The names are outside ``ce_``, so the event is untouched."""
     record, message = letter.message.record, letter.message
     said = {
         "subscription": letter.subscription,
@@ -55,6 +56,12 @@ def marked(letter: DeadLetter) -> Record:
         "position": message.position,
         "attempts": str(letter.attempts),
     }
+    natives = record.natives
+    typed = {
+        name: natives[name] for name, text in record.headers if text is None and name in natives
+    }
+    if typed:
+        said["typed"] = msgspec.json.encode(typed).decode()
     marks: tuple[Header, ...] = tuple(
         (f"skybridge-dead-letter-{name}", text.encode()) for name, text in said.items()
     )

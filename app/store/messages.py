@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.msgpack import Ext
 from sqlalchemy import ColumnElement, Row, Table, and_
 
-from app.bindings.record import Header, Record
+from app.bindings.record import NO_NATIVES, Header, Record
 from app.interfaces import EventName
 from app.model.message import Message, Partition
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[Any, bytes | None]]).decode
+_DECIMAL, _BINARY = 1, 2  # values that MessagePack has no type for
+_TYPES: Mapping[int, Callable[[memoryview], Any]] = {
+    _DECIMAL: lambda data: Decimal(str(data, "ascii")),
+    _BINARY: bytearray,
+}
+
+
+class _Properties(msgspec.Struct, array_like=True):
+    """What few brokers have beside key, headers and body."""
+
+    message_id: bytes | None = None
+    time_ms: int | None = None
+    natives: dict[str, Any] = {}
+
+
+_NONE = _Properties()
+_decode_properties = msgspec.msgpack.Decoder(
+    _Properties, ext_hook=lambda code, data: _TYPES[code](data)
+).decode
 
 
 class Kept(Protocol):
@@ -46,6 +68,7 @@ def columns_of(kept: Kept) -> dict[str, Any]:
         "headers": _written(record.headers),
         "body": record.body,
         "content_type": _as_bytes(record.content_type),
+        "properties": _properties_of(record),
         "event_id": text(kept.event.id),
         "event_source": text(kept.event.source),
         "event_type": text(kept.event.type),
@@ -54,7 +77,7 @@ def columns_of(kept: Kept) -> dict[str, Any]:
 
 def message_of(row: Row[Any]) -> Message:
     return Message(
-        Record(row.key, _read(row.headers), row.body, _as_text(row.content_type)),
+        _record_of(row),
         Partition(row.topic, row.partition),
         row.position,
         row.offset,
@@ -85,13 +108,43 @@ def in_partition(
     )
 
 
-def _as_bytes(content_type: str | None) -> bytes | None:
+def _as_bytes(of_broker: str | None) -> bytes | None:
     """A broker may have brought anything; a column of text holds less."""
-    return None if content_type is None else content_type.encode("utf-8", "surrogateescape")
+    return None if of_broker is None else of_broker.encode("utf-8", "surrogateescape")
 
 
-def _as_text(content_type: bytes | None) -> str | None:
-    return None if content_type is None else content_type.decode("utf-8", "surrogateescape")
+def _as_text(stored: bytes | None) -> str | None:
+    return None if stored is None else stored.decode("utf-8", "surrogateescape")
+
+
+def _record_of(row: Row[Any]) -> Record:
+    own = _NONE if row.properties is None else _decode_properties(row.properties)
+    return Record(
+        row.key,
+        _read(row.headers),
+        row.body,
+        _as_text(row.content_type),
+        own.natives or NO_NATIVES,
+        _as_text(own.message_id),
+        own.time_ms,
+    )
+
+
+def _properties_of(record: Record) -> bytes | None:
+    natives = {name: _packed(value) for name, value in record.natives.items()}
+    own = _Properties(_as_bytes(record.message_id), record.time_ms, natives)
+    return None if own == _NONE else _encode(own)
+
+
+def _packed(value: Any) -> Any:
+    """As MessagePack can hold it, at any depth that a broker's client can read."""
+    if isinstance(value, Decimal):
+        return Ext(_DECIMAL, str(value).encode())
+    if isinstance(value, bytearray):
+        return Ext(_BINARY, bytes(value))
+    if isinstance(value, dict):
+        return dict(zip(value, map(_packed, value.values()), strict=True))
+    return list(map(_packed, value)) if isinstance(value, list) else value
 
 
 def _written(headers: tuple[Header, ...]) -> bytes:

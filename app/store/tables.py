@@ -69,6 +69,12 @@ def _message() -> tuple[Column[object], ...]:
     )
 
 
+def _properties() -> Column[bytes]:
+    """MessagePack of what few brokers have beside key, headers and body: message id, time, typed values of
+    headers. The last column, where its migration put it; NULL for none of them."""
+    return Column("properties", LargeBinary)
+
+
 def _once() -> UniqueConstraint:
     """Rule 5 of delivery: a message delivered again after a crash cannot be kept twice."""
     return UniqueConstraint("subscription", "broker", "topic", "partition", "position")
@@ -84,6 +90,7 @@ dead_letters = Table(
     Column("attempts", Integer, nullable=False),
     Column("status", Integer),
     Column("at_ms", BigInteger, nullable=False),
+    _properties(),
     _once(),
     Index("dead_letters_by_cause", "subscription", "cause", "at_ms"),  # counted without its rows
     sqlite_autoincrement=True,
@@ -101,6 +108,7 @@ parked = Table(
     Column("cause", Text, nullable=False),
     Column("detail", Text, nullable=False),
     Column("at_ms", BigInteger, nullable=False),
+    _properties(),
     _once(),
     Index(
         "parked_by_lane",
@@ -120,6 +128,7 @@ pulled = Table(
     Column("token", Text, nullable=False),
     Column("locked_until_ms", BigInteger, nullable=False),
     Column("at_ms", BigInteger, nullable=False),
+    _properties(),
     _once(),
     Index("pulled_by_lane", "subscription", "lane", "id"),
     Index("pulled_by_token", "token"),

@@ -190,13 +190,13 @@ async def test_the_file_as_it_was_is_kept_beside_the_new_one(tmp_path):
     store = open_store(path, timeout=PATIENT)
     await store.start()
     await store.stop()
-    kept = sqlite3.connect(tmp_path / "store.db.before-0002")
+    kept = sqlite3.connect(tmp_path / "store.db.before-0003")
     assert kept.execute("SELECT version FROM skybridge_schema").fetchall() == [(2,)]
     assert kept.execute("SELECT count(*) FROM dead_letters").fetchall() == [(3,)]
     kept.close()
     assert path.read_bytes() != before
     await open_and_close(open_store(path, timeout=PATIENT))
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["store.db", "store.db.before-0002"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["store.db", "store.db.before-0003"]
 
 
 async def test_a_release_before_alembic_refuses_what_we_wrote(tmp_path):

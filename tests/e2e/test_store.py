@@ -71,7 +71,7 @@ def test_an_older_store_is_brought_up_before_the_service_starts(folder):
     assert "has schema 0000, known is" in told(folder, "status")
     told(folder, "migrate")
     assert json.loads(told(folder, "status", "--json"))["rows"]["dead_letters"] == 3
-    assert (folder / "store.db.before-0002").exists()
+    assert (folder / "store.db.before-0003").exists()
 
 
 def test_a_backup_is_put_back_and_what_was_there_is_kept(folder):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
@@ -26,6 +28,8 @@ from store_house import (
 )
 
 MINE = (SUBSCRIPTION, BROKER)
+TYPED = [1.5, 2**31, -(2**63), True, Decimal("1.10"), bytearray(b"\xff"), b"\xff", {"a": 1}, [],
+         datetime(2018, 4, 5, 3, 56, 24, tzinfo=UTC)]  # fmt: skip
 FENCED = {
     "a dead letter": lambda store: store.letters.add(a_letter(epoch=4)),
     "a parked row": lambda store: store.parked.park([a_row(epoch=4)]),
@@ -106,6 +110,17 @@ class LettersContract:
         await store.letters.add(letter)
         (kept,) = await store.letters.find(ALL)
         assert replace(kept, id=0) == letter
+
+    @pytest.mark.parametrize("value", TYPED, ids=repr)
+    async def test_what_is_beside_headers_comes_back_with_its_types(self, store, value):
+        """What its reader refused for its type is refused again: as null it would be an attribute unset."""
+        natives = {"ce-f": value, "nested": {"list": [value, "text", None]}}
+        record = Record(None, (("ce-f", None),), b"", None, natives, "m-1", NOW)
+        await store.letters.add(a_letter(record=record))
+        (kept,) = await store.letters.find(ALL)
+        assert kept.message.record == record
+        back = kept.message.record.natives
+        assert (type(back["ce-f"]), type(back["nested"]["list"][0])) == (type(value),) * 2
 
     async def test_the_same_message_is_buried_once(self, store):
         """Rule 5: after a crash between storing and committing, the message comes again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from app.api import paging
 from app.api.app import create_app
+from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
 from app.interfaces import LetterChoice
 from app.model.message import Message, Partition
@@ -168,6 +170,21 @@ async def test_a_letter_that_is_no_event_is_shown_as_its_record(
     assert found["message"]["fault"]
     assert found["message"]["record"]["body_base64"] == "/g=="
     assert (await client.get(PATH)).status_code == 200
+
+
+async def test_values_of_headers_that_are_no_text_are_shown_as_they_were_typed(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """RabbitMQ's: null beside its name would say that there was none."""
+    record = from_table({"ce-f": 1.5, "ce-t": {"a": [Decimal("1.10")]}, "x": "1"}, None, b"x")
+    message = Message(record, Partition("orders", 0), "5", 5, BEGIN_MS, 0)
+    await fill(service, a_letter(5, message=message, cause="foreign"))
+    found = (await client.get(f"{PATH}/1")).json()
+    assert found["message"]["record"]["headers"] == [
+        {"name": "ce-f", "value": None, "typed": 1.5},
+        {"name": "ce-t", "value": None, "typed": {"a": ["1.10"]}},
+        {"name": "x", "value": "1"},
+    ]
 
 
 async def test_what_no_text_holds_is_shown_in_replacement_characters(

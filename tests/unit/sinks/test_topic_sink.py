@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from app.bindings import kafka
+from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
 from app.bindings.table import BINDINGS
 from app.delivery.outcomes import AT_TOPICS, Fate, judge
@@ -106,6 +107,33 @@ async def test_a_copy_keeps_the_content_type_between_brokers(log):
     there, back = stored(log)
     assert (there.headers, there.content_type) == ((("content-type", b"text/plain"),), None)
     assert back.content_type == "text/plain"
+
+
+@pytest.mark.parametrize("kind", sorted(BINDINGS))
+@pytest.mark.parametrize("value", [1.5, 2**31, {"a": 1}])
+async def test_a_copy_does_not_leave_out_what_made_a_record_no_event(log, kind, value):
+    """R9: with ce-f as null, others would take for an event what was none."""
+    table = {
+        "ce-specversion": "1.0",
+        "ce-id": "1",
+        "ce-source": "/s",
+        "ce-type": "t",
+        "ce-f": value,
+    }
+    record = from_table(table, "text/plain", b"x")
+    answer = await a_sink(log, kind).send(outgoing(record, decode=None))
+    if kind == "rabbitmq":
+        assert stored(log) == [record]
+    else:
+        assert (answer.fault, stored(log)) == ("unwritable", [])
+        assert "ce-f" in answer.detail
+
+
+async def test_a_copy_is_made_without_values_of_other_headers_that_its_broker_has_no_type_for(log):
+    """I3: they are none of the event's, and the loss is told in the guide to mirrors."""
+    record = from_table({"x-death": [{"count": 1}], "x-n": 5}, None, b"x")
+    assert (await a_sink(log, "kafka").send(outgoing(record, decode=None))).status == 202
+    assert stored(log)[0].headers == (("x-death", None), ("x-n", b"5"))
 
 
 async def test_a_template_cannot_lead_back_into_a_source(log):

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from app.bindings import kafka
+from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
 from app.delivery.plan import DeadLetterIt
 from app.errors import BrokerUnavailable, StaleOwner, StoreFull, StoreUnavailable
@@ -106,6 +107,17 @@ async def test_the_copy_is_acknowledged_before_the_letter_is_stored(rig):
     assert (rig.copied, rig.store.letters.rows) == (0, [])
     await burial.bury(held, REFUSED)
     assert (rig.copied, len(rig.store.letters.rows)) == (1, 1)
+
+
+async def test_a_copy_is_marked_with_the_values_that_its_topic_may_have_no_type_for(rig):
+    """R9: without it, null would say that the attribute which made it no event was never there."""
+    record = from_table({"ce-f": 1.5, "x-t": {"a": [2**31]}, "x-n": 5}, None, b"x")
+    held = Held(a_message(record), None, "of type float")
+    await rig.burial().bury(held, Verdict(DeadLetterIt("foreign"), "foreign", "of type float"))
+    ((copy, _),) = rig.copies.partitions[Partition("dead", 0)]
+    assert dict(copy.headers)["skybridge-dead-letter-typed"] == (
+        b'{"ce-f":1.5,"x-t":{"a":[2147483648]}}'
+    )
 
 
 async def test_a_store_that_is_full_is_asked_again_and_the_copy_is_made_once(rig):
