@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 import httpx
 import msgspec
@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from app.bindings.http import HttpMessage
 from app.config.brokers import Sasl
+from app.model.secret import is_one_line
 from app.sinks.posting import Poster
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Settings(Protocol):
 
 
 Ask = Callable[[str, Mapping[str, str], tuple[str, str], float], Awaitable[tuple[int, bytes]]]
-"""From URL, form, id with secret, and seconds to status and body. Raises OSError for no answer."""
+"""From URL, form, user name with password, and seconds to status and body. Raises OSError for no answer."""
 
 
 async def ask_directly(
@@ -169,16 +170,17 @@ class ClientCredentials:
     async def _granted(self) -> _Granted:
         url, client_id = self._settings.token_endpoint, self._settings.client_id
         try:
-            status, body = await self._ask(
-                url, self._form(), (client_id, self._secret()), self._within
-            )
+            login = quote_plus(client_id), quote_plus(self._secret())  # RFC 6749 2.3.1
+            status, body = await self._ask(url, self._form(), login, self._within)
             if status in _SUCCESS:
-                return msgspec.json.decode(body, type=_Granted)
+                granted = msgspec.json.decode(body, type=_Granted)
+                if granted.access_token and is_one_line(granted.access_token):
+                    return granted
         except msgspec.MsgspecError as error:
             raise OSError(f"no token from {url}: {error!r}") from error
         except OSError as error:
             raise OSError(f"no token from {url}: {error}") from error
-        raise OSError(f"no token from {url}: {status} {_words(body)}")
+        raise OSError(f"no token from {url}: {status} {_words(body)}".rstrip())
 
     def _form(self) -> dict[str, str]:
         given = {

@@ -24,6 +24,7 @@ from app.sinks.signatures import Signatures
 from app.sinks.writing import unwritable, writing_of
 
 UNAUTHORIZED = 401
+TOKEN_PAUSE = 10.0  # seconds until a token is asked for again where none was granted
 _TYPED = "Content-Type"
 _NO_EVENT = "the record is no CloudEvent: only a topic can take it as it is"
 
@@ -166,7 +167,7 @@ class WebhookSink:
                 shown = await credentials.show()
                 answer = await self._client.post(*_with(self._url, shown, message), within)
         except OSError as error:
-            return SinkAnswer(None, "token", str(error))
+            return SinkAnswer(None, "token", str(error), hold=TOKEN_PAUSE)
         return answer
 
 

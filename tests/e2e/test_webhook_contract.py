@@ -336,6 +336,28 @@ async def test_a_token_that_was_revoked_is_replaced_at_once(serve, receivers):
     await issuer.stop()
 
 
+@pytest.mark.parametrize("refusal", [status(401, body=b'{"error":"invalid_client"}'), None])
+async def test_a_token_endpoint_at_fault_pauses_and_no_event_pays(
+    serve, receivers, monkeypatch, refusal
+):
+    """Rule 6: refused, or hung up on, more often than the schedule has steps."""
+    monkeypatch.setattr("app.sinks.webhook.TOKEN_PAUSE", 0.1)
+    issuer, receiver = WebhookTarget(lambda _: refusal), await receivers()
+    receiver.target.answer = lambda _: status(204)
+    await issuer.start()
+    auth = {"kind": "oauth2", "token_endpoint": issuer.url, "client_id": "a", "client_secret": "b"}
+    service = await serve(receiver.target.url, auth=auth, handshake="off")
+    await send(service)
+    await until(lambda: "no token from" in status_of(service).cause)
+    assert status_of(service).state == "paused"
+    await until(lambda: len(issuer.received) > 8)
+    issuer.answer = lambda _: status(200, body=b'{"access_token":"one"}')
+    await until(lambda: len(receiver.target.received) == 1)
+    assert receiver.target.received[0].header("authorization") == "Bearer one"
+    assert await service.parts.store.letters.count(LetterChoice()) == {}
+    await issuer.stop()
+
+
 async def test_mutual_tls_shows_our_certificate(serve, tmp_path):
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")

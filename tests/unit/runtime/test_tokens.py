@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from typing import Any
 from urllib.parse import parse_qs
@@ -43,6 +44,22 @@ async def test_a_token_is_asked_for_once_and_kept(issuer: WebhookTarget) -> None
     assert request.header("authorization").startswith("Basic ")
     asked = parse_qs(request.body.decode())
     assert asked == {"grant_type": ["client_credentials"], "scope": ["kafka"]}
+
+
+async def test_id_and_secret_are_form_encoded_before_basic(issuer: WebhookTarget) -> None:
+    """RFC 6749 2.3.1: a colon in an id, a percent sign in a secret are read as they were written."""
+    issuer.answer = granting(access_token="jwt")
+    await client(issuer, client_id="sky:1", client_secret="p+s %40\u00fc")()
+    login = issuer.received[0].header("authorization").removeprefix("Basic ")
+    assert base64.b64decode(login) == b"sky%3A1:p%2Bs+%2540%C3%BC"
+
+
+@pytest.mark.parametrize("token", ["", "a\r\nb: c"])
+async def test_a_token_that_no_header_can_bear_is_none(issuer: WebhookTarget, token: str) -> None:
+    """The endpoint of tokens is at fault, not each event that would bear it."""
+    issuer.answer = granting(access_token=token)
+    with pytest.raises(OSError, match=r"no token from .*: 200$"):
+        await client(issuer)()
 
 
 async def test_a_token_that_is_about_to_end_is_asked_for_anew(issuer: WebhookTarget) -> None:
