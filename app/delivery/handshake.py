@@ -19,7 +19,6 @@ ALLOWED_RATE = "WebHook-Allowed-Rate"
 _ANY = "*"
 _REDIRECT = 3  # hundreds of a status
 _DIGITS = 9  # of a rate; more is no rate that anybody reaches
-_SHOWN = 40  # characters of a rate that cannot be read
 
 
 class Consent(msgspec.Struct, frozen=True):
@@ -66,5 +65,5 @@ def granted(rate: str | None, asked: int | None) -> Consent | Refusal:
     if rate == _ANY:
         return Consent(None)
     if not (rate.isascii() and rate.isdecimal() and rate.strip("0")):
-        return Refusal(f"{ALLOWED_RATE} is {rate[:_SHOWN]!r}, which is no positive number")
+        return Refusal(f"{ALLOWED_RATE} is no positive number")  # what it is may be an echo
     return Consent(int(rate) if len(rate) <= _DIGITS else None)

@@ -33,7 +33,9 @@ class SinkAnswer(msgspec.Struct, frozen=True):
                      cannot be written as it should be), ``token`` (no access token was granted),
                      ``no-consent`` (the handshake is required), ``proxy``, ``reply`` (the event that it
                      answered with could not be published), or "".
-    ``retry_after``  the raw header value, unparsed. ``body``: clipped to the response bound.
+    ``detail``       words of this side, which may be logged: nothing that the target said.
+    ``retry_after``  the raw header value, unparsed.
+    ``body``         what the target said, clipped to the response bound, without credentials of ours.
     ``hold``         seconds that the sink itself asks to be left alone, for ``detail``: it is not held
                      against the event.
     ``headers``      of an answer that may hold an event, as they came; ``cut``: its body goes on beyond the

@@ -18,6 +18,8 @@ from pydantic import SecretStr
 from app.bindings.http import HttpMessage
 from app.config.brokers import Sasl
 from app.model.secret import is_one_line
+from app.sinks.credentials import NoToken
+from app.sinks.masks import Mask
 from app.sinks.posting import Poster
 
 if TYPE_CHECKING:
@@ -26,7 +28,13 @@ if TYPE_CHECKING:
 RENEW_BEFORE = 30.0  # seconds before a token ends
 GRANTED_WITHIN = 10.0
 _SUCCESS = range(200, 300)
-WORDS = 200  # characters of the server's own words in an error
+WORDS = 200  # characters of the server's own words that are quoted
+_ERRORS = frozenset(
+    (
+        *("invalid_request", "invalid_client", "invalid_grant"),
+        *("unauthorized_client", "unsupported_grant_type", "invalid_scope"),
+    )
+)  # RFC 6749 5.2
 
 
 class _Granted(msgspec.Struct):
@@ -91,6 +99,8 @@ async def ask_directly(
             return answer.status_code, answer.content
     except TimeoutError as error:
         raise OSError(f"no answer within {within:g} s") from error
+    except httpx.RemoteProtocolError as error:  # it quotes the answer
+        raise OSError("the answer is broken off, or is no HTTP") from error
     except httpx.HTTPError as error:
         raise OSError(repr(error)) from error
 
@@ -143,7 +153,7 @@ class ClientCredentials:
         self._asking: asyncio.Task[str] | None = None
 
     async def __call__(self) -> str:
-        """Raises OSError with the server's words, never with the secret."""
+        """Raises NoToken, whose message has nothing that the server put into words of its own."""
         if time.monotonic() < self._until:
             return self._token
         if self._asking is None:
@@ -168,19 +178,24 @@ class ClientCredentials:
         return self._token
 
     async def _granted(self) -> _Granted:
-        url, client_id = self._settings.token_endpoint, self._settings.client_id
+        no_token = f"no token from {self._settings.token_endpoint}"
+        # RFC 6749 2.3.1
+        name, password = quote_plus(self._settings.client_id), quote_plus(self._secret())
         try:
-            login = quote_plus(client_id), quote_plus(self._secret())  # RFC 6749 2.3.1
-            status, body = await self._ask(url, self._form(), login, self._within)
+            status, body = await self._ask(
+                self._settings.token_endpoint, self._form(), (name, password), self._within
+            )
             if status in _SUCCESS:
                 granted = msgspec.json.decode(body, type=_Granted)
                 if granted.access_token and is_one_line(granted.access_token):
                     return granted
         except msgspec.MsgspecError as error:
-            raise OSError(f"no token from {url}: {error!r}") from error
+            raise NoToken(f"{no_token}: {error!r}") from error
         except OSError as error:
-            raise OSError(f"no token from {url}: {error}") from error
-        raise OSError(f"no token from {url}: {status} {_words(body)}".rstrip())
+            raise NoToken(f"{no_token}: {error}") from error
+        code, said = _refusal(body)
+        mask = Mask(self._secret())
+        raise NoToken(f"{no_token}: {status} {code}".rstrip(), mask(said)[:WORDS])
 
     def _form(self) -> dict[str, str]:
         given = {
@@ -191,9 +206,12 @@ class ClientCredentials:
         return {name: text for name, text in given.items() if text}
 
 
-def _words(body: bytes) -> str:
+def _refusal(body: bytes) -> tuple[str, str]:
+    """The code, where it is one of the specification's, and what else the server said."""
     try:
-        refusal = msgspec.json.decode(body, type=_Refusal)
+        found = msgspec.json.decode(body, type=_Refusal)
     except msgspec.MsgspecError:
-        return ""
-    return f"{refusal.error} {refusal.error_description}".strip()[:WORDS]
+        return "", ""
+    if found.error in _ERRORS:
+        return found.error, found.error_description
+    return "", f"{found.error} {found.error_description}".strip()

@@ -13,7 +13,7 @@ from app.delivery.handshake import ORIGIN, Consent, Refusal, consent, granted, q
 from app.delivery.rate import RateLimit
 from app.interfaces import SinkAnswer
 from app.sinks.callbacks import Callbacks
-from app.sinks.credentials import Credentials
+from app.sinks.credentials import Credentials, NoToken
 
 RENEW = 86_400.0  # seconds after which a consent is asked for anew; it counts meanwhile
 ASK_AGAIN = 3_600.0  # seconds until a webhook that goes without is asked again
@@ -133,7 +133,7 @@ class Handshake:
         if self._credentials is not None:
             try:
                 shown = await self._credentials.show()
-            except OSError as error:
+            except NoToken as error:
                 return SinkAnswer(None, "token", str(error)), {}
             headers, url = headers + shown.headers, shown.url(url)
         return await self._client.ask(url, HttpMessage(headers, b""), self._within)

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from app.sinks.masks import Mask
 from app.sinks.secrets import LiveSecret
 
 Header = tuple[str, str]
@@ -16,11 +17,22 @@ Header = tuple[str, str]
 NO_STORE: Header = ("Cache-Control", "no-store")  # a URL with a token in it is not to be kept
 
 
+class NoToken(OSError):
+    """No access token was granted. ``said``: the words of who should have, masked; they are not in the
+    message, which may be logged."""
+
+    def __init__(self, why: str, said: str = "") -> None:
+        super().__init__(why)
+        self.said = said
+
+
 class Shown(msgspec.Struct, frozen=True):
-    """Of one attempt. ``access_token``: for the URL, "" where it goes nowhere near it."""
+    """Of one attempt. ``access_token``: for the URL, "" where it goes nowhere near it. ``mask``: hides
+    what was shown in what is quoted of the answer."""
 
     headers: tuple[Header, ...]
     access_token: str = ""
+    mask: Mask = Mask()
 
     def url(self, target: str) -> str:
         if not self.access_token:
@@ -32,7 +44,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 class Credentials(Protocol):
     async def show(self) -> Shown:
-        """Raises OSError where there is nothing to show, in words without a secret."""
+        """Raises NoToken where there is nothing to show, in words without a secret."""
 
     def refused(self, shown: Shown) -> bool:
         """The target answered 401. True: there may be something else to show now."""
@@ -88,12 +100,12 @@ class Granted:
 
 def bearer(token: str) -> Shown:
     """RFC 6750 2.1."""
-    return Shown((("Authorization", f"Bearer {token}"),))
+    return Shown((("Authorization", f"Bearer {token}"),), mask=Mask(token))
 
 
 def in_query(token: str) -> Shown:
     """RFC 6750 2.3, which the webhook specification takes up (spec 5.2)."""
-    return Shown((NO_STORE,), token)
+    return Shown((NO_STORE,), token, Mask(token))
 
 
 def basic(username: str) -> Callable[[str], Shown]:
@@ -101,10 +113,10 @@ def basic(username: str) -> Callable[[str], Shown]:
 
     def write(password: str) -> Shown:
         pair = base64.b64encode(f"{username}:{password}".encode()).decode()
-        return Shown((("Authorization", f"Basic {pair}"),))
+        return Shown((("Authorization", f"Basic {pair}"),), mask=Mask(password))
 
     return write
 
 
 def in_header(name: str) -> Callable[[str], Shown]:
-    return lambda key: Shown(((name, key),))
+    return lambda key: Shown(((name, key),), mask=Mask(key))

@@ -294,5 +294,8 @@ def _proxy_fault(status: int | None, text: str = "") -> SinkAnswer:
 
 
 def _text(error: Exception) -> str:
+    """What this side says of it. The client quotes an answer that it cannot read, and the URL with it."""
+    if not isinstance(error, OSError | ValueError):
+        return "the answer is broken off, or is no HTTP"
     text = (str(error) or type(error).__name__)[:_CLIP]
-    return text.encode("utf-8", "replace").decode()  # it may quote the target's own bytes
+    return text.encode("utf-8", "replace").decode()

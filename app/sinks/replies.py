@@ -68,7 +68,7 @@ class Replies:
         try:
             events = self._read(answer)
         except SenderError as error:
-            return self._left(answer, "unreadable", error.title)
+            return self._left(answer, "unreadable", error.code)  # its title quotes the answer
         hops = 1 + max(map(hops_of, answered), default=0)
         if hops > MOST_HOPS:
             return self._left(answer, "looping", f"it is the {hops}th in a row", len(events))

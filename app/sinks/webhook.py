@@ -18,7 +18,8 @@ from app.event.versions import NEWEST
 from app.interfaces import Outgoing, SinkAnswer
 from app.model.subscription import TO_WEBHOOKS, Subscription
 from app.sinks.consent import Handshake
-from app.sinks.credentials import Credentials, Shown
+from app.sinks.credentials import Credentials, NoToken, Shown
+from app.sinks.masks import Mask
 from app.sinks.replies import Replies
 from app.sinks.signatures import Signatures
 from app.sinks.writing import unwritable, writing_of
@@ -26,6 +27,7 @@ from app.sinks.writing import unwritable, writing_of
 UNAUTHORIZED = 401
 TOKEN_PAUSE = 10.0  # seconds until a token is asked for again where none was granted
 _TYPED = "Content-Type"
+_NOTHING_BORNE = Mask()
 _NO_EVENT = "the record is no CloudEvent: only a topic can take it as it is"
 
 
@@ -125,15 +127,16 @@ class WebhookSink:
         if self._signatures is not None:
             signed = self._signatures.headers(events, message.body)
             message = HttpMessage(message.headers + signed, message.body)
-        answer = await self._answer(message, within)
-        if self._replies is None or not answer.headers:
-            return answer
-        return await self._replies.take(answer, events, key)
+        answer, mask = await self._answer(message, within)
+        if self._replies is not None and answer.headers:
+            answer = await self._replies.take(answer, events, key)
+        return mask.on(answer)
 
-    async def _answer(self, message: HttpMessage, within: float) -> SinkAnswer:
+    async def _answer(self, message: HttpMessage, within: float) -> tuple[SinkAnswer, Mask]:
+        """``Mask``: hides what the request bore."""
         if self._credentials is not None:
             return await self._authorized(self._credentials, message, within)
-        return await self._client.post(self._url, message, within)
+        return await self._client.post(self._url, message, within), _NOTHING_BORNE
 
     async def _consent(self, handshake: Handshake) -> SinkAnswer | None:
         """Why the attempt may not be made now; None: it begins."""
@@ -158,7 +161,7 @@ class WebhookSink:
 
     async def _authorized(
         self, credentials: Credentials, message: HttpMessage, within: float
-    ) -> SinkAnswer:
+    ) -> tuple[SinkAnswer, Mask]:
         """A 401 is answered once with something else, where there may be."""
         try:
             shown = await credentials.show()
@@ -166,9 +169,12 @@ class WebhookSink:
             if answer.status == UNAUTHORIZED and credentials.refused(shown):
                 shown = await credentials.show()
                 answer = await self._client.post(*_with(self._url, shown, message), within)
-        except OSError as error:
-            return SinkAnswer(None, "token", str(error), hold=TOKEN_PAUSE)
-        return answer
+        except NoToken as error:
+            refusal = SinkAnswer(
+                None, "token", str(error), body=error.said.encode(), hold=TOKEN_PAUSE
+            )
+            return refusal, _NOTHING_BORNE
+        return answer, shown.mask
 
 
 def _with(url: str, shown: Shown, message: HttpMessage) -> tuple[str, HttpMessage]:

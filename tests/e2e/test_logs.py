@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 import urllib.error
@@ -25,15 +26,31 @@ SECRETS = {
 
 @pytest.fixture
 def hook() -> Iterator[str]:
-    """It refuses for good, and says what it was sent: targets do."""
+    """It refuses for good, and says what it was sent: targets do. Its ``/headers`` says the headers, its
+    ``/token`` what it was shown, as a server of tokens that refuses."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if self.path != "/hook":
+                body = self.refusal() if self.path == "/token" else self.headers.as_bytes()
             self.send_response(400)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        def do_OPTIONS(self) -> None:
+            """No rate, and no consent."""
+            self.send_response(200)
+            self.send_header("WebHook-Allowed-Origin", "*")
+            self.send_header("WebHook-Allowed-Rate", self.headers.get("Authorization", ""))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def refusal(self) -> bytes:
+            login = self.headers.get("Authorization", "").removeprefix("Basic ")
+            words = {"error": base64.b64decode(login).decode(), "error_description": login}
+            return json.dumps(words).encode()
 
         def log_message(self, *args: Any) -> None:
             """Nobody reads it."""
@@ -71,6 +88,32 @@ def configuration(folder: Path, hook: str, events: int, admin: int) -> dict[str,
         "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
         "log": {"level": "debug", "format": "json"},
     }
+
+
+def masked(folder: Path, hook: str, events: int, admin: int) -> dict[str, Any]:
+    """A subscription of each kind of credential, to a target or a server of tokens that says it back."""
+    password = SECRETS["password"]
+    auths: dict[str, dict[str, Any]] = {
+        "basic": {"kind": "basic", "username": "u", "password": password},
+        "api": {"kind": "api_key", "secret": password},
+        "bearer": {"kind": "bearer", "token": password},
+        "oauth": {"kind": "oauth2", "client_id": "u", "client_secret": password}
+        | {"token_endpoint": hook.replace("/hook", "/token")},
+    }
+    whole = configuration(folder, hook.replace("/hook", "/headers"), events, admin)
+    (one,) = whole["subscriptions"]
+    whole["subscriptions"] = [
+        one | {"id": name, "auth": auth, "handshake": "ask"} for name, auth in auths.items()
+    ]
+    whole["subscriptions"].append(one | {"id": "asked", "handshake": "require"})
+    return whole
+
+
+def shown(port: int, path: str) -> str:
+    headers = {"Authorization": f"Bearer {SECRETS['token']}"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return str(answer.read().decode())
 
 
 def send(port: int, event_id: str, kind: str) -> int:
@@ -117,3 +160,26 @@ def test_ids_are_told_and_data_and_secrets_are_not(tmp_path, hook):
     assert told["dead letter"]["subscription"] == "billing"
     for canary in (DATA, *SECRETS.values()):
         assert canary not in text, canary
+
+
+def test_credentials_that_a_target_echoes_are_masked(tmp_path, hook):
+    """Wherever an answer is quoted: the log, what the API shows, the store."""
+    events, admin = free_ports(2)
+    config = tmp_path / "skybridge.json"
+    config.write_text(json.dumps(masked(tmp_path, hook, events, admin)))
+    service = ServiceProcess(config, tmp_path, admin)
+    service.start()
+    try:
+        assert send(events, "1", "com.example.order") == 202
+        until(lambda: shown(admin, "/v1/dead-letters").count('"status-400"') >= 3, 120, "letters")
+        until(lambda: "no token from" in shown(admin, "/status"), 120, "a refused token")
+        until(lambda: "did not consent" in shown(admin, "/status"), 120, "a refusal")
+        told = [shown(admin, path) for path in ("/v1/attempts", "/v1/dead-letters", "/status")]
+    finally:
+        service.stop()
+    told += [file.read_bytes().decode("latin-1") for file in tmp_path.glob("store.db*")]
+    told.append(service.log.read_text())
+    assert "Authorization: B" in told[0]
+    for text in told:
+        assert SECRETS["password"] not in text
+        assert base64.b64encode(f"u:{SECRETS['password']}".encode()).decode() not in text

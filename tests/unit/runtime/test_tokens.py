@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
 from app.config.brokers import OAuth
-from app.runtime.tokens import ClientCredentials
+from app.runtime.tokens import ClientCredentials, through
+from app.sinks.credentials import NoToken
+from app.sinks.posting import Poster
 from webhook_target import Received, WebhookTarget, status
 
 SECRET = "canary-77"
@@ -71,24 +74,36 @@ async def test_a_token_that_is_about_to_end_is_asked_for_anew(issuer: WebhookTar
     assert len(issuer.received) == 2
 
 
+WORDS = {"error": "invalid_client", "error_description": f"who is sky:{SECRET}?"}
+
+
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "told", "said"),
     [
-        status(401, body=b'{"error": "invalid_client", "error_description": "who?"}'),
-        status(200, body=b"<html>"),
-        status(500, body=b"oops"),
+        (status(401, body=json.dumps(WORDS).encode()), ": 401 invalid_client", "who is sky:*?"),
+        (status(400, body=b'{"error": "%s"}' % SECRET.encode()), ": 400", "*"),
+        (status(200, body=b"<html>"), ": DecodeError(.*)", ""),
+        (status(500, body=b"oops"), ": 500", ""),
+        (SECRET.encode() + b"\r\n\r\n", ": the answer is broken off, or is no HTTP", ""),
     ],
 )
-async def test_a_refusal_is_told_without_the_secret(issuer: WebhookTarget, answer: bytes) -> None:
-    """The driver takes OSError for a broker that is away; health then shows the words."""
-
-    def refuse(_request: Received) -> bytes:
-        return answer
-
-    issuer.answer = refuse
-    with pytest.raises(OSError, match="no token from") as refused:
-        await client(issuer)()
-    assert SECRET not in repr(refused.value)
+@pytest.mark.parametrize("hooked", [True, False])
+async def test_a_refusal_is_told_by_its_code_and_its_words_are_kept_apart(
+    issuer: WebhookTarget, answer: bytes, told: str, said: str, hooked: bool
+) -> None:
+    """The message is logged. Its words are for those who look, without what they echo."""
+    issuer.answer = lambda _: answer
+    poster = Poster(allow_private=("127.0.0.0/8",))
+    source = client(issuer)
+    if hooked:
+        source._ask = through(poster)
+    with pytest.raises(NoToken) as refused:
+        await source()
+    assert re.fullmatch(
+        f"no token from {issuer.url}{told}", str(refused.value).replace("reset ", "")
+    )
+    assert re.sub(r"\*+", "*", refused.value.said) == said
+    await poster.stop()
 
 
 async def test_a_server_that_does_not_answer_is_given_up(issuer: WebhookTarget) -> None:

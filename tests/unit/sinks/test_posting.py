@@ -192,6 +192,26 @@ async def test_a_status_counts_although_its_body_breaks_off(target, sinks):
     assert "cut short" in answer.detail
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"canary-7 \r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno header canary-7\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\ncanary-7\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"canary-7" * 4_000,
+    ],
+)
+async def test_what_is_no_http_is_not_quoted_and_nor_is_the_url(target, sinks, answer):
+    """Details are for the log, and both may hold a credential."""
+
+    async def broken(request):
+        return answer
+
+    target.answer = broken
+    found = await sinks().post(*a_request(f"{target.url}?access_token=canary-7"))
+    assert found.detail.endswith("the answer is broken off, or is no HTTP")
+
+
 async def test_a_target_that_says_nothing_times_out(target, sinks):
     """W8, rule 7: in total, however it stalls."""
     silent = asyncio.Event()

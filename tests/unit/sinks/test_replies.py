@@ -151,6 +151,7 @@ async def test_an_unreadable_reply_is_counted_and_said_and_not_retried(
     answer = await house.take(headers, body, cut=cut)
     assert (answer.status, house.stored, house.counted) == (200, [], {"unreadable": 1})
     assert "a reply is not published (unreadable)" in caplog.text
+    assert "cloudevents+xml" not in caplog.text  # nothing that a target answered is in the log
 
 
 async def test_a_reply_that_its_route_refuses_is_said_and_not_retried(caplog) -> None:
