@@ -57,6 +57,9 @@ class Endpoint:
         self._probes_failed = 0  # in a row
         self.flow = Flow.FLOWING
         self.until = 0.0
+        self._not_before = (
+            0.0  # moment until which the target asks to wait, or the breaker chose to
+        )
         self.cause = ""
         self.allowed: int | None = None  # attempts at a time while it starts slowly; None: any
         self._answered = 0  # since ``allowed`` grew
@@ -87,14 +90,22 @@ class Endpoint:
         if probe or self.flow is Flow.FLOWING:
             self._failures_in_a_row += 1
             pause = doubling(FIRST_PAUSE, LONGEST_PAUSE, self._failures_in_a_row, jitter)
+            self._not_before = now + pause
             self._pause(now + pause, f"most attempts fail, the last with {code}")
         return True
 
-    def asked_to_wait(self, until: float, cause: str) -> None:
+    def asked_to_wait(self, until: float, cause: str, *, by_sink: bool = False) -> None:
         """By Retry-After (W6), or by the sink: nobody sends before ``until``."""
         self._probes_failed += self.flow is Flow.PROBING
+        if not by_sink:
+            self._not_before = max(self._not_before, until)
         if self.flow is not Flow.PAUSED or until > self.until:
             self._pause(until, cause)
+
+    def sink_is_ready(self, now: float) -> None:
+        """What the sink waited for is there: of its pauses nothing is left."""
+        if self.flow is Flow.PAUSED:
+            self.until = max(now, min(self.until, self._not_before))
 
     def probe_if_due(self, now: float) -> bool:
         """True: the pause is over, and exactly one attempt may be made now, with ``probe=True``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -60,6 +60,11 @@ class Sink(Protocol):
     def pace(self) -> float:
         """Seconds until the target allows another attempt; 0 when it does now."""
         return 0.0
+
+    def when_ready(self, ready: Callable[[], None]) -> None:  # noqa: ARG002 - most never call it
+        """``ready`` is to be called where what the sink asked to be left alone for (``hold``) ends before
+        its time."""
+        return
 
     async def stop(self) -> None: ...
 

@@ -18,7 +18,6 @@ from app.sinks.credentials import Credentials, NoToken
 RENEW = 86_400.0  # seconds after which a consent is asked for anew; it counts meanwhile
 ASK_AGAIN = 3_600.0  # seconds until a webhook that goes without is asked again
 REQUIRED_AGAIN = (60.0, 3_600.0)  # likewise one that must consent: doubled from one to the other
-LOOK_AGAIN = 30.0  # seconds until those who wait look whether it came by the callback
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +61,8 @@ class Handshake:
         self._callbacks = callbacks
         self._monotonic = monotonic
         self._callback = ""
+        self._called = False  # consent came by the callback of the last question
+        self._ready: Callable[[], None] = lambda: None
         self._asking: asyncio.Task[None] | None = None
         self._due = 0.0  # when to ask next
         self._refusals = 0
@@ -92,6 +93,10 @@ class Handshake:
         if not self.granted:
             await asyncio.shield(self._asking)
 
+    def when_ready(self, ready: Callable[[], None]) -> None:
+        """``ready`` is to be called when consent has come by the callback."""
+        self._ready = ready
+
     def wait(self) -> float:
         """Seconds until the rate that was allowed lets another attempt begin."""
         return 0.0 if self._limit is None else self._limit.wait(self._monotonic())
@@ -104,7 +109,7 @@ class Handshake:
     def refusal(self) -> SinkAnswer | None:
         """The answer to an attempt that may not be made now, None when it may."""
         if self.required and not self.granted:
-            seconds = max(1.0, min(LOOK_AGAIN, self._due - self._monotonic()))
+            seconds = max(1.0, self._due - self._monotonic())
             return SinkAnswer(None, "no-consent", self.why, hold=seconds)
         seconds = self.wait()
         if seconds:  # who waited for the same answer goes first
@@ -120,7 +125,9 @@ class Handshake:
     async def _ask(self) -> None:
         answer, headers = await self._answer()
         if answer.status is not None:
-            self._conclude(consent(answer.status, headers, self._origin, self._rate))
+            found = consent(answer.status, headers, self._origin, self._rate)
+            if isinstance(found, Consent) or not self._called:  # it may call before it answers
+                self._conclude(found)
         elif self.granted:
             self._due = self._monotonic() + ASK_AGAIN  # unheard is not refused
         else:
@@ -167,9 +174,13 @@ class Handshake:
     def _called_back(self, rate: str | None) -> None:
         """Consent that came later, by the callback; without a rate the one asked for applies."""
         self._conclude(granted(rate, self._rate))
+        self._called = self.granted
+        if self._called:
+            self._ready()
 
     def _open_callback(self) -> None:
         self._close_callback()
+        self._called = False
         if self._callbacks is not None:
             self._callback = self._callbacks.open(self._called_back)
 

@@ -23,7 +23,7 @@ from app.errors import (
     PublishUnknown,
     SenderError,
 )
-from app.interfaces import Log, Outgoing, PublishResult, SinkAnswer
+from app.interfaces import Log, Outgoing, PublishResult, Sink, SinkAnswer
 from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.routing.places import compile_place
@@ -45,8 +45,8 @@ _REFUSED = 500  # for whatever else a broker may not want
 _NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
-class TopicSink:
-    """Fills ``interfaces.Sink``. The log is not its own: it neither starts nor stops it.
+class TopicSink(Sink):
+    """The log is not its own: it neither starts nor stops it.
 
     ``topic``    from attributes to the name; raises SenderError where they make none.
     ``sources``  topics of this log that the subscription reads: a template may not lead back there.
@@ -72,9 +72,6 @@ class TopicSink:
         self._forward = None if forward is None else frozenset(forward)
         self._sources = frozenset(sources)
         self._within = within
-
-    def pace(self) -> float:
-        return 0.0
 
     async def send(self, outgoing: Outgoing) -> SinkAnswer:
         try:

@@ -8,7 +8,7 @@ with the attempt at each (messaging conventions, batches).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
@@ -66,6 +66,9 @@ class TracedSink:
 
     def pace(self) -> float:
         return self._inner.pace()
+
+    def when_ready(self, ready: Callable[[], None]) -> None:
+        self._inner.when_ready(ready)
 
     async def stop(self) -> None:
         await self._inner.stop()

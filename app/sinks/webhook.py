@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -75,6 +75,11 @@ class WebhookSink:
     def pace(self) -> float:
         """The rate that the webhook allowed."""
         return 0.0 if self._handshake is None else self._handshake.wait()
+
+    def when_ready(self, ready: Callable[[], None]) -> None:
+        """When consent came by the callback."""
+        if self._handshake is not None:
+            self._handshake.when_ready(ready)
 
     async def send(self, outgoing: Outgoing) -> SinkAnswer:
         decoded = outgoing.decoded

@@ -91,6 +91,7 @@ class Courier:
         """Senders become tasks of ``tasks``: a bug in one ends them all, rather than go unseen."""
         self._tasks, self._holds = tasks, holds
         self._crowded, self._probe_parked = crowded, probe_parked
+        self._sink.when_ready(self._sink_is_ready)
 
     def end(self) -> None:
         """Their tasks are over: nothing can be sent any more, whoever asks."""
@@ -184,6 +185,10 @@ class Courier:
         wanted = min(self._most, self.lanes.flying + self.lanes.ready)
         while len(self._senders) < wanted and self._part.may_send():
             self._start_sender(None)
+
+    def _sink_is_ready(self) -> None:
+        self.endpoint.sink_is_ready(self._clock.monotonic())
+        self._timekeeper.soon()
 
     def _begin_request(self) -> None:
         """One of several events, if one is to leave now. It calls for the next when it is gathered."""
@@ -368,7 +373,7 @@ class Courier:
         decision = self.concluded(lane, answer, outcome, now)
         if asked and (isinstance(decision, PauseEndpoint) or answer.status == TOO_MANY):
             cause = answer.detail if answer.hold else f"{outcome.code} with Retry-After"
-            self.endpoint.asked_to_wait(now + asked, cause)
+            self.endpoint.asked_to_wait(now + asked, cause, by_sink=answer.hold > 0)
             self._timekeeper.at(now + asked)
         elif not outcome.reached:
             self._nothing_sent(now, probe=probe)

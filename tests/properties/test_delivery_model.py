@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from app.errors import StoreUnavailable
-from app.interfaces import DeadLetter, LetterChoice, Outgoing, SinkAnswer
+from app.interfaces import DeadLetter, LetterChoice, Outgoing, Sink, SinkAnswer
 from app.model.message import Partition
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
@@ -97,7 +97,7 @@ class Behind:
         return step
 
 
-class Worker:
+class Worker(Sink):
     """One process: its memory goes with it."""
 
     def __init__(self, world: World) -> None:
@@ -141,9 +141,6 @@ class Worker:
     @property
     def consumer(self) -> FakeConsumer | None:
         return self.dispatcher._consumer
-
-    def pace(self) -> float:
-        return 0.0
 
     async def send(self, request: Outgoing) -> SinkAnswer:
         """As a target would: it takes a moment, and counts what it accepted."""

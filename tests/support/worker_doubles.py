@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from app.bindings.http import HttpMessage
 from app.bindings.record import Record
-from app.interfaces import Outgoing, SinkAnswer
+from app.interfaces import Outgoing, Sink, SinkAnswer
 from app.model.subscription import Subscription
 
 PATIENCE = 60.0  # a bound: every wait ends with its condition
@@ -48,7 +48,7 @@ def event_id(outgoing: Outgoing) -> str:
     return "" if outgoing.decoded is None else outgoing.decoded.event.attributes.get("id", "")
 
 
-class ScriptedSink:
+class ScriptedSink(Sink):
     """``script``: answers in turn by event id; ``default`` when it is used up. ``held`` ids do not get
     an answer before ``release``. Records order, concurrency and what was sent when."""
 
@@ -77,8 +77,8 @@ class ScriptedSink:
     def answer(self, name: object, *answers: SinkAnswer) -> None:
         self.script[str(name)].extend(answers)
 
-    def pace(self) -> float:
-        return 0.0
+    def when_ready(self, ready: Callable[[], None]) -> None:
+        self.ready = ready
 
     async def send(self, request: Outgoing) -> SinkAnswer:
         name = event_id(request)

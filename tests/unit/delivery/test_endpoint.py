@@ -139,3 +139,28 @@ def test_failures_do_not_hasten_the_slow_start(paused):
     paused.answered(probe=True)
     fail(paused, FEWEST - 1)
     assert paused.allowed == 1
+
+
+def test_what_the_sink_waited_for_ends_its_pause_at_once():
+    endpoint = Endpoint()
+    endpoint.asked_to_wait(3_600.0, "no consent", by_sink=True)
+    endpoint.sink_is_ready(7.0)
+    assert endpoint.probe_if_due(7.0)
+    endpoint.sink_is_ready(7.0)
+    assert endpoint.flow is Flow.PROBING
+
+
+@pytest.mark.parametrize("first", [30.0, 3_600.0])
+def test_a_pause_of_the_target_itself_is_kept_to_its_end(first):
+    """W6: whichever of the two is longer, and whichever came first."""
+    endpoint = Endpoint()
+    for until, by_sink in sorted([(30.0, False), (3_600.0, True)], reverse=first > 30.0):
+        endpoint.asked_to_wait(until, "a cause", by_sink=by_sink)
+    endpoint.sink_is_ready(7.0)
+    assert endpoint.until == 30.0
+
+
+def test_nor_does_it_end_a_pause_that_the_breaker_chose(paused):
+    until = paused.until
+    paused.sink_is_ready(0.0)
+    assert paused.until == until > 0.0

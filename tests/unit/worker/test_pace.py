@@ -56,6 +56,18 @@ async def test_a_sink_that_asks_to_be_left_alone_is_and_no_event_pays(rig):
     await rig.committed(2)
 
 
+async def test_what_a_sink_waits_for_wakes_those_who_wait_at_once(rig):
+    """Consent by callback (spec 5.3): not a second of the hour that it might have taken is waited for."""
+    rig.sink.default = SinkAnswer(None, "no-consent", "the webhook did not consent", hold=3_600.0)
+    await rig.publish(an_event(0), an_event(1, "other"))
+    await rig.begin()
+    await rig.state("paused")
+    rig.sink.default = SinkAnswer(204)
+    rig.sink.ready()
+    await rig.committed(2)
+    assert rig.store.letters.rows == []
+
+
 def looks(rig):
     """How often it was asked what is due; each time costs a turn of the loop."""
     courier, counted = rig.dispatcher._courier, []
