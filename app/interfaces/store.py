@@ -37,12 +37,9 @@ class Owners(Protocol):
         broker: str,
         partitions: Collection[Partition],
         epoch: int,
-        since_ms: int,
     ) -> None:
-        """Called on assignment, which happened at ``since_ms``: writes under an older epoch are stale
-        from now on. A lower epoch than the one noted is taken only when it was given later (a log whose
-        group was away for long may count anew); otherwise StaleOwner: who asks was replaced already.
-        """
+        """Called on assignment: from now on writes under any other epoch are stale. Epochs are compared
+        for being the same, never for which is greater: whoever asked last owns, by nobody's clock."""
 
 
 class DeadLetters(Protocol):
@@ -70,8 +67,11 @@ class DeadLetters(Protocol):
 
 
 class ParkedMessages(Protocol):
-    async def park(self, rows: Sequence[Parked]) -> None:
-        """All or none. A row that is there already stays as it is. StaleOwner, StoreFull."""
+    async def park(self, rows: Sequence[Parked], *, numbered: bool = False) -> None:
+        """All or none. A row that is there already stays as it is. StaleOwner, StoreFull.
+
+        ``numbered``: the log has no lasting places, so the offset of each is the next number of its
+        partition, above all that were ever given there."""
 
     async def lanes(
         self, subscription: str, broker: str, partitions: Collection[Partition]
@@ -254,12 +254,12 @@ class OffsetStore(Protocol):
     async def own_offsets(
         self, broker: str, group: str, epoch: int, partitions: Collection[Partition]
     ) -> Mapping[Partition, Commit]:
-        """As ``offsets``, and from now on this epoch is the newest of these, whatever was noted before."""
+        """As ``offsets``, and from now on this epoch owns these, whatever was noted before."""
 
     async def save_offsets(
         self, broker: str, group: str, epoch: int, commits: Mapping[Partition, Commit]
     ) -> None:
-        """StaleOwner when some have a newer owner: those stay as they are, the others are saved."""
+        """StaleOwner when some have another owner: those stay as they are, the others are saved."""
 
 
 class Store(Protocol):

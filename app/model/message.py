@@ -24,7 +24,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     ``offset``    the same place as a number that grows by at least one a message: the window is
                   measured with it.
     ``time_ms``   the log's own time of the record, milliseconds since the epoch.
-    ``epoch``     the ownership under which it was handed out; a settle under an older one is void.
+    ``epoch``     the ownership under which it was handed out, which no other owner of the partition
+                  shares; a settle under another one is void.
     ``decoded``   the event in it, where the log had to look whether it is wanted, and it is.
     """
 

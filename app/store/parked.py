@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from app.interfaces import Parked, ParkedCount, ParkedKey, ParkedLane
 from app.model.message import Partition
 from app.store.dialect import insert
 from app.store.messages import columns_of, event_of, in_partition, message_of, text
-from app.store.owners import fence_all
+from app.store.owners import fence_all, numbers
 from app.store.tables import parked
 from app.store.transactions import Transactions
 
@@ -25,8 +26,8 @@ class ParkedMessages:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    async def park(self, rows: Sequence[Parked]) -> None:
-        await self._transactions.together(_park, rows)
+    async def park(self, rows: Sequence[Parked], *, numbered: bool = False) -> None:
+        await self._transactions.together(_park, rows, numbered)
 
     async def lanes(
         self, subscription: str, broker: str, partitions: Collection[Partition]
@@ -141,11 +142,25 @@ def _given_back(letter: Row[Any], due_ms: int, now_ms: int) -> dict[str, Any]:
     return row | {"redriven": True, "steps": 0, "attempts": 0, "due_ms": due_ms, "at_ms": now_ms}
 
 
-def _park(connection: Connection, rows: Sequence[Parked]) -> None:
+def _park(connection: Connection, rows: Sequence[Parked], numbered: bool) -> None:
     if rows:
         fence_all(connection, rows)
         values = [{**columns_of(row), **_wait(row)} for row in rows]
+        if numbered:
+            _number(connection, rows, values)
         connection.execute(insert(connection, parked).on_conflict_do_nothing(), values)
+
+
+def _number(
+    connection: Connection, rows: Sequence[Parked], values: Sequence[dict[str, Any]]
+) -> None:
+    """In the order in which they are given."""
+    claims = [(row.subscription, row.broker, row.message.partition) for row in rows]
+    given = {
+        claim: iter(numbers(connection, *claim, count)) for claim, count in Counter(claims).items()
+    }
+    for claim, row in zip(claims, values, strict=True):
+        row["offset"] = next(given[claim])
 
 
 def _unpark(connection: Connection, rows: Sequence[Parked]) -> None:

@@ -43,7 +43,7 @@ class StreamOffsets:
         stale = await self._transactions.run(_save, broker, group, epoch, dict(commits))
         if stale:
             names = ", ".join(map(str, stale))
-            raise StaleOwner(f"{group}: {names} have a newer owner, refused a place under {epoch}")
+            raise StaleOwner(f"{group}: {names} have another owner, refused a place under {epoch}")
 
 
 def _load(
@@ -91,7 +91,7 @@ def _save(
     epoch: int,
     commits: Mapping[Partition, Commit],
 ) -> list[Partition]:
-    """Those that were left as they are, because a newer epoch owns them."""
+    """Those that were left as they are, because another epoch owns them."""
     return [
         partition
         for partition, commit in commits.items()
@@ -114,7 +114,7 @@ def _save_one(
         statement.on_conflict_do_update(
             index_elements=["broker", "group", "topic", "partition"],
             set_=values,
-            where=_columns.epoch <= epoch,
+            where=_columns.epoch == epoch,
         ).returning(_columns.epoch)
     )
     return written.first() is not None

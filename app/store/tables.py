@@ -219,7 +219,8 @@ revision = Table(
     Column("number", BigInteger, nullable=False),
 )
 
-# The newest owner of each partition, and since when. A write under an older epoch is refused (rule 5).
+# The present owner of each partition: a write under another epoch is refused (rule 5). ``number``: the
+# greatest that a parked row of it ever had; it never falls, also when those rows are gone.
 owners = Table(
     "owners",
     metadata,
@@ -228,11 +229,11 @@ owners = Table(
     Column("topic", Text, primary_key=True),
     Column("partition", Integer, primary_key=True),
     Column("epoch", BigInteger, nullable=False),
-    Column("since_ms", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False),
 )
 
 # How far each group is in each stream: the lowest unfinished offset, the finished runs above it as text,
-# and the newest owner, whose epoch fences the writes of older ones (rules 2 and 5).
+# and the present owner, whose epoch fences the writes of others (rules 2 and 5).
 stream_offsets = Table(
     "stream_offsets",
     metadata,

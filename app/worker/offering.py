@@ -256,11 +256,7 @@ class Offering:
                 self._epochs.update(dict.fromkeys(partitions, epoch))
                 self._ranges.look()
                 await self._store.owners.own(
-                    self._subscription.id,
-                    self._subscription.source.broker,
-                    partitions,
-                    epoch,
-                    int(self._clock.now() * 1000),
+                    self._subscription.id, self._subscription.source.broker, partitions, epoch
                 )
             case Revoked(partitions) | Lost(partitions):  # what is a row is settled: see ``_turn``
                 self._forget(set(partitions))

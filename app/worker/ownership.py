@@ -11,15 +11,13 @@ from collections.abc import Awaitable, Callable, Collection
 
 from app.bindings.record import Record
 from app.delivery.backoff import doubling
-from app.errors import StaleOwner, StoreUnavailable
+from app.errors import StoreUnavailable
 from app.interfaces import Clock, Store
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
 _NOTHING = Record(None, (), None)
-Assignment = tuple[int, int]
-"""Its epoch, and when it was told of, in milliseconds."""
 
 
 class Ownership:
@@ -38,7 +36,7 @@ class Ownership:
         self._clock = clock
         self._jitter = jitter
         self._load = load
-        self._waiting: dict[Partition, Assignment] = {}
+        self._waiting: dict[Partition, int] = {}  # and under which epoch
         self._failures = 0
         self._next_try = 0.0
         self.partitions: set[Partition] = set()
@@ -54,8 +52,7 @@ class Ownership:
 
     def assigned(self, partitions: Collection[Partition], epoch: int) -> None:
         self.partitions.update(partitions)
-        now_ms = int(self._clock.now() * 1000)
-        self._waiting.update(dict.fromkeys(partitions, (epoch, now_ms)))
+        self._waiting.update(dict.fromkeys(partitions, epoch))
         self._next_try = 0.0
 
     def drop(self, partitions: set[Partition]) -> None:
@@ -64,27 +61,22 @@ class Ownership:
             self._waiting.pop(partition, None)
 
     async def settle(self, holds: Callable[[Message], bool]) -> None:
-        """Make ready what can be now. StaleOwner: the store and the log differ on the owner."""
+        """Make ready what can be now."""
         if not self._waiting or self._clock.monotonic() < self._next_try:
             return
-        for assignment in set(self._waiting.values()):
+        for epoch in set(self._waiting.values()):
             mine = [
                 partition
                 for partition, given in self._waiting.items()
-                if given == assignment and holds(_of(partition, assignment[0]))
+                if given == epoch and holds(_of(partition, epoch))
             ]
-            if not mine:
-                continue
-            try:
-                await self._make_ready(mine, *assignment)
-            except StaleOwner:
-                if any(holds(_of(partition, assignment[0])) for partition in mine):
-                    raise  # else we were replaced, which a Lost will say
+            if mine:
+                await self._make_ready(mine, epoch)
 
-    async def _make_ready(self, partitions: list[Partition], epoch: int, since_ms: int) -> None:
+    async def _make_ready(self, partitions: list[Partition], epoch: int) -> None:
         broker = self._subscription.source.broker
         try:
-            await self._store.owners.own(self._subscription.id, broker, partitions, epoch, since_ms)
+            await self._store.owners.own(self._subscription.id, broker, partitions, epoch)
             await self._load(partitions, epoch)
         except StoreUnavailable as error:
             self._failures += 1

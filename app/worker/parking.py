@@ -30,7 +30,7 @@ class Parking:
     """Of one subscription.
 
     ``lasting``   whether a message has the same position when it is delivered again; where it has not,
-                  rows are numbered in the order in which they came.
+                  the store numbers rows in the order in which they come.
     """
 
     def __init__(
@@ -49,7 +49,6 @@ class Parking:
         self._lasting = lasting
         self._stored: Callable[[Held], None] = lambda _: None
         self._passed_on: Callable[[Held], None] = lambda _: None
-        self._number = 0
         self._full = False
         self._queued: dict[ParkedLane, None] = {}
         self._in_queue = 0
@@ -224,7 +223,8 @@ class Parking:
         if not self._holds(items[0].message):  # rule 5; a Revoked or Lost will say more
             return False
         try:
-            await self._store.parked.park([self._row(held) for held in items])
+            rows = [self._row(held) for held in items]
+            await self._store.parked.park(rows, numbered=not self._lasting)
         except StaleOwner as error:
             replaced(partition, items, self._holds, error)
             for held in items:
@@ -257,13 +257,10 @@ class Parking:
         """``until`` is that of the head; followers may be tried as soon as it is done with."""
         due_ms = self._wall_ms(held.until) if held.until else 0
         last = held.last or Verdict(SETTLE)
-        message = held.message
-        if not self._lasting:
-            message = replace(message, offset=self._next_number())
         return Parked(
             subscription=self._subscription.id,
             broker=self._subscription.source.broker,
-            message=message,
+            message=held.message,
             lane=held.lane,
             steps=held.steps,
             attempts=held.attempts,
@@ -276,8 +273,3 @@ class Parking:
 
     def _wall_ms(self, moment: float) -> int:
         return int((self._clock.now() + moment - self._clock.monotonic()) * 1000)
-
-    def _next_number(self) -> int:
-        """By the wall clock, so that those of the owner before are lower."""
-        self._number = max(self._number + 1, int(self._clock.now() * 1_000_000_000))
-        return self._number

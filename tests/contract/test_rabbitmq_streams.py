@@ -77,7 +77,7 @@ class TestRabbitStreams(BrokerContract):
         consumer = await log.subscribe(group, [topic], EARLIEST)
         messages = await take(consumer, 3)
         place = messages[0].partition
-        newer = messages[0].epoch + 1
+        newer = 1  # its number says nothing
         await harness.store.offsets.own_offsets("rabbit", group, newer, [place])
         await harness.store.offsets.save_offsets("rabbit", group, newer, {place: Commit(1)})
         await consumer.settle(messages)

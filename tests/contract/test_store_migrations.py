@@ -17,22 +17,27 @@ from app.errors import SetupError
 from app.interfaces import Commit, Halt
 from app.model.message import Partition
 from app.store import open_shared_store, open_store, schema
+from app.store.messages import columns_of
 from app.store.tables import metadata
 from postgres_server import fresh_database
 from store_house import (
     ALL,
+    BROKER,
     NOW,
     ORDERS,
     PATIENT,
     RECORD,
     SUBSCRIPTION,
     a_letter,
+    a_row,
     offsets,
     sqlite_file,
 )
 
 OLD = Path(__file__).parent.parent / "unit" / "store" / "before_alembic.sql"
 """Written by the last release before Alembic, its file as text."""
+
+KEPT = f"store.db.before-{schema.HEAD}"
 
 
 def old_file(path: Path, *, version: int = 2) -> None:
@@ -115,7 +120,7 @@ async def test_an_older_store_is_brought_up_with_everything_in_it(database):
     assert await store.halts.all() == {SUBSCRIPTION: Halt("disabled", "status-410", since)}
     place = await store.offsets.offsets("rabbit", "skybridge.shop.billing", [ORDERS])
     assert place == {ORDERS: Commit(7, "f1:2-4")}
-    await store.owners.own(SUBSCRIPTION, "main", [ORDERS], 6, NOW)
+    await store.owners.own(SUBSCRIPTION, "main", [ORDERS], 6)
     await store.stop()
 
 
@@ -123,10 +128,37 @@ async def test_what_was_brought_up_takes_new_rows_behind_the_old(database):
     """The numbers go on where they were."""
     await asyncio.to_thread(database.make_old)
     store = await started(database)
+    await store.owners.own(SUBSCRIPTION, "main", [ORDERS], 6)
     await store.letters.add(a_letter(30, epoch=6))
     assert offsets(await store.letters.find(ALL)) == [30, 9, 8, 7]
     assert await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9) == 4
     await store.stop()
+
+
+async def test_numbers_go_on_above_those_that_a_clock_gave(database):
+    """Revision 0002 numbered parked rows by the wall clock of whoever parked them."""
+    ahead = 2_000_000_000 * 10**9  # nanoseconds: years from now
+    await asyncio.to_thread(database.make_old)
+    await asyncio.to_thread(park_before, database.url, ahead)
+    store = await started(database)
+    await store.owners.own(SUBSCRIPTION, BROKER, [ORDERS], 6)
+    await store.parked.park([a_row(30, epoch=6)], numbered=True)
+    found = await store.parked.rows(SUBSCRIPTION, BROKER, ORDERS, b"k", after=-1, limit=9)
+    assert [row.message.position for row in found] == ["first", "30"]
+    assert offsets(found) == [ahead, ahead + 1]
+    await store.stop()
+
+
+def park_before(url: str, number: int) -> None:
+    """A row of revision 0002, whose partition has an owner."""
+    waits = {"redriven": False, "steps": 0, "attempts": 0, "due_ms": 0, "cause": "", "detail": ""}
+    row = {**columns_of(a_row()), "position": "first", "offset": number, **waits, "at_ms": NOW}
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        schema.migrate(connection, "0002")
+        table = sa.Table("parked", sa.MetaData(), autoload_with=connection)
+        connection.execute(sa.insert(table), [row])
+    engine.dispose()
 
 
 async def test_a_new_store_is_what_the_revisions_make_and_what_the_code_says(database):
@@ -190,13 +222,13 @@ async def test_the_file_as_it_was_is_kept_beside_the_new_one(tmp_path):
     store = open_store(path, timeout=PATIENT)
     await store.start()
     await store.stop()
-    kept = sqlite3.connect(tmp_path / "store.db.before-0003")
+    kept = sqlite3.connect(tmp_path / KEPT)
     assert kept.execute("SELECT version FROM skybridge_schema").fetchall() == [(2,)]
     assert kept.execute("SELECT count(*) FROM dead_letters").fetchall() == [(3,)]
     kept.close()
     assert path.read_bytes() != before
     await open_and_close(open_store(path, timeout=PATIENT))
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["store.db", "store.db.before-0003"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["store.db", KEPT]
 
 
 async def test_a_release_before_alembic_refuses_what_we_wrote(tmp_path):

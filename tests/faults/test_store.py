@@ -141,9 +141,9 @@ async def test_a_process_that_stands_still_in_a_write_gives_up_its_lock(postgres
         asyncio.timeout(240),
     ):
         successor = await house.open()
-        await successor.owners.own(*MINE, [ORDERS], 5, NOW)
+        await successor.owners.own(*MINE, [ORDERS], 5)
         engine, stopped = await asyncio.to_thread(locked, dsn)
-        await successor.owners.own(*MINE, [ORDERS], 6, NOW + 1)
+        await successor.owners.own(*MINE, [ORDERS], 6)
         with pytest.raises(sa.exc.DBAPIError):
             await asyncio.to_thread(stopped.execute, sa.text("UPDATE owners SET epoch = 4"))
         await asyncio.to_thread(stopped.close)
@@ -173,7 +173,7 @@ def locked(dsn: str) -> tuple[sa.Engine, sa.Connection]:
 async def test_an_owner_sees_all_that_the_one_before_could_still_write(two):
     """Rule 5: own(), then lanes(): no row appears behind its back, and none is missing."""
     before, after = two
-    await before.owners.own(*MINE, [ORDERS], 5, NOW)
+    await before.owners.own(*MINE, [ORDERS], 5)
     acknowledged = []
 
     async def write() -> None:
@@ -184,7 +184,7 @@ async def test_an_owner_sees_all_that_the_one_before_could_still_write(two):
     writing = asyncio.create_task(write())
     while len(acknowledged) < 20:
         await asyncio.sleep(0)
-    await after.owners.own(*MINE, [ORDERS], 6, NOW + 1)
+    await after.owners.own(*MINE, [ORDERS], 6)
     lanes = await after.parked.lanes(*MINE, [ORDERS])
     with pytest.raises(StaleOwner):
         await writing
@@ -209,10 +209,10 @@ async def test_nobody_becomes_the_owner_while_a_write_of_the_one_before_is_on_it
         asyncio.timeout(240),
     ):
         before, after = await house.open(), await house.open()
-        await before.owners.own(*MINE, [ORDERS], 5, NOW)
+        await before.owners.own(*MINE, [ORDERS], 5)
         writing = asyncio.create_task(before._transactions.run(write))
         await asyncio.to_thread(looked.wait, 60)
-        owning = asyncio.create_task(after.owners.own(*MINE, [ORDERS], 6, NOW + 1))
+        owning = asyncio.create_task(after.owners.own(*MINE, [ORDERS], 6))
         while not owning.done() and not await asyncio.to_thread(somebody_waits, dsn):
             await asyncio.sleep(0.01)
         assert not owning.done()
@@ -243,7 +243,7 @@ async def test_a_deadlock_of_two_processes_costs_time_and_nothing_else(two):
         fence(connection, *MINE, second, 5)
 
     for store in two:
-        await store.owners.own(*MINE, [ORDERS, PAYMENTS], 5, NOW)
+        await store.owners.own(*MINE, [ORDERS, PAYMENTS], 5)
     one, other = (store._transactions for store in two)
     async with asyncio.timeout(240):
         await asyncio.gather(
@@ -303,5 +303,9 @@ async def test_places_of_two_owners_never_go_back(two):
             except StaleOwner:
                 return
 
-    await asyncio.gather(save(one, 5), save(other, 6))
+    async def take_over() -> None:
+        await other.own_offsets(BROKER, GROUP, 6, [ORDERS])
+        await save(other, 6)
+
+    await asyncio.gather(save(one, 5), take_over())
     assert await one.offsets(BROKER, GROUP, [ORDERS]) == {ORDERS: Commit(639)}

@@ -58,13 +58,13 @@ def _tokens() -> st.SearchStrategy[list[int]]:
 
 
 STEPS = st.one_of(
-    _step("owners", "own", names, st.just(BROKER), st.lists(places, max_size=2), epochs, times),
+    _step("owners", "own", names, st.just(BROKER), st.lists(places, max_size=2), epochs),
     _step("letters", "add", letters, st.none() | numbers),
     _step("letters", "find", choices, numbers, st.none() | numbers),
     _step("letters", "count", choices),
     _step("letters", "discard", choices),
     _step("letters", "redrive", choices, rate=st.sampled_from([0, 2]), now_ms=times, limit=few),
-    _step("parked", "park", st.lists(parked, max_size=3)),
+    _step("parked", "park", st.lists(parked, max_size=3), numbered=st.booleans()),
     _step("parked", "unpark", st.lists(st.builds(replace, parked, id=numbers), max_size=2)),
     _step("parked", "defer", st.builds(replace, parked, id=numbers, attempts=few)),
     _step("parked", "lanes", names, st.just(BROKER), st.just([ORDERS, PAYMENTS])),

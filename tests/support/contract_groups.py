@@ -41,6 +41,14 @@ class GroupCases:
         assert any(isinstance(change, Revoked) for change in members[0].changes)
         epochs = [change.epoch for change in members[0].changes if isinstance(change, Assigned)]
         assert epochs == sorted(set(epochs)), "each ownership is newer than the last"
+        given = [
+            (partition, change.epoch)
+            for member in members
+            for change in member.changes
+            if isinstance(change, Assigned)
+            for partition in change.partitions
+        ]
+        assert len(given) == len(set(given)), "no owner is told an epoch that another one had"
         await publish(log, topic, [text(str(n), f"key-{n}") for n in range(60)])
         await until(lambda: sum(len(m.messages) for m in members) >= 60)
         assert sum(len(m.messages) for m in members) == 60

@@ -26,6 +26,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import shifted_clock
+
 SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
 LARGEST = 1 << 17  # bytes of one request: arguments and environment
 MODULES = (
@@ -237,6 +239,8 @@ def main(control: int) -> None:
     gc.freeze()
     arguments = _Forking(socket.socket(fileno=control)).run()
     if arguments is not None:
+        if shifted_clock.VARIABLE in os.environ:
+            shifted_clock.shift(Path(os.environ[shifted_clock.VARIABLE]))
         sys.argv = ["skybridge", *arguments]
         importlib.import_module("app.cli").main()
 

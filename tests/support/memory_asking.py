@@ -236,9 +236,9 @@ class OffsetRows:
     ) -> None:
         stale = []
         for partition, commit in commits.items():
-            if epoch < self.rows.get((broker, group, partition), (epoch, commit))[0]:
+            if epoch != self.rows.get((broker, group, partition), (epoch, commit))[0]:
                 stale.append(partition)
             else:
                 self.rows[broker, group, partition] = (epoch, commit)
         if stale:
-            raise StaleOwner(f"{group}: {stale} have a newer owner")
+            raise StaleOwner(f"{group}: {stale} have another owner")

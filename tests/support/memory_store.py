@@ -74,11 +74,12 @@ class MemoryStore:
 
 class _Owners:
     def __init__(self) -> None:
-        self.noted: dict[Claim, tuple[int, int]] = {}
+        self.noted: dict[Claim, int] = {}
+        self.numbers: Counter[Claim] = Counter()
 
     @property
     def epochs(self) -> dict[Partition, int]:
-        return {partition: epoch for (_, _, partition), (epoch, _) in self.noted.items()}
+        return {partition: epoch for (_, _, partition), epoch in self.noted.items()}
 
     async def own(
         self,
@@ -86,25 +87,20 @@ class _Owners:
         broker: str,
         partitions: Collection[Partition],
         epoch: int,
-        since_ms: int,
     ) -> None:
-        claims = [(subscription, broker, partition) for partition in partitions]
-        for claim in claims:
-            noted, since = self.noted.get(claim, (epoch, 0))
-            if epoch < noted and since_ms <= since:
-                raise StaleOwner(f"{claim} is owned under epoch {noted}, no older than {epoch}")
-        for claim in claims:
-            _, since = self.noted.get(claim, (epoch, 0))
-            self.noted[claim] = (epoch, max(since, since_ms))
+        for partition in partitions:
+            self.noted[subscription, broker, partition] = epoch
 
     def fence(self, kept: Iterable[tuple[Claim, int]]) -> None:
-        claims = list(kept)
-        for claim, epoch in claims:
-            noted = self.noted.get(claim, (epoch, 0))[0]
-            if epoch < max(noted, *(other for same, other in claims if same == claim)):
-                raise StaleOwner(f"{claim} is owned under epoch {noted}, refused {epoch}")
-        for claim, epoch in claims:
-            self.noted[claim] = (epoch, self.noted.get(claim, (epoch, 0))[1])
+        noted = dict(self.noted)
+        for claim, epoch in sorted(kept, key=str):
+            if epoch != noted.setdefault(claim, epoch):
+                raise StaleOwner(f"{claim} is owned under epoch {noted[claim]}, refused {epoch}")
+        self.noted = noted
+
+    def number(self, claim: Claim) -> int:
+        self.numbers[claim] += 1
+        return self.numbers[claim]
 
 
 class _Letters:

@@ -44,11 +44,15 @@ class ParkedRows:
         self._ids = count(1)
         self.rows_by_id: dict[int, Parked] = {}
 
-    async def park(self, rows: Sequence[Parked]) -> None:
+    async def park(self, rows: Sequence[Parked], *, numbered: bool = False) -> None:
         self._store.fail()
         self._store.owners.fence([claim_of(row) for row in rows])
         for row in rows:
-            self._add(row)
+            self._add(self._numbered(row) if numbered else row)
+
+    def _numbered(self, row: Parked) -> Parked:
+        offset = self._store.owners.number(claim_of(row)[0])
+        return replace(row, message=replace(row.message, offset=offset))
 
     def _add(self, row: Parked) -> None:
         if not known(row, self.rows_by_id.values()):

@@ -279,10 +279,12 @@ class OffsetsContract:
         known = await offsets.offsets(*mine, [ORDERS, PAYMENTS])
         assert known == {ORDERS: Commit(7), PAYMENTS: Commit(3)}
 
-    async def test_an_owner_whose_clock_was_put_back_owns_all_the_same(self, store):
-        """The broker says who owns; a number from another machine's clock must lock nobody out."""
+    async def test_whoever_owned_last_is_the_owner_and_nobody_else(self, store):
+        """The broker says who owns; the epochs of two machines say nothing by which is greater."""
         offsets, mine = store.offsets, (self.BROKER, GROUP)
         await offsets.save_offsets(*mine, 1_000, {ORDERS: Commit(7)})
         await offsets.own_offsets(*mine, 10, [ORDERS])
+        with pytest.raises(StaleOwner):
+            await offsets.save_offsets(*mine, 1_000, {ORDERS: Commit(9)})
         await offsets.save_offsets(*mine, 10, {ORDERS: Commit(8)})
         assert await offsets.offsets(*mine, [ORDERS]) == {ORDERS: Commit(8)}

@@ -40,6 +40,19 @@ class ParkedContract:
         assert offsets(await self.rows(store, after=2)) == [9, 10]
         assert offsets(await self.rows(store, limit=1)) == [2]
 
+    async def test_rows_are_numbered_above_all_that_ever_were(self, store):
+        """Also when those are gone, and whoever writes them: a log without places has no order itself."""
+        await store.parked.park([a_row(9), a_row(3), a_row(5, partition=PAYMENTS)], numbered=True)
+        first = await self.rows(store)
+        assert [row.message.position for row in first] == ["9", "3"]
+        await store.parked.unpark(first)
+        await store.owners.own(*MINE, [ORDERS], 4)
+        await store.parked.park([a_row(7, epoch=4), a_row(1, epoch=4)], numbered=True)
+        await store.parked.park([a_row(1, epoch=4), a_row(2, epoch=4)], numbered=True)  # repeated
+        second = await self.rows(store)
+        assert [row.message.position for row in second] == ["7", "1", "2"]
+        assert min(offsets(second)) > max(offsets(first))
+
     async def test_a_row_comes_back_as_it_was(self, store):
         row = a_row(7, due_ms=NOW + 5, cause="status-503", detail="é", steps=2, attempts=3)
         await store.parked.park([row])
@@ -57,12 +70,13 @@ class ParkedContract:
     async def test_the_same_message_is_parked_once(self, store):
         """It stays as it was first written."""
         await store.parked.park([a_row(1, due_ms=1)])
+        await store.owners.own(*MINE, [ORDERS], 6)
         await store.parked.park([a_row(1, due_ms=2, epoch=6), a_row(2, epoch=6)])
         assert [row.due_ms for row in await self.rows(store)] == [1, 0]
 
     async def test_all_are_parked_or_none(self, store):
         """A lane with a gap would deliver its newest first."""
-        await store.owners.own(*MINE, [PAYMENTS], 9, NOW)
+        await store.owners.own(*MINE, [PAYMENTS], 9)
         with pytest.raises(StaleOwner):
             await store.parked.park([a_row(1), a_row(2, partition=PAYMENTS, epoch=8)])
         assert await store.parked.find() == []
@@ -103,7 +117,7 @@ class ParkedContract:
     async def test_the_present_owner_finishes_rows_of_the_one_before(self, store):
         """Rows read back get the present epoch."""
         await store.parked.park([a_row(1, epoch=5)])
-        await store.owners.own(*MINE, [ORDERS], 6, NOW)
+        await store.owners.own(*MINE, [ORDERS], 6)
         (row,) = await self.rows(store)
         with pytest.raises(StaleOwner):
             await store.parked.unpark([row])
@@ -186,6 +200,7 @@ class PulledContract:
 
     async def test_the_same_message_is_offered_once_and_only_by_its_owner(self, store):
         await store.pulled.offer([an_offer(1)])
+        await store.owners.own(*MINE, [ORDERS], 6)
         await store.pulled.offer([an_offer(1, epoch=6)])
         await store.pulled.offer([])
         assert await store.pulled.count() == {SUBSCRIPTION: 1}
@@ -254,7 +269,7 @@ class PulledContract:
     async def test_rejected_becomes_a_dead_letter_in_the_same_step(self, store):
         """The token fences it, not an epoch: whoever pulls owns nothing."""
         await store.pulled.offer([an_offer(1), an_offer(2, b"b")])
-        await store.owners.own(*MINE, [ORDERS], 9, NOW)
+        await store.owners.own(*MINE, [ORDERS], 9)
         one, other = await self.receive(store)
         letters = {one.token: a_letter(1), "nobody's": a_letter(7)}
         assert await store.pulled.bury(letters, NOW) == {one.token: True, "nobody's": False}

@@ -12,15 +12,17 @@ QUIET = 3  # turns that nobody else wanted: between two timers that is rest
 
 
 class VirtualClock:
-    """Fills ``interfaces.Clock``. Wall clock and monotonic clock move together."""
+    """Fills ``interfaces.Clock``. Wall clock and monotonic clock move together. ``ahead``: seconds by which
+    the wall clock differs from other people's, which a test may change."""
 
     def __init__(self) -> None:
+        self.ahead = 0.0
         self._now = 1_000.0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._order = count()
 
     def now(self) -> float:
-        return BEGIN + self._now
+        return BEGIN + self._now + self.ahead
 
     def monotonic(self) -> float:
         return self._now

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -59,7 +60,7 @@ class PulsarConsumer(Consumer):
         self._events: deque[Assigned | Revoked | Lost] = deque()
         self._told: Assigned | Revoked | Lost | None = None  # by the last poll
         self._news = asyncio.Event()
-        self._epoch = 0
+        self._epoch = secrets.randbits(62)  # and up: no other member counts there (rule 5)
         self._turn = 0
         self._failure: BaseException | None = None
         self._returning: dict[str, asyncio.Task[None]] = {}  # who sits down again, by the same name
@@ -227,8 +228,7 @@ class PulsarConsumer(Consumer):
     def _gain(self, seats: Sequence[Seat]) -> None:
         if not seats:
             return
-        # Unique among members, so that a store can refuse the writes of a former owner (rule 5).
-        self._epoch = max(time.time_ns() // 1_000, self._epoch + 1)
+        self._epoch += 1
         for seat in seats:
             seat.paused = False
             seat.own(self._epoch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
+import secrets
 from collections.abc import Collection, Sequence
 
 from app.brokers.rabbitmq.changes import Changes, pause_for
@@ -50,7 +50,7 @@ class RabbitConsumer(Consumer):
         self._roll = Roll(group, settings.heartbeat)
         self._wire: Wire | None = None
         self._holdings: dict[Partition, Holding] = {}
-        self._epoch = 0
+        self._epoch = secrets.randbits(62)  # and up: no other member counts there (rule 5)
         self._changes = Changes()
         self._look = asyncio.Event()  # something may be free
         self._paused: dict[Partition, float] = {}  # since when
@@ -219,8 +219,7 @@ class RabbitConsumer(Consumer):
         """Before these are handed out for the first time: a queue has nothing to prepare."""
 
     async def _own(self, holdings: Sequence[Holding]) -> None:
-        # Newer than any ownership before, in whatever process that was.
-        self._epoch = max(self._epoch + 1, time.time_ns() // 1_000)
+        self._epoch += 1
         for holding in holdings:
             holding.epoch = self._epoch
         if holdings and self._wire is not None:

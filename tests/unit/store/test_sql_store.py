@@ -176,7 +176,7 @@ async def test_a_second_process_with_workers_is_refused_and_a_look_is_not(path):
             assert "postgresql" in refused.value.cure
             looking = open_store(path, timeout=60)
             await looking.start()
-            await looking.owners.own("billing", BROKER, [ORDERS], 5, 1)
+            await looking.owners.own("billing", BROKER, [ORDERS], 5)
             await looking.stop()
         finally:
             holder.kill()

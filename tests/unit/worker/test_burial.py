@@ -149,7 +149,7 @@ async def test_a_parked_row_stays_while_its_copy_cannot_be_made(rig):
 
 async def test_a_newer_owner_has_the_last_word(rig):
     """Rule 5: what is stored under an old epoch is refused, and nobody is told of it."""
-    await rig.store.owners.own("billing", "log", [ORDERS], 7, 0)
+    await rig.store.owners.own("billing", "log", [ORDERS], 7)
     with pytest.raises(StaleOwner):
         await rig.burial().bury(a_held(a_message(epoch=6)), REFUSED)
     assert (rig.store.letters.rows, rig.told) == ([], [])

@@ -210,7 +210,7 @@ async def test_nothing_is_offered_while_the_lease_is_in_doubt(pulling):
 async def test_an_owner_that_was_replaced_writes_nothing(pulling, orders):
     """Rule 5: the store refuses what comes under its epoch. Where the log disagrees, it begins anew."""
     await pulling.begin()
-    await pulling.store.owners.own("billing", "log", [orders], 99, pulling.now_ms + 1)
+    await pulling.store.owners.own("billing", "log", [orders], 99)
     await pulling.publish(an_event(1))
     await pulling.until(pulling.task.done)
     assert isinstance(pulling.task.exception(), StaleOwner)

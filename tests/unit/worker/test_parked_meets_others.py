@@ -168,9 +168,9 @@ async def test_what_is_being_parked_while_a_partition_is_handed_over_is_finished
     """It is a row then: the next owner need not take it from the log again."""
     park = rig.store.parked.park
 
-    async def later(given):
+    async def later(given, **how):
         await rig.clock.sleep(1.0)
-        await park(given)
+        await park(given, **how)
 
     rig.store.parked.park = later
     rig.sink.answer(0, BUSY)
@@ -210,7 +210,7 @@ async def test_an_end_waits_for_the_rows_that_go_and_no_longer(rig):
     await rig.clock.advance(1801)
     unpark = rig.store.parked.unpark
 
-    async def later(given):
+    async def later(given, **how):
         await rig.clock.sleep(0.1)
         await unpark(given)
 

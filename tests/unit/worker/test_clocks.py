@@ -1,0 +1,56 @@
+"""Rule 5 by clocks that differ: what a process with another clock parked comes first all the same."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from app.interfaces import SinkAnswer
+from worker_doubles import an_event, until
+
+BUSY = SinkAnswer(409, body=b"busy")  # of this event, not of the endpoint
+AT_ONCE = {"schedule": ["1h", "1h"], "hold": 0}
+MINUTE = 60.0
+STEPS = [(MINUTE, 0.0), (0.0, MINUTE), (MINUTE, -MINUTE)]
+
+
+def parked(rig):
+    """Numbers of the events that are rows, in the order in which they leave."""
+    rows = sorted(rig.store.parked.rows_by_id.values(), key=lambda row: row.message.offset)
+    return [int(row.message.record.body) for row in rows]
+
+
+@pytest.fixture
+def rig(rig):
+    """On a log that has no lasting positions, as queues of RabbitMQ."""
+    rig.log.capabilities = replace(rig.log.capabilities, positions=False)
+    return rig
+
+
+@pytest.mark.parametrize(("first", "second"), STEPS)
+async def test_what_the_process_before_parked_comes_first_whatever_its_clock(rig, first, second):
+    """A worker whose clock is ahead parks a key and dies: later events of that key go behind."""
+    rig.sink.answer(0, BUSY)
+    rig.clock.ahead = first
+    await rig.publish(an_event(0, "a"), an_event(1, "a"))
+    await rig.begin(retry=AT_ONCE)
+    await until(lambda: parked(rig) == [0, 1])
+    await rig.kill()
+    rig.clock.ahead = second
+    await rig.publish(an_event(2, "a"))
+    await rig.begin(retry=AT_ONCE)
+    await until(lambda: len(rig.store.parked.rows_by_id) == 3)
+    assert parked(rig) == [0, 1, 2]
+    await rig.clock.advance(2 * 3600)
+    await rig.answered(0, 0, 1, 2)
+
+
+async def test_a_clock_that_steps_back_changes_no_order(rig):
+    rig.sink.answer(0, BUSY)
+    await rig.begin(retry=AT_ONCE)
+    for number in range(3):
+        await rig.publish(an_event(number, "a"))
+        await until(lambda number=number: parked(rig) == [*range(number + 1)])
+        rig.clock.ahead -= MINUTE
+    await rig.clock.advance(2 * 3600)
+    await rig.answered(0, 0, 1, 2)
