@@ -200,6 +200,10 @@ def _gauges(now: Snapshot) -> Iterator[Metric]:
         {(each.id,): each.ready for each in now.subscriptions},
     )  # fmt: skip
     yield _gauge(
+        "subscription_disabled", "1 when its target answered 410: resume it.", ("subscription",),
+        {(each.id,): each.state == "disabled" for each in now.subscriptions},
+    )  # fmt: skip
+    yield _gauge(
         "subscription_in_flight", "Deliveries under way.", ("subscription",),
         {(each.id,): each.in_flight for each in now.subscriptions},
     )  # fmt: skip

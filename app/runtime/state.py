@@ -29,7 +29,7 @@ from app.runtime.disks import disks, folders_of
 from app.runtime.processes.crew import Crew
 from app.runtime.targets import Targets
 from app.worker.joining import group_name
-from app.worker.status import halt_words
+from app.worker.status import disabled_words, halt_words
 from app.worker.supervisor import BY_CONFIGURATION
 
 if TYPE_CHECKING:
@@ -251,12 +251,14 @@ def _fault(target: Target | Exchange, faults: Faults) -> str:
 
 def _subscriptions_fare(subscriptions: Sequence[SubscriptionStatus]) -> tuple[bool, list[str]]:
     """Ready when each has begun and none has given up; what hinders one is named all the same."""
-    causes = [
-        f"subscription {each.id} is {each.state}" + (f": {each.cause}" if each.cause else "")
-        for each in subscriptions
-        if not each.ready or each.cause
-    ]
+    causes = [_hindered(each) for each in subscriptions if not each.ready or each.cause]
     return all(each.ready or each.state == "broken" for each in subscriptions), causes
+
+
+def _hindered(each: SubscriptionStatus) -> str:
+    if each.state == "disabled":
+        return disabled_words(each.id, each.cause)
+    return f"subscription {each.id} is {each.state}" + (f": {each.cause}" if each.cause else "")
 
 
 def _last_error(attempts: Sequence[Attempt]) -> str:

@@ -8,6 +8,7 @@ between two awaits nothing changes underneath.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import cast
 
@@ -28,10 +29,13 @@ from app.worker.budget import Budget
 from app.worker.concluding import LEASE_RECHECK, Conclusions
 from app.worker.intake import Held
 from app.worker.rules import Rules, verdict_of
+from app.worker.status import disabled_words
 from app.worker.timing import Pace, Timekeeper
 from app.worker.together import Together
 
 TOO_MANY = 429
+
+_log = logging.getLogger("skybridge.worker")
 
 
 class Courier:
@@ -99,6 +103,11 @@ class Courier:
         self._part.leave()
 
     @property
+    def disabled(self) -> bool:
+        """By its target's 410 (W5)."""
+        return self.halted.startswith("disabled")
+
+    @property
     def flows(self) -> bool:
         return not self.halted and self.endpoint.flow is Flow.FLOWING
 
@@ -149,7 +158,9 @@ class Courier:
 
     def halt(self, cause: str) -> None:
         """No attempt begins any more; those on the wire go on."""
-        self.halted = cause
+        was_disabled, self.halted = self.disabled, cause
+        if self.disabled and not was_disabled:
+            _log.warning("%s", disabled_words(self._subscription.id, cause))
 
     def allow(self) -> None:
         self.halted = ""

@@ -23,6 +23,7 @@ from app.worker.attempts import AttemptLog
 from app.worker.budget import Budget
 from app.worker.joining import start_at
 from app.worker.settling import Settling
+from app.worker.status import halt_words
 from app.worker.waiting import happened
 from app.worker.way_out import WayOut
 
@@ -181,17 +182,17 @@ class Dispatcher:
     @property
     def disabled(self) -> bool:
         """By its target's 410, which the store knows of."""
-        return self._courier.halted.startswith("disabled") and not self._conclusions.disabling
+        return self._courier.disabled and not self._conclusions.disabling
 
     def _state_word(self) -> str:
         if self._state != "running" or self._courier.flows:
             return self._state
-        return "disabled" if self._courier.halted.startswith("disabled") else "paused"
+        return "disabled" if self._courier.disabled else "paused"
 
     async def _halt_if_asked(self) -> None:
         halt = (await self._store.halts.all()).get(self._subscription.id)
         if halt is not None:
-            self._courier.halt(f"{halt.kind}: {halt.cause}" if halt.cause else halt.kind)
+            self._courier.halt(halt_words(halt))
         elif self._subscription.paused:
             self._courier.halt("paused by its configuration")
 

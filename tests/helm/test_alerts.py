@@ -71,9 +71,9 @@ def scraped(rabbitmq: str, tmp_path_factory) -> Seen:
         with service.house.running():
             service.store("near")
             service.store("far")
-            until(lambda: len(asked) >= 3, 120, "deliveries")
+            until(lambda: len(asked) >= 4, 120, "deliveries")
             healthy = service.scraped_when(_is_well)
-            statuses |= {"/away": 503, "/parking/k0": 409, "/letters": 415}
+            statuses |= {"/away": 503, "/parking/k0": 409, "/letters": 415, "/gone": 410}
             for number in range(SEVERAL):
                 service.store("near", f"/k{number}")
             service.relay.silent()
@@ -101,6 +101,7 @@ def _is_ill(now: Series) -> dict[str, bool]:
         "not ready": min(values(now, "ready")) == 0,
         "no broker": min(values(now, "broker_up")) == 0,
         "paused": max(values(now, "subscription_paused_seconds")) > 0,
+        "disabled": max(values(now, "subscription_disabled")) == 1,
         "undelivered": max(values(now, "subscription_oldest_seconds")) > 0,
         "parked": max(values(now, "parked_oldest_seconds"), default=0) > 0,
         "dead letters": sum(values(now, "dead_letters_stored")) > 0,

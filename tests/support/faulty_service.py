@@ -145,6 +145,7 @@ class FaultyService:
             _subscription("away", hooks, {"schedule": ["1s"] * 300, "hold": 300}),
             _subscription("parking", hooks, {"schedule": ["10ms", *["1s"] * 300], "hold": 1}),
             _subscription("letters", hooks, {"schedule": ["10ms"], "hold": 1}),
+            _subscription("gone", hooks, {}),
         ]
         settings["timeouts"] |= {"publish": "2s", "store": "60s"}
         self.house.write()

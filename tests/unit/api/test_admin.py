@@ -509,6 +509,8 @@ async def test_metrics_carry_counters_and_gauges(
     assert 'skybridge_events_published_total{broker="log",route="all"} 3.0' in text
     assert "# TYPE skybridge_deliveries_total counter" in text
     assert 'skybridge_ready{role="gateway"} 1.0' in text
+    assert 'skybridge_subscription_ready{subscription="billing"} 1.0' in text
+    assert 'skybridge_subscription_disabled{subscription="billing"} 0.0' in text
     assert 'skybridge_subscription_held{subscription="billing"} 3.0' in text
     assert 'skybridge_subscription_paused_seconds{subscription="billing"} 12.5' in text
     assert 'skybridge_subscription_oldest_seconds{subscription="billing"} 3600.25' in text

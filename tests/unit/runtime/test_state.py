@@ -206,7 +206,7 @@ async def test_the_log_of_a_relaxed_route_is_no_broker_of_its_own(document: Any)
     [
         ("running", True),
         ("paused", True),
-        ("disabled", True),
+        ("disabled", False),
         ("starting", False),
         ("restarting", False),
         ("stopped", False),
@@ -215,11 +215,22 @@ async def test_the_log_of_a_relaxed_route_is_no_broker_of_its_own(document: Any)
 async def test_worker_is_ready_when_each_subscription_has_begun_and_none_gave_up(
     document: Any, state: str, ready: bool
 ) -> None:
-    """Rule 10; a webhook that is down pauses its subscription but is no fault of this process."""
+    """Rule 10; a webhook that is down pauses its subscription and comes back by itself, one that is gone
+    waits for a person."""
     worker = Subscriptions(_status(state, "" if state == "running" else "why"))
     found = (await _state(document, worker=worker).readiness())["worker"]
     assert found.ready is ready
     assert bool(found.causes) is (state != "running")
+
+
+async def test_a_subscription_that_its_target_disabled_says_how_to_resume_it(document: Any) -> None:
+    """W5: nothing else ends it, and whoever reads this is to know what does."""
+    worker = Subscriptions(_status("disabled", "disabled: status-410"))
+    (cause,) = (await _state(document, worker=worker).readiness())["worker"].causes
+    assert cause == (
+        "subscription billing is disabled: status-410; "
+        "deliver again with: skybridge subscriptions resume billing"
+    )
 
 
 async def test_a_store_in_trouble_is_named_and_stops_nobody(document: Any) -> None:

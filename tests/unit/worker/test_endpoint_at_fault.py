@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from app.interfaces import SinkAnswer
@@ -160,6 +162,24 @@ async def test_gone_disables_the_subscription_and_keeps_its_event(rig):
     assert rig.sink.answered == ["0"]
     assert rig.log.committed(GROUP, ORDERS) == 0
     assert rig.consumer.paused == {ORDERS}
+
+
+async def test_gone_is_warned_of_once_and_at_each_start(rig, caplog):
+    """W5: whoever reads the log alone is to know what ends it."""
+    caplog.set_level(logging.WARNING, "skybridge.worker")
+    said = (
+        "subscription billing is disabled: status-410; "
+        "deliver again with: skybridge subscriptions resume billing"
+    )
+    rig.sink.default = SinkAnswer(410)
+    await rig.publish(*(an_event(n, f"k{n}") for n in range(3)))
+    await rig.begin()
+    await until(lambda: causes(rig) == {"billing": "status-410"})
+    rig.dispatcher.pause("disabled: status-410")  # as the next look at the store says
+    assert caplog.messages == [said]
+    await rig.stop()
+    await rig.begin()
+    assert caplog.messages == [said, said]
 
 
 async def test_disabled_stays_so_through_a_restart_until_enabled(rig):
