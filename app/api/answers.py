@@ -74,6 +74,7 @@ class SubscriptionView(BaseModel):
     id: str
     sink: str
     broker: str
+    broker_health: HealthView = Field(description="whether it answers, and why not")
     group: str
     state: str = Field(
         description="starting, running, paused, disabled, restarting, stopping, stopped, broken (it is "

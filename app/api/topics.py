@@ -30,7 +30,7 @@ def router(running: Running) -> APIRouter:
 
 
 def _add_metadata(routes: APIRouter, running: Running) -> None:
-    @routes.get("", operation_id="topics", responses=Refused.responses(404))
+    @routes.get("", operation_id="topics", responses=Refused.responses(404, 503))
     async def topics(
         broker: Annotated[str | None, Query(description="all by default")] = None,
     ) -> list[answers.TopicView]:
@@ -38,8 +38,9 @@ def _add_metadata(routes: APIRouter, running: Running) -> None:
         names = list(running.kinds) if broker is None else [broker]
         logs = [log_of(running, name) for name in names]
         found = await asyncio.gather(*map(_all, logs))
-        if broker is not None and isinstance(found[0], BrokerError):
-            raise found[0]
+        refusals = [each for each in found if isinstance(each, BrokerError)]
+        if refusals and len(refusals) == len(found):
+            raise refusals[0]
         return [
             views.topic(name, each)
             for name, metadata in zip(names, found, strict=True)

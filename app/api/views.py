@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from app import __version__
 from app.api import answers, configuration_answers
@@ -33,8 +34,6 @@ async def readiness(running: Running, only: str | None = None) -> answers.Readin
 
 
 async def status(running: Running) -> answers.Status:
-    dead, parked = await _dead_letters(running), await _parked(running)
-    lag = await running.lag()
     totals = _totals(running)
     failed = _filter_errors(totals)
     return answers.Status(
@@ -46,9 +45,7 @@ async def status(running: Running) -> answers.Status:
         routes=[_route(each, failed) for each in running.routes],
         brokers={name: _health(health) for name, health in (await _brokers(running)).items()},
         store=_health(await _store(running)),
-        subscriptions=[
-            _subscription(each, lag, dead, parked, failed) for each in running.subscriptions()
-        ],
+        subscriptions=await _views(running, running.subscriptions()),
         counters={
             name: {",".join(labels): count for labels, count in series.items()}
             for name, series in totals.items()
@@ -146,23 +143,47 @@ def topic(broker: str, each: TopicMetadata) -> answers.TopicView:
     )
 
 
-def _subscription(
-    state: SubscriptionStatus,
-    lag: Sequence[GroupLag],
-    dead: Mapping[tuple[str, str], int],
-    parked: Mapping[str, answers.ParkedOfSubscription],
-    failed: Mapping[tuple[str, ...], int],
-) -> answers.SubscriptionView:
+async def _views(
+    running: Running, states: Sequence[SubscriptionStatus]
+) -> list[answers.SubscriptionView]:
+    """How each of these fares."""
+    if not states:
+        return []
+    now = _Now(
+        lag=await running.lag(),
+        dead=await _dead_letters(running),
+        parked=await _parked(running),
+        failed=_filter_errors(_totals(running)),
+        brokers=await _brokers(running),
+    )
+    return [_subscription(each, now) for each in states]
+
+
+class _Now(NamedTuple):
+    """What is asked once for all subscriptions."""
+
+    lag: Sequence[GroupLag]
+    dead: Mapping[tuple[str, str], int]
+    parked: Mapping[str, answers.ParkedOfSubscription]
+    failed: Mapping[tuple[str, ...], int]
+    brokers: Mapping[str, Health]
+
+
+_UNKNOWN = Health(healthy=False, cause="the configuration has no such broker")
+
+
+def _subscription(state: SubscriptionStatus, now: _Now) -> answers.SubscriptionView:
     return answers.SubscriptionView(
         id=state.id,
         sink=state.sink,
         broker=state.broker,
+        broker_health=_health(now.brokers.get(state.broker, _UNKNOWN)),
         group=state.group,
         state=state.state,
         ready=state.ready,
         cause=state.cause,
         partitions=list(map(str, state.partitions)),
-        lag=_lag_of(state.group, lag),
+        lag=_lag_of(state.group, now.lag),
         held=state.held,
         in_flight=state.in_flight,
         waiting=state.waiting,
@@ -171,17 +192,17 @@ def _subscription(
         oldest=state.oldest,
         restarts=state.restarts,
         last_error=state.last_error,
-        parked=parked.get(state.id, answers.ParkedOfSubscription()),
-        dead_letters={cause: count for (owner, cause), count in dead.items() if owner == state.id},
-        filter_errors=failed.get(("subscription", state.id), 0),
+        parked=now.parked.get(state.id, answers.ParkedOfSubscription()),
+        dead_letters={
+            cause: count for (owner, cause), count in now.dead.items() if owner == state.id
+        },
+        filter_errors=now.failed.get(("subscription", state.id), 0),
     )
 
 
 async def standings(running: Running, entries: Sequence[Entry]) -> list[Standing]:
     """How each of these fares."""
-    dead, parked = await _dead_letters(running), await _parked(running)
-    lag = await running.lag() if entries else ()
-    failed = _filter_errors(_totals(running))
+    found = await _views(running, running.states(entries))
     return [
         Standing(
             id=each.id,
@@ -192,9 +213,9 @@ async def standings(running: Running, entries: Sequence[Entry]) -> list[Standing
             updated_ms=each.updated_ms,
             faults=list(each.faults),
             warnings=list(each.warnings),
-            health=_subscription(state, lag, dead, parked, failed),
+            health=health,
         )
-        for each, state in zip(entries, running.states(entries), strict=True)
+        for each, health in zip(entries, found, strict=True)
     ]
 
 

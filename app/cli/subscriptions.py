@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.cli import asking, exits, printing, replaying, subscribing, subscription_files, verbs
 from app.cli.asking import SERVER, Json, Server, Token
 from app.cli.subscribing import CURES, PATH, Name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 app = verbs.group(
     "subscriptions",
@@ -42,26 +45,42 @@ def list_(
     token: Token = "",
     as_json: Json = False,
 ) -> None:
-    """List subscriptions, of the file and of the API, and how each fares."""
+    """List subscriptions, of the file and of the API, and how each fares.
+
+    OLDEST is the age of the oldest event that is taken or parked and not delivered."""
     query = {"broker": broker or None, "state": state or None}
     found = asking.ask(server, token, PATH, query, cures=CURES)
     if as_json:
         for each in found:
             printing.json_line(each)
         return
+    columns = (
+        "id",
+        "made by",
+        "state",
+        "broker",
+        "lag",
+        "parked",
+        "oldest",
+        "dead letters",
+        "to",
+    )
     printing.table(
-        ("id", "made by", "state", "lag", "dead letters", "to"),
-        [
-            (
-                each["id"],
-                each["origin"],
-                each["health"]["state"],
-                each["health"]["lag"],
-                sum(each["health"]["dead_letters"].values()),
-                each["health"]["sink"],
-            )
-            for each in found
-        ],
+        columns, [(each["id"], each["origin"], *_fares(each["health"])) for each in found]
+    )
+
+
+def _fares(health: Mapping[str, Any]) -> tuple[Any, ...]:
+    ages = (health["oldest"], health["parked"]["oldest_seconds"])
+    oldest = max((age for age in ages if age is not None), default=None)
+    return (
+        health["state"],
+        "up" if health["broker_health"]["healthy"] else "down",
+        health["lag"],
+        health["parked"]["rows"],
+        None if oldest is None else f"{oldest:.0f}s",
+        sum(health["dead_letters"].values()),
+        health["sink"],
     )
 
 
@@ -80,7 +99,9 @@ def show(name: Name, server: Server = SERVER, token: Token = "", as_json: Json =
         "made by": status["place"] or status["origin"],
         "state": health["state"],
         "cause": health["cause"] or "; ".join(status["faults"]),
+        "broker": health["broker_health"]["cause"],
         "partitions": ", ".join(health["partitions"]),
+        "parked": health["parked"]["rows"] or None,
         **{word: health[word] for word in ("lag", "held", "in_flight", "last_error")},
         "filter errors": health["filter_errors"] or None,
         "etag": status["etag"],

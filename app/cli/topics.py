@@ -39,16 +39,25 @@ def list_(
     token: Token = "",
     as_json: Json = False,
 ) -> None:
-    """List the topics of every broker that can be asked now."""
+    """List the topics of every broker that can be asked now, and say which cannot."""
     found = asking.ask(server, token, "/v1/topics", {"broker": broker or None})
     if as_json:
         for each in found:
             printing.json_line(each)
-        return
-    printing.table(
-        ("broker", "topic", "partitions", "without a leader"),
-        [(each["broker"], each["name"], *_counts(each["partitions"])) for each in found],
-    )
+    else:
+        printing.table(
+            ("broker", "topic", "partitions", "without a leader"),
+            [(each["broker"], each["name"], *_counts(each["partitions"])) for each in found],
+        )
+    if not broker:
+        _miss(asking.ask(server, token, "/status")["brokers"])
+
+
+def _miss(brokers: Mapping[str, Mapping[str, Any]]) -> None:
+    """Say whose topics are not in the list."""
+    for name, health in brokers.items():
+        if not health["healthy"]:
+            printing.err().print(f"broker {name} does not answer: {health['cause']}", markup=False)
 
 
 @_verb("show", "skybridge topics show events", "skybridge topics show orders -b main --json")

@@ -19,9 +19,9 @@ from app.bindings import kafka
 from app.bindings.documents import FormatName
 from app.bindings.record import Record
 from app.bindings.transcode import Writing
-from app.errors import SetupError
+from app.errors import BrokerUnavailable, SetupError
 from app.interfaces import DeadLetter
-from app.model.metadata import Health
+from app.model.metadata import Health, LogMetadata
 from app.model.route import Route, Target
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import LABEL_BOUND, Counters
@@ -50,7 +50,7 @@ class Service:
     def __init__(self) -> None:
         self.routes = (Route(name="all", to=(Target(broker="log", topic="events"),)),)
         self.log = FakeLog()
-        self.logs = {"log": self.log}
+        self.logs: dict[str, Any] = {"log": self.log}
         self.kinds = {"log": "embedded"}
         self.manners: dict[str, Any] = {}
         self.store = MemoryStore()
@@ -474,17 +474,47 @@ async def test_topics_lists_partitions_with_their_ends(
     assert (await client.get("/v1/topics/log/events")).json() == topic
 
 
-async def test_topics_leaves_out_a_broker_that_is_away(
-    service: Service, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One cluster that is down must not hide the others."""
+class Away(FakeLog):
+    """Refuses connections."""
 
-    async def away() -> Health:
+    async def metadata(self, *_: object) -> LogMetadata:
+        raise BrokerUnavailable(f"{self.name}: connection refused")
+
+    async def health(self) -> Health:
         return Health(healthy=False, cause="connection refused")
 
-    monkeypatch.setattr(service.log, "health", away)
+
+async def test_topics_leaves_out_a_broker_that_is_away(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """One cluster that is down must not hide the others."""
+    service.logs |= {"main": Away("main")}
+    service.kinds |= {"main": "kafka"}
+    await service.log.create_topic("events", 1)
     answer = await client.get("/v1/topics")
-    assert (answer.status_code, answer.json()) == (200, [])
+    assert (answer.status_code, [each["broker"] for each in answer.json()]) == (200, ["log"])
+
+
+async def test_topics_of_brokers_that_are_all_away_are_not_none(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """An empty list would say that there is no topic."""
+    service.logs["log"] = Away("log")
+    answer = await client.get("/v1/topics")
+    assert (answer.status_code, answer.json()["detail"]) == (503, "log: connection refused")
+
+
+async def test_a_subscription_says_whether_its_broker_answers(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """While it does not, nobody knows the lag, and the state is still the one before."""
+    for log, health in (
+        (service.log, {"healthy": True, "cause": ""}),
+        (Away("log"), {"healthy": False, "cause": "connection refused"}),
+    ):
+        service.logs["log"] = log
+        (subscription,) = (await client.get("/status")).json()["subscriptions"]
+        assert subscription["broker_health"] == health
 
 
 async def test_dead_letters_show_cause_and_message(

@@ -1,0 +1,73 @@
+"""Tables of ``subscriptions list`` and ``topics list``: what is wrong has a column, or is said beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app, asking
+
+HEALTH = {
+    "state": "running",
+    "sink": "https://b.example/",
+    "lag": 0,
+    "oldest": None,
+    "broker_health": {"healthy": True, "cause": ""},
+    "parked": {"rows": 0, "keys": 0, "oldest_seconds": None},
+    "dead_letters": {},
+}
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the service says, by path."""
+    found: dict[str, Any] = {}
+    monkeypatch.setattr(asking, "ask", lambda _server, _token, path, *_, **__: found[path])
+    return found
+
+
+def rows(*words: str) -> list[dict[str, str]]:
+    """Of the table, by its columns."""
+    head, *lines = CliRunner().invoke(app, words).stdout.splitlines()
+    return [dict(zip(head.split(), line.split(), strict=True)) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("health", "shown"),
+    [
+        ({}, {"BROKER": "up", "PARKED": "0", "OLDEST": "-"}),
+        ({"oldest": 0.4}, {"OLDEST": "0s"}),
+        (
+            {"oldest": 3.2, "parked": {"rows": 5, "keys": 1, "oldest_seconds": 75.04}},
+            {"PARKED": "5", "OLDEST": "75s"},
+        ),
+        (
+            {"lag": None, "broker_health": {"healthy": False, "cause": "connection refused"}},
+            {"BROKER": "down", "LAG": "-"},
+        ),
+    ],
+)
+def test_a_subscription_that_looks_well_and_is_not(
+    answers: dict[str, Any], health: dict[str, Any], shown: dict[str, str]
+) -> None:
+    """Running with no lag and no dead letters may still be stuck."""
+    answers["/v1/subscriptions"] = [{"id": "b", "origin": "file", "health": HEALTH | health}]
+    (row,) = rows("subscriptions", "list")
+    assert shown.items() <= row.items()
+
+
+def test_topics_of_a_broker_that_is_away_are_missed(answers: dict[str, Any]) -> None:
+    """A list without them looks whole."""
+    answers["/v1/topics"] = [{"broker": "log", "name": "events", "partitions": []}]
+    answers["/status"] = {
+        "brokers": {
+            "log": {"healthy": True, "cause": ""},
+            "main": {"healthy": False, "cause": "connection refused"},
+        }
+    }
+    for words in (("topics", "list"), ("topics", "list", "--json")):
+        done = CliRunner().invoke(app, words)
+        assert done.stderr == "broker main does not answer: connection refused\n"
+        assert len(done.stdout.splitlines()) == (1 if "--json" in words else 2)
