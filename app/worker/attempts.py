@@ -10,7 +10,15 @@ import msgspec
 from msgspec.structs import replace
 
 from app.delivery.outcomes import Fate, Outcome
-from app.delivery.plan import Decision, Park, PauseEndpoint, RetryAt
+from app.delivery.plan import (
+    DeadLetterIt,
+    Decision,
+    Disable,
+    Park,
+    PauseEndpoint,
+    RetryAt,
+    Settle,
+)
 from app.event.value import CloudEvent
 from app.filters.cesql.values import Failure
 from app.interfaces import Attempt, SinkAnswer
@@ -120,12 +128,25 @@ class AttemptLog:
             number=held.attempts,
             started_ms=int((wall - ended + started) * 1000),
             duration_ms=(ended - started) * 1000,
-            outcome=outcome.fate.value,
+            outcome=_fate(decision).value,
             status=answer.status,
             detail="" if outcome.fate is Fate.DELIVERED else quote(answer),
             next_try_in=_next_try(decision, ended),
             together=together,
         )
+
+
+def _fate(decision: Decision) -> Fate:
+    """What was decided: an answer that may be tried again need not be."""
+    match decision:
+        case Settle():
+            return Fate.DELIVERED
+        case DeadLetterIt():
+            return Fate.DEAD_LETTER
+        case Disable():
+            return Fate.DISABLE
+        case _:
+            return Fate.RETRY
 
 
 def _next_try(decision: Decision, now: float) -> float | None:

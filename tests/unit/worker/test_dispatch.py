@@ -143,6 +143,17 @@ async def test_a_failure_is_tried_again_on_its_schedule_before_its_followers(rig
     ]
 
 
+async def test_the_attempt_that_uses_up_the_schedule_says_dead_letter(rig):
+    """What was decided, not what the answer alone means: it is not tried again."""
+    rig.sink.default = SinkAnswer(503)
+    await rig.publish(an_event(0))
+    await rig.begin(retry={"schedule": ["1s"]})
+    while not rig.store.letters.rows:
+        await rig.clock.advance(1)
+    newest_first = [(a.number, a.outcome, a.next_try_in) for a in rig.attempts.recent(3)]
+    assert newest_first == [(2, "dead-letter", None), (1, "retry", 0.5)]
+
+
 async def test_what_waits_for_its_next_attempt_is_not_settled(rig, orders):
     """Rule 2: a kill in between must bring it again."""
     rig.sink.answer(0, FAILS)
