@@ -46,10 +46,17 @@ def run(
                 each["rows"],
                 each["redriven"] or None,
                 letters.moment(each["at_ms"]),
-                letters.moment(each["due_ms"]),
+                _next_try(each["due_ms"]),
                 each["attempts"],
                 each["cause"] or None,
             )
             for each in found
         ],
     )
+
+
+def _next_try(due_ms: int) -> str:
+    """A wait that is over is no moment to wait for: its endpoint is, or the events before it."""
+    from app.runtime.clock import SystemClock
+
+    return "due" if due_ms <= SystemClock().now() * 1000 else letters.moment(due_ms)

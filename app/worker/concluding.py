@@ -81,8 +81,8 @@ class Conclusions:
             case RetryAt(at):
                 held.steps += 1
                 self.wait(lane, at)
-            case PauseEndpoint():
-                self._give_back(lane)
+            case PauseEndpoint(until):
+                await self._hold_on(lane, until)
             case Park(at) if held.row is None:
                 held.steps += 1
                 self._park(lane, at)
@@ -94,7 +94,7 @@ class Conclusions:
                 self.disabling += 1
                 await self._burial.disable(cause)  # in flight till then: whoever stops waits for it
                 self.disabling -= 1
-                self._give_back(lane)
+                await self._hold_on(lane, self._clock.monotonic())
 
     async def carry_out_together(self, lane: Lane[Held], verdict: Verdict) -> None:
         """Of a request of several events, those of one lane: what did not come down is decided for its
@@ -161,10 +161,7 @@ class Conclusions:
         try:
             await self._write(lane, verdict)
         except StaleOwner as error:
-            if self._is_ours(held):
-                place = held.message.partition
-                raise StaleOwner(f"{place}: the store and the log differ on its owner") from error
-            held.gone = True
+            self._pass_on(held, error)
             self._release(lane)
         except (StoreUnavailable, BrokerError) as error:
             held.refusals += 1
@@ -174,6 +171,28 @@ class Conclusions:
             self._again(lane, self._clock.monotonic() + pause)
         else:
             self.trouble = ""
+
+    async def _hold_on(self, lane: Lane[Held], until: float) -> None:
+        """Its head is sent again when the endpoint may be. A row says so meanwhile, and how often it was
+        tried; one that the store does not take stays as it was, which loses nothing."""
+        held = lane.head
+        if held.row is not None and self._is_ours(held):
+            try:
+                await self.parked.defer(held, until)
+            except StaleOwner as error:
+                self._pass_on(held, error)
+            except StoreUnavailable as error:
+                self.trouble = f"a parked event cannot be stored: {error}"
+            else:
+                self.trouble = ""
+        self._give_back(lane)
+
+    def _pass_on(self, held: Held, error: StaleOwner) -> None:
+        """A newer owner has it. Raises StaleOwner where the log says that we have it all the same."""
+        if self._is_ours(held):
+            place = held.message.partition
+            raise StaleOwner(f"{place}: the store and the log differ on its owner") from error
+        held.gone = True
 
     def _is_ours(self, held: Held) -> bool:
         return not held.gone and self._holds(held.message)

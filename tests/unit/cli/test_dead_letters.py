@@ -245,6 +245,15 @@ def test_parked_shows_keys(served: Served) -> None:
     assert len(served.run("parked", "--json", "-s", "mail").stdout.splitlines()) == 0
 
 
+def test_a_key_whose_wait_is_over_is_due(served: Served) -> None:
+    """A moment that is past, or the first of 1970, tells nobody when."""
+    later_ms = 4_102_444_800_000
+    rows = [a_row(1, key=b"a"), a_row(2, key=b"b", due_ms=later_ms)]
+    served.do(served.service.store.parked.park(rows))
+    head, *lines = (line.split() for line in served.run("parked").stdout.splitlines())
+    assert [line[head.index("NEXT_TRY")] for line in lines] == ["due", "2100-01-01T00:00:00Z"]
+
+
 def test_moments_are_rfc_3339() -> None:
     assert letters.moment(1_767_225_600_000) == "2026-01-01T00:00:00Z"
 

@@ -318,6 +318,43 @@ async def test_a_parked_head_may_be_the_probe(rig):
     await until(lambda: rig.status.parked_keys == 0)
 
 
+@pytest.mark.parametrize(
+    ("answer", "wait"), [(SinkAnswer(503, retry_after="30"), 30), (SinkAnswer(410), 0)]
+)
+async def test_the_row_of_a_head_that_meets_an_endpoint_at_fault_tells_of_it(rig, answer, wait):
+    """It is held on, and no step is taken; its row is what people see, and what a restart goes on from."""
+    rig.sink.answer(0, BUSY, answer)
+    await rig.publish(an_event(0, "a"))
+    await rig.begin(retry=AT_ONCE)
+    await until(lambda: parked(rig) == [0])
+    await rig.clock.advance(1800)
+    await until(lambda: rows(rig)[0].attempts == 2)
+    (row,) = rows(rig)
+    assert (row.steps, row.cause) == (1, f"status-{answer.status}")
+    assert row.due_ms == pytest.approx((rig.clock.now() + wait) * 1000, abs=1000)
+    await rig.kill()
+    await rig.store.halts.allow("billing")
+    await rig.begin(retry=AT_ONCE)
+    await rig.clock.advance(wait)
+    await rig.answered(0, 0, 0)
+    assert [each.number for each in rig.attempts.recent(3)] == [3, 2, 1]
+
+
+async def test_a_store_that_is_away_while_the_endpoint_is_holds_nothing_up(rig):
+    """The row is an older one until the next failure is written."""
+    rig.sink.answer(0, BUSY, SinkAnswer(503, retry_after="30"))
+    await rig.publish(an_event(0, "a"))
+    await rig.begin(retry=AT_ONCE)
+    await until(lambda: parked(rig) == [0])
+    await rig.clock.advance(1799)
+    rig.store.failures.append(StoreUnavailable("busy"))
+    await rig.clock.advance(1)
+    await rig.state("paused")
+    await rig.clock.advance(30)
+    await rig.answered(0, 0, 0)
+    await until(lambda: parked(rig) == [])
+
+
 async def test_an_endpoint_that_came_back_is_met_slowly(rig):
     """Issue 6: not by all that waited for it at once."""
     rig.sink.default = SinkAnswer(503, retry_after="10")
