@@ -12,7 +12,8 @@ from app.api.kept import merged, store_of
 from app.api.problems import Refused
 from app.api.running import Running
 from app.delivery.outcomes import Fate
-from app.interfaces import Attempt
+from app.delivery.parked_lanes import START
+from app.interfaces import Attempt, EventName, Parked, Store, Waiting
 
 LIMIT, LIMIT_MAX = 100, 1_000
 REMEMBERED = 10_000  # attempts that this process is asked for
@@ -28,7 +29,8 @@ def router(running: Running) -> APIRouter:
         outcome: Annotated[Fate | None, Query(description="how it ended")] = None,
         limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
     ) -> delivery_answers.AttemptsView:
-        """The newest attempts: those in the store, and those that only this process remembers."""
+        """The newest attempts: those in the store, and those that only this process remembers. An event
+        that waits behind another has none: `waiting` says behind which."""
         word = None if outcome is None else outcome.value
         stored = await store_of(running).attempts.find(
             subscription, event_id=event_id, outcome=word, limit=limit
@@ -39,10 +41,41 @@ def router(running: Running) -> APIRouter:
             if _is_wanted(each, event_id, word)
         ]
         found = merged(stored, remembered)[:limit]
-        return delivery_answers.AttemptsView(attempts=list(map(kept_views.attempt, found)))
+        waiting: list[Waiting] = []
+        if event_id is not None and outcome is None:
+            waiting += await _parked(store_of(running), subscription, event_id)
+            waiting += running.waiting(subscription, event_id)
+        return delivery_answers.AttemptsView(
+            attempts=list(map(kept_views.attempt, found)),
+            waiting=list(map(kept_views.waiting, waiting)),
+        )
 
     return routes
 
 
 def _is_wanted(each: Attempt, event_id: str | None, outcome: str | None) -> bool:
     return event_id in {None, each.event_id} and outcome in {None, each.outcome}
+
+
+async def _parked(store: Store, subscription: str | None, event_id: str) -> list[Waiting]:
+    return [
+        Waiting(
+            subscription=row.subscription,
+            partition=row.message.partition,
+            position=row.message.position,
+            event=row.event,
+            behind=await _ahead(store, row),
+            parked=True,
+        )
+        for row in await store.parked.find(subscription, event_id=event_id)
+        if not row.attempts
+    ]
+
+
+async def _ahead(store: Store, row: Parked) -> EventName | None:
+    """The head of its lane; a redriven one waits for nobody."""
+    if row.redriven:
+        return None
+    place = row.subscription, row.broker, row.message.partition, row.lane
+    heads = await store.parked.rows(*place, after=START, limit=1)
+    return next((head.event for head in heads if head.id != row.id), None)

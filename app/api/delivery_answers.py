@@ -34,8 +34,26 @@ class AttemptView(BaseModel):
     together: int = Field(description="how many events the request had")
 
 
+class WaitingView(BaseModel):
+    """An event on its way that was not tried yet."""
+
+    subscription: str
+    topic: str
+    partition: int
+    position: str
+    event: EventView
+    behind: EventView | None = Field(
+        description="the one of its key that is tried first; null: it is that one"
+    )
+    parked: bool = Field(description="it waits in the store; else in the memory of a worker")
+
+
 class AttemptsView(BaseModel):
     attempts: list[AttemptView] = Field(description="the newest first")
+    waiting: list[WaitingView] = Field(
+        description="where event_id is asked for: where it waits for its first attempt, as far as the "
+        "store and this process know"
+    )
 
 
 class DeadLetterView(BaseModel):

@@ -7,9 +7,15 @@ from collections.abc import Mapping
 import msgspec
 
 from app.api import messages
-from app.api.delivery_answers import AttemptView, CauseCount, EventView, ParkedKeyView
+from app.api.delivery_answers import (
+    AttemptView,
+    CauseCount,
+    EventView,
+    ParkedKeyView,
+    WaitingView,
+)
 from app.api.running import Running
-from app.interfaces import Attempt, DeadLetter, EventName, Parked, ParkedKey
+from app.interfaces import Attempt, DeadLetter, EventName, Parked, ParkedKey, Waiting
 from app.model.message import Message
 
 
@@ -71,6 +77,18 @@ def attempt(each: Attempt) -> AttemptView:
         detail=each.detail,
         next_try_in=None if each.next_try_in is None else round(each.next_try_in, 3),
         together=each.together,
+    )
+
+
+def waiting(each: Waiting) -> WaitingView:
+    return WaitingView(
+        subscription=each.subscription,
+        topic=each.partition.topic,
+        partition=each.partition.number,
+        position=each.position,
+        event=event(each.event),
+        behind=None if each.behind is None else event(each.behind),
+        parked=each.parked,
     )
 
 

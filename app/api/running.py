@@ -9,7 +9,7 @@ import msgspec
 
 from app.api.configured import Configured
 from app.api.registry import Entry, Registry
-from app.interfaces import Attempt, Clock, Log, Notify, Store
+from app.interfaces import Attempt, Clock, Log, Notify, Store, Waiting
 from app.model.metadata import GroupLag
 from app.model.route import Route
 from app.model.subscription import Subscription
@@ -112,6 +112,9 @@ class Running(Protocol):
 
     def attempts(self, subscription: str | None, limit: int) -> Sequence[Attempt]:
         """What this process remembers of one subscription, or all; the newest first."""
+
+    def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
+        """The events of this id that this process holds and has not tried, for one subscription or all."""
 
     def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
         """One for each, whether it runs here or not: ``broken`` where it cannot run, ``elsewhere`` where another process runs it."""

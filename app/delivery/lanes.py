@@ -208,6 +208,10 @@ class Lanes(Generic[Item]):
         """The first of every lane: the oldest that is held is among them."""
         return (lane.head for lane in self._lanes.values())
 
+    def queues(self) -> Iterable[Iterable[Item]]:
+        """All that is held, by lane, its head first."""
+        return (lane.items for lane in self._lanes.values())
+
     @property
     def flying(self) -> int:
         return len(self._in_flight)

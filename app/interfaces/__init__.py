@@ -16,6 +16,7 @@ from app.interfaces.kept import (
     ParkedLane,
     Replay,
     StoredSubscription,
+    Waiting,
 )
 from app.interfaces.log import Consumer, Log, PublishResult, Wanted
 from app.interfaces.notify import Notify, silence
@@ -69,6 +70,7 @@ __all__ = [
     "Store",
     "StoredSubscription",
     "SubscriptionRegistry",
+    "Waiting",
     "Wanted",
     "silence",
 ]

@@ -127,6 +127,18 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     together: int = 1
 
 
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """An event on its way that was not tried yet. ``behind``: the one of its key that is tried first;
+    None: it is that one. ``parked``: it waits in the store, else in memory."""
+
+    subscription: str
+    partition: Partition
+    position: str
+    event: EventName
+    behind: EventName | None
+    parked: bool
+
+
 class StoredSubscription(msgspec.Struct, frozen=True, kw_only=True):
     """A subscription made by the API. ``document``: JSON as it was given, its credentials encrypted.
     ``version`` grows with each change: the ETag."""

@@ -111,9 +111,13 @@ class ParkedMessages(Protocol):
         """By subscription, redriven ones included."""
 
     async def find(
-        self, subscription: str | None = None, limit: int = 100, after: int = 0
+        self,
+        subscription: str | None = None,
+        limit: int = 100,
+        after: int = 0,
+        event_id: str | None = None,
     ) -> list[Parked]:
-        """In order of id, above ``after``."""
+        """In order of id, above ``after``; by ``event_id`` it walks all rows."""
 
     async def keys(self, subscription: str | None = None, limit: int = 100) -> list[ParkedKey]:
         """Those whose oldest row was written first come first; redriven rows included."""

@@ -15,7 +15,7 @@ from app.config.key_mappers import load_key_mappers
 from app.config.kinds import kinds_of, manners_of
 from app.config.model import Config
 from app.errors import SkybridgeError
-from app.interfaces import Attempt, Log, Notify, Store, silence
+from app.interfaces import Attempt, Log, Notify, Store, Waiting, silence
 from app.model.metadata import GroupLag, Health
 from app.model.route import Exchange, Route, Target, log_name
 from app.model.subscription import Subscription
@@ -146,6 +146,10 @@ class State:
     def attempts(self, subscription: str | None, limit: int) -> Sequence[Attempt]:
         supervisor = self._parts.supervisor
         return [] if supervisor is None else supervisor.attempts(subscription, limit)
+
+    def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
+        supervisor = self._parts.supervisor
+        return [] if supervisor is None else supervisor.waiting(subscription, event_id)
 
     async def declared(self) -> Sequence[Subscription]:
         await self._parts.roster.refresh()

@@ -90,11 +90,17 @@ class ParkedMessages:
         return await self._transactions.run(_count)
 
     async def find(
-        self, subscription: str | None = None, limit: int = 100, after: int = 0
+        self,
+        subscription: str | None = None,
+        limit: int = 100,
+        after: int = 0,
+        event_id: str | None = None,
     ) -> list[Parked]:
         query = select(parked).where(_c.id > after).order_by(_c.id).limit(limit)
         if subscription is not None:
             query = query.where(_c.subscription == subscription)
+        if event_id is not None:
+            query = query.where(_c.event_id == text(event_id))
         return await self._transactions.run(_read, query)
 
     async def keys(self, subscription: str | None = None, limit: int = 100) -> list[ParkedKey]:

@@ -21,13 +21,13 @@ from app.delivery.plan import (
     PauseEndpoint,
     Place,
 )
-from app.interfaces import Clock, Outgoing, Sink, SinkAnswer
+from app.interfaces import Clock, Outgoing, Sink, SinkAnswer, Waiting
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
 from app.worker.attempts import AttemptLog
 from app.worker.budget import Budget
 from app.worker.concluding import LEASE_RECHECK, Conclusions
-from app.worker.intake import Held
+from app.worker.intake import Held, name_of
 from app.worker.rules import Rules, verdict_of
 from app.worker.status import disabled_words
 from app.worker.timing import Pace, Timekeeper
@@ -155,6 +155,22 @@ class Courier:
     def flying(self, partitions: set[Partition]) -> bool:
         """Whether an attempt of these partitions is still on the wire."""
         return any(held.message.partition in partitions for held in self.lanes.in_flight())
+
+    def waiting(self, event_id: str) -> list[Waiting]:
+        """The events of this id that are held, are no rows of the store and were not tried yet."""
+        return [
+            Waiting(
+                subscription=self._subscription.id,
+                partition=held.message.partition,
+                position=held.message.position,
+                event=name,
+                behind=name_of(head) if ahead else None,
+                parked=False,
+            )
+            for head, *others in self.lanes.queues()
+            for ahead, held in enumerate((head, *others))
+            if held.row is None and not held.attempts and (name := name_of(held)).id == event_id
+        ]
 
     def halt(self, cause: str) -> None:
         """No attempt begins any more; those on the wire go on."""

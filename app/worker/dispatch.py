@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from app.delivery.endpoint import Flow
 from app.errors import PositionOutOfRange
-from app.interfaces import Clock, Consumer, Log, Notify, Sink, Store, silence
+from app.interfaces import Clock, Consumer, Log, Notify, Sink, Store, Waiting, silence
 from app.model.message import Assigned, ConsumerEvent, Lost, Partition, Revoked
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
@@ -164,6 +164,9 @@ class Dispatcher:
             parked_rows=self._parking.kept,
             parked_keys=len(self._parking.lanes),
         )
+
+    def waiting(self, event_id: str) -> list[Waiting]:
+        return self._courier.waiting(event_id)
 
     def _oldest(self) -> float | None:
         heads = (held for held in self._courier.lanes.heads() if not held.replayed)

@@ -21,6 +21,7 @@ from app.interfaces import (
     Notify,
     Sink,
     Store,
+    Waiting,
     silence,
 )
 from app.model.pull import Pull
@@ -170,6 +171,15 @@ class Supervisor:
         ]
         found = [attempt for run in runs for attempt in run.attempts.recent(limit)]
         return sorted(found, key=lambda attempt: -attempt.started_ms)[:limit]
+
+    def waiting(self, subscription: str | None, event_id: str) -> list[Waiting]:
+        """The events of this id that are held here and not tried yet, for one subscription or all."""
+        return [
+            each
+            for name, run in self._runs.items()
+            if subscription in {None, name} and isinstance(run.dispatcher, Dispatcher)
+            for each in run.dispatcher.waiting(event_id)
+        ]
 
     async def enable(self, subscription: str) -> None:
         """Deliver again after a 410. KeyError for a subscription that there is none of."""

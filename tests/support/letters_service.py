@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.bindings.record import Record
-from app.interfaces import Attempt, DeadLetter, EventName, Parked
+from app.interfaces import Attempt, DeadLetter, EventName, Parked, Waiting
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
 from app.store import open_store
@@ -41,6 +41,9 @@ class Service:
     def attempts(self, subscription: str | None, limit: int) -> Sequence[Attempt]:
         found = [one for one in self.remembered if subscription in {None, one.subscription}]
         return found[:limit]
+
+    def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
+        return []
 
     def _subscription(self, name: str) -> Subscription:
         return Subscription.model_validate(

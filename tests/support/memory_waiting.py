@@ -158,12 +158,18 @@ class ParkedRows:
         return keys[:limit]
 
     async def find(
-        self, subscription: str | None = None, limit: int = 100, after: int = 0
+        self,
+        subscription: str | None = None,
+        limit: int = 100,
+        after: int = 0,
+        event_id: str | None = None,
     ) -> list[Parked]:
         found = [
             row
             for row in self.rows_by_id.values()
-            if row.id > after and subscription in (None, row.subscription)
+            if row.id > after
+            and subscription in (None, row.subscription)
+            and event_id in (None, row.event.id)
         ]
         return found[:limit]
 

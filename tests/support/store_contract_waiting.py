@@ -59,6 +59,12 @@ class ParkedContract:
         (kept,) = await self.rows(store)
         assert replace(kept, id=0) == row
 
+    async def test_rows_of_one_event_are_found(self, store):
+        """Whoever asks why it did not arrive knows its id alone."""
+        await store.parked.park([a_row(1), a_row(2)])
+        assert offsets(await store.parked.find(event_id="2")) == [2]
+        assert await store.parked.find("another", event_id="2") == []
+
     async def test_a_key_of_any_length_parks(self, store):
         """Rule 8 lets 64 KiB in; a database has no index over so much, and a key that cannot park would
         hold its lane for ever."""

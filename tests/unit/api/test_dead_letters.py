@@ -473,6 +473,36 @@ async def test_attempts_are_chosen(
     assert [one["number"] for one in found] == numbers
 
 
+async def test_an_event_that_was_never_tried_is_found_behind_the_one_it_waits_for(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Why did this one not arrive? Of its own it has no attempt to tell."""
+    await service.store.parked.park([a_row(1, key=b"a"), a_row(2, key=b"a")])
+    place = {"subscription": "billing", "topic": "orders", "partition": 0}
+    first, second = (
+        {"id": number, "source": "/shop", "type": "com.example.order"} for number in "12"
+    )
+    for event, behind in ((first, None), (second, first)):
+        answer = (await client.get(f"/v1/attempts?event_id={event['id']}")).json()
+        assert answer == {
+            "attempts": [],
+            "waiting": [
+                {**place, "position": event["id"], "event": event, "behind": behind, "parked": True}
+            ],
+        }
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?event_id=9", "?event_id=1&subscription=mail", "?event_id=1&outcome=retry"]
+)
+async def test_what_waits_is_told_of_one_event_alone(
+    service: Service, client: httpx.AsyncClient, query: str
+) -> None:
+    """All of them are under /v1/parked."""
+    await service.store.parked.park([a_row(1)])
+    assert (await client.get(f"/v1/attempts{query}")).json()["waiting"] == []
+
+
 @pytest.mark.parametrize("query", ["outcome=perhaps", "limit=0", "event_id=%00", "subscription="])
 async def test_a_bad_query_of_attempts_is_a_problem(client: httpx.AsyncClient, query: str) -> None:
     assert (await client.get(f"/v1/attempts?{query}")).status_code == 422

@@ -237,6 +237,16 @@ def test_attempts_are_a_table_or_lines(served: Served) -> None:
     assert json.loads(line)["number"] == 2
 
 
+def test_an_event_that_waits_is_told_beside_its_attempts(served: Served) -> None:
+    rows = [a_row(1, key=b"a"), a_row(2, key=b"a")]
+    served.do(served.service.store.parked.park(rows))
+    (told,) = served.run("attempts", "--event", "2").stdout.splitlines()[1:]
+    assert told.split()[:8] == ["-", "billing", "2", "-", "waits", "-", "-", "-"]
+    assert told.endswith("parked, behind event 1 of /shop")
+    (line,) = served.run("attempts", "--event", "2", "--json").stdout.splitlines()
+    assert json.loads(line)["behind"]["id"] == "1"
+
+
 def test_parked_shows_keys(served: Served) -> None:
     rows = [a_row(1, key=b"a"), a_row(2, key=b"a"), a_row(3, key=b"b")]
     served.do(served.service.store.parked.park(rows))

@@ -183,6 +183,20 @@ async def test_a_stop_waits_until_a_gone_is_stored():
     assert house.store.halts.rows["billing"].cause == "status-410"
 
 
+async def test_an_event_in_a_lane_is_found_behind_its_head():
+    """It was never tried, and is no row yet. The head was: its attempts tell."""
+    house = House(a_subscription())
+    await house.begin()
+    house.sinks["billing"].hold(0)
+    await house.log.submit("orders", [an_event(0, "a"), an_event(1, "a")])
+    await until(lambda: house.supervisor.status()[0].held == 2)
+    (follower,) = house.supervisor.waiting("billing", "1")
+    assert (follower.position, follower.behind.id, follower.parked) == ("1", "0", False)
+    assert house.supervisor.waiting("audit", "1") == house.supervisor.waiting(None, "0") == []
+    house.sinks["billing"].release(0)
+    await house.stop()
+
+
 async def test_a_position_out_of_range_is_not_begun_anew():
     """Rule 10: it stops and asks."""
     house = House(a_subscription())
