@@ -12,12 +12,12 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from app.api import bodies
-from app.api.openapi_subscriptions import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION
+from app.api.openapi_subscriptions import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION, WARNING
 from app.api.preconditions import Conditions, IfMatch
 from app.api.problems import Refused
 from app.api.registry import Entry
 from app.api.running import Running
-from app.api.subscriptions import Id, begun, entry_of
+from app.api.subscriptions import Id, begun, entry_of, warned
 from app.errors import SenderError
 from app.model.draft import from_draft, to_draft
 
@@ -94,7 +94,7 @@ def _add_changes(routes: APIRouter, running: Running) -> None:
         operation_id="draft_update",
         response_class=JSONResponse,
         responses={
-            200: {**DRAFT_ANSWER, "headers": ETAG},
+            200: {**DRAFT_ANSWER, "headers": {**ETAG, **WARNING}},
             **Refused.responses(400, 404, 409, 412, 413, 415, 422, 503),
         },
         openapi_extra=DRAFT_BODY,
@@ -105,7 +105,7 @@ def _add_changes(routes: APIRouter, running: Running) -> None:
         _draft_of(entry)
         Conditions(if_match).check(entry)
         document = await _document(running, request)
-        return _answered(await running.registry.change(entry, document))
+        return _answered(await running.registry.change(entry, document), before=entry)
 
     @routes.delete(
         "/{id}",
@@ -145,8 +145,8 @@ def _draft_of(entry: Entry) -> dict[str, Any]:
     return draft
 
 
-def _answered(entry: Entry, status: int = 200) -> Response:
-    headers = {"etag": entry.etag}
+def _answered(entry: Entry, status: int = 200, before: Entry | None = None) -> Response:
+    headers = {"etag": entry.etag, **warned(before, entry)}
     if status == 201:  # noqa: PLR2004 - made
         headers["location"] = f"{PATH}/{entry.id}"
     return JSONResponse(_draft_of(entry), status, headers)

@@ -49,6 +49,12 @@ DRAFT_ANSWER: dict[str, Any] = {
 ETAG: dict[str, Any] = {
     "ETag": {"description": "For If-Match.", "schema": {"type": "string", "minLength": 3}}
 }
+WARNING: dict[str, Any] = {
+    "Skybridge-Warning": {
+        "description": "What the change does to events that wait; only where it does something.",
+        "schema": {"type": "string"},
+    }
+}
 LOCATION: dict[str, Any] = {"Location": {"schema": {"type": "string", "format": "uri-reference"}}}
 
 

@@ -13,12 +13,21 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from app.api import bodies, views
-from app.api.openapi_subscriptions import ANSWER, ETAG, LINKS, LOCATION, PATCH_BODY, REQUEST_BODY
+from app.api.openapi_subscriptions import (
+    ANSWER,
+    ETAG,
+    LINKS,
+    LOCATION,
+    PATCH_BODY,
+    REQUEST_BODY,
+    WARNING,
+)
 from app.api.preconditions import Conditions, IfMatch, IfNoneMatch
 from app.api.problems import Refused
 from app.api.registry import Entry
 from app.api.running import Running
 from app.api.subscription_answers import Listed, Standing
+from app.delivery.backoff import shortened
 from app.model.merge_patch import merged
 
 PATH = "/v1/subscriptions"
@@ -123,7 +132,7 @@ def _add_changes(routes: APIRouter, running: Running) -> None:
         operation_id="replace_subscription",
         response_class=JSONResponse,
         responses={
-            200: {**ANSWER, "headers": ETAG},
+            200: {**ANSWER, "headers": {**ETAG, **WARNING}},
             201: {**ANSWER, "headers": {**ETAG, **LOCATION}},
             **Refused.responses(400, 404, 409, 412, 413, 415, 422, 428, 503),
         },
@@ -151,7 +160,7 @@ def _add_changes(routes: APIRouter, running: Running) -> None:
         operation_id="patch_subscription",
         response_class=JSONResponse,
         responses={
-            200: {**ANSWER, "headers": ETAG},
+            200: {**ANSWER, "headers": {**ETAG, **WARNING}},
             **Refused.responses(400, 404, 409, 412, 413, 415, 422, 428, 503),
         },
         openapi_extra=PATCH_BODY,
@@ -186,11 +195,21 @@ async def entry_of(running: Running, subscription: str) -> Entry:
     return entry
 
 
-def answered(entry: Entry, status: int = 200) -> Response:
-    headers = {"etag": entry.etag}
+def answered(entry: Entry, status: int = 200, before: Entry | None = None) -> Response:
+    """``before``: what it was until it was changed."""
+    headers = {"etag": entry.etag, **warned(before, entry)}
     if status == 201:  # noqa: PLR2004 - made
         headers["location"] = f"{PATH}/{entry.id}"
     return JSONResponse(dict(entry.document), status, headers)
+
+
+def warned(before: Entry | None, now: Entry) -> dict[str, str]:
+    """A header beside the document, which has no room for it: what a change does to events that wait."""
+    if before is None or before.subscription is None or now.subscription is None:
+        return {}
+    old, new = before.subscription.retry.schedule, now.subscription.retry.schedule
+    warning = shortened(now.id, old, new)
+    return {"skybridge-warning": warning} if warning else {}
 
 
 async def _changed(
@@ -198,7 +217,7 @@ async def _changed(
 ) -> Response:
     if entry.origin == "api":
         conditions.demand()
-    return answered(await running.registry.change(entry, document))
+    return answered(await running.registry.change(entry, document), before=entry)
 
 
 def _same(document: dict[str, Any], name: str) -> str:

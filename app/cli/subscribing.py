@@ -11,6 +11,8 @@ from app.cli import asking, printing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import httpx
+
 PATH = "/v1/subscriptions"
 CURES = {
     404: "`skybridge subscriptions list` shows those that there are.",
@@ -57,7 +59,11 @@ def content(
     return msgspec.json.encode(document), {**_JSON, **(headers or {})}
 
 
-def said(document: Mapping[str, Any], word: str, *, as_json: bool) -> None:
+def said(answer: httpx.Response, word: str, *, as_json: bool) -> None:
+    """The document of an answer, and beside it what the change does to events that wait."""
+    document = answer.json()
+    if warning := answer.headers.get("skybridge-warning"):
+        printing.err().print(f"warning {warning}", markup=False)
     if as_json:
         printing.json_line(document)
     else:

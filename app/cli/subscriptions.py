@@ -156,7 +156,7 @@ def create(
         answer = asking.request(
             "POST", server, token, PATH, content=subscribing.content(document), cures=CURES
         )
-        subscribing.said(answer.json(), "made", as_json=as_json)
+        subscribing.said(answer, "made", as_json=as_json)
 
 
 @_verb("replace", "skybridge subscriptions replace billing --file billing.yaml")
@@ -177,7 +177,7 @@ def replace(
     answer = subscribing.ask(
         "PUT", server, token, name, content=subscribing.content(document, {"if-match": etag})
     )
-    subscribing.said(answer.json(), "replaced", as_json=as_json)
+    subscribing.said(answer, "replaced", as_json=as_json)
 
 
 @_verb(
@@ -199,7 +199,7 @@ def patch(
     headers = {"content-type": "application/merge-patch+json", "if-match": etag}
     body = subscription_files.argument(change)
     answer = subscribing.ask("PATCH", server, token, name, content=(body, headers))
-    subscribing.said(answer.json(), "changed", as_json=as_json)
+    subscribing.said(answer, "changed", as_json=as_json)
 
 
 @_verb("delete", "skybridge subscriptions delete billing --yes")
@@ -213,9 +213,7 @@ def delete(
     """Delete it: what waits for it is finished, but for its dead letters."""
     if not yes:
         typer.confirm(f"delete {name} and what waits for it?", abort=True, err=True)
-    subscribing.said(
-        subscribing.ask("DELETE", server, token, name).json(), "deleted", as_json=as_json
-    )
+    subscribing.said(subscribing.ask("DELETE", server, token, name), "deleted", as_json=as_json)
 
 
 @_verb("pause", "skybridge subscriptions pause billing --cause 'until the migration is done'")

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from app.config.shown import Tree, View
+from app.delivery.backoff import shortened
 from app.model.subscription import IGNORE
 
 What = Literal["added", "removed", "changed", "moved"]
@@ -91,15 +92,10 @@ class Difference(NamedTuple):
 
 
 def _shortens(change: Change) -> str:
-    """Empty, unless the change takes waits out of a schedule: an event that has used all that are left
-    is given up at its next failure."""
     schedules = change.setting.startswith("subscriptions.") and change.setting.endswith(_SCHEDULE)
     match change.old, change.new:
-        case list(old), list(new) if schedules and len(new) < len(old):
-            return (
-                f"subscription {change.name}: retry.schedule goes from {len(old)} waits to {len(new)}; an event "
-                f"whose failures are {len(new)} or more becomes a dead letter at its next failure"
-            )
+        case list(old), list(new) if schedules:
+            return shortened(change.name, old, new)
     return ""
 
 

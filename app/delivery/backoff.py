@@ -16,6 +16,17 @@ def wait(schedule: Sequence[float], step: int, jitter: float) -> float | None:
     return schedule[step] * jitter if step < len(schedule) else None
 
 
+def shortened(subscription: str, old: Sequence[object], new: Sequence[object]) -> str:
+    """What becomes of events that wait when its schedule is another, in words for a person; empty unless
+    waits go: an event that has used all that are left is given up at its next failure."""
+    if len(new) >= len(old):
+        return ""
+    return (
+        f"subscription {subscription}: retry.schedule goes from {len(old)} waits to {len(new)}; an event "
+        f"whose failures are {len(new)} or more becomes a dead letter at its next failure"
+    )
+
+
 def doubling(first: float, longest: float, failures: int, jitter: float) -> float:
     """Seconds after the ``failures``-th failure in a row: doubled each time up to ``longest``, then
     between half and all of it."""

@@ -122,6 +122,27 @@ async def test_one_that_is_made_delivers_at_once_and_after_a_restart(house, targ
     assert not {"44", "46"} & set(target.ids)
 
 
+async def test_a_shorter_schedule_tells_what_becomes_of_what_waits(house, target):
+    """As ``skybridge plan`` does of the file: nobody may be surprised by dead letters."""
+    made = await house.make(target, retry={"schedule": ["1s", "2s", "3s"]})
+    told = {"content-type": "application/json"}
+    etag, warned = made.headers["etag"], []
+    for method, body, kind in (
+        ("PATCH", {"retry": {"schedule": ["9s", "9s"]}}, MERGE),
+        ("PUT", made.json(), told),
+        ("PATCH", {"retry": None}, MERGE),
+        ("PUT", made.json(), told),
+    ):
+        answer = await house.client.request(
+            method, "/v1/subscriptions/made", json=body, headers={**kind, "if-match": etag}
+        )
+        assert answer.status_code == 200
+        etag = answer.headers["etag"]
+        warned.append(answer.headers.get("skybridge-warning", "").partition(";")[0])
+    shorter = "subscription made: retry.schedule goes from"
+    assert warned == [f"{shorter} 3 waits to 2", "", "", f"{shorter} 11 waits to 3"]
+
+
 async def test_one_that_is_deleted_and_made_again_begins_anew(house, target):
     """Its group is forgotten: it must not go on where another one was."""
     await house.make(target, start="earliest")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -71,3 +73,20 @@ def test_topics_of_a_broker_that_is_away_are_missed(answers: dict[str, Any]) -> 
         done = CliRunner().invoke(app, words)
         assert done.stderr == "broker main does not answer: connection refused\n"
         assert len(done.stdout.splitlines()) == (1 if "--json" in words else 2)
+
+
+@pytest.mark.parametrize("verb", ["replace", "patch"])
+def test_what_a_change_does_to_events_that_wait_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verb: str
+) -> None:
+    """Standard output stays the answer."""
+    answer = httpx.Response(200, json={"id": "b"}, headers=[("skybridge-warning", "waits [gone]")])
+    monkeypatch.setattr(asking, "request", lambda *_, **__: answer)
+    file = tmp_path / "b.yaml"
+    file.write_text("id: b\n")
+    words = {
+        "replace": ("b", "-f", str(file), "--if-match", "1"),
+        "patch": ("b", "{}", "--if-match", "1"),
+    }[verb]
+    done = CliRunner().invoke(app, ["subscriptions", verb, *words, "--json"])
+    assert (done.stdout, done.stderr) == ('{"id":"b"}\n', "warning waits [gone]\n")
