@@ -99,21 +99,6 @@ class SubscriptionView(BaseModel):
     filter_errors: int = Field(description=_FILTER_ERRORS)
 
 
-class ProcessView(BaseModel):
-    number: int = Field(description="1 has the log, the store, the worker and the admin listener")
-    pid: int = Field(description="0 while there is none")
-    state: str = Field(
-        description="up, starting, away (it died, and is replaced) or silent (it lives and does not say how "
-        "it fares)"
-    )
-    causes: list[str] = Field(description="what hinders it")
-    restarts: int
-    last_end: str = Field(description="how the one before it ended")
-    uptime_seconds: float | None
-    cpu_seconds: float
-    resident_bytes: int
-
-
 class KafkaListenerView(BaseModel):
     broker: str = Field(description="name of the embedded log that it serves")
     address: str = Field(description="where clients of Kafka are told to come to")
@@ -136,10 +121,7 @@ class Status(BaseModel):
     store: HealthView = Field(description="where dead letters are kept")
     subscriptions: list[SubscriptionView]
     counters: dict[str, dict[str, int]] = Field(
-        description="by name, then by labels joined with a comma; of all processes together"
-    )
-    processes: list[ProcessView] = Field(
-        [], description="those that take events, where server.workers is above 1"
+        description="by name, then by labels joined with a comma"
     )
     kafka_listeners: list[KafkaListenerView] = Field(
         [], description="of Kafka's protocol, on embedded logs"

@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 from app import __version__
 from app.api.answers import ParkedOfSubscription
 from app.api.configured import Configured
-from app.api.running import Counts, Disk, KafkaListenerState, ProcessState, RoleState
+from app.api.running import Counts, Disk, KafkaListenerState, RoleState
 from app.model.metadata import GroupLag, Health
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
@@ -88,7 +88,6 @@ class Snapshot(NamedTuple):
     lag: Sequence[GroupLag]
     dead_letters: Mapping[tuple[str, str], int]
     parked: Mapping[str, ParkedOfSubscription]
-    processes: Sequence[ProcessState] = ()
     kafka_listeners: Sequence[KafkaListenerState] = ()
     disks: Mapping[str, Disk] = MappingProxyType({})
     certificates: Mapping[str, float] = MappingProxyType({})
@@ -100,11 +99,10 @@ class _Snapshots(Collector):
         self._snapshot = snapshot
 
     def collect(self) -> Iterable[Metric]:
-        own, counted = _by_process(self._snapshot)
-        yield from _counters(own, counted)
-        yield from _histograms(own, counted)
+        counts = self._snapshot.counters.values()
+        yield from _counters(counts)
+        yield from _histograms(counts)
         yield from _gauges(self._snapshot)
-        yield from _processes(self._snapshot.processes)
 
 
 def render(snapshot: Snapshot) -> bytes:
@@ -114,39 +112,25 @@ def render(snapshot: Snapshot) -> bytes:
     return generate_latest(registry)
 
 
-ByProcess = Mapping[tuple[str, ...], Counts]
-
-
-def _by_process(now: Snapshot) -> tuple[tuple[str, ...], ByProcess]:
-    """Where there are several processes each counts for itself, under a label of its own: a sum over
-    processes would fall when one is replaced, and be taken for a restart of all (a counter only grows)."""
-    if not now.processes:
-        return (), {(): now.counters.values()}
-    return ("process",), {(str(p.number),): p.counters for p in now.processes}
-
-
-def _counters(own: tuple[str, ...], counted: ByProcess) -> Iterator[Metric]:
+def _counters(counts: Counts) -> Iterator[Metric]:
     """Those we know are always there; one that a part adds later shows with numbered labels."""
     known = COUNTERS.keys() | HISTOGRAMS.keys()
-    added = {name: None for values in counted.values() for name in values if name not in known}
-    for name in [*COUNTERS, *added]:
-        every = [labels for values in counted.values() for labels in values.get(name, {})]
-        unknown = (tuple(f"label{n}" for n in range(max(map(len, every), default=0))), name)
+    for name in [*COUNTERS, *(each for each in counts if each not in known)]:
+        series = counts.get(name, {})
+        unknown = (tuple(f"label{n}" for n in range(max(map(len, series), default=0))), name)
         labels, text = COUNTERS.get(name, unknown)
-        family = CounterMetricFamily(f"skybridge_{name}", text, labels=(*labels, *own))
-        for process, values in counted.items():
-            for texts, count in sorted(values.get(name, {}).items()):
-                family.add_metric((*texts, *process), count)
+        family = CounterMetricFamily(f"skybridge_{name}", text, labels=labels)
+        for texts, count in sorted(series.items()):
+            family.add_metric(texts, count)
         yield family
 
 
-def _histograms(own: tuple[str, ...], counted: ByProcess) -> Iterator[Metric]:
+def _histograms(counts: Counts) -> Iterator[Metric]:
     for name, (labels, text) in HISTOGRAMS.items():
-        family = HistogramMetricFamily(f"skybridge_{name}", text, labels=(*labels, *own))
-        for process, values in counted.items():
-            for texts, buckets in sorted(_by_labels(values.get(name, {})).items()):
-                seconds = buckets.pop(SUM, 0) / 1e6
-                family.add_metric((*texts, *process), _growing(buckets), seconds)
+        family = HistogramMetricFamily(f"skybridge_{name}", text, labels=labels)
+        for texts, buckets in sorted(_by_labels(counts.get(name, {})).items()):
+            seconds = buckets.pop(SUM, 0) / 1e6
+            family.add_metric(texts, _growing(buckets), seconds)
         yield family
 
 
@@ -162,27 +146,6 @@ def _growing(buckets: Mapping[str, int]) -> list[tuple[str, float]]:
     """Each with all that is below it, as Prometheus has them."""
     bounds = sorted(buckets, key=lambda bound: float("inf") if bound == REST else float(bound))
     return list(zip(bounds, accumulate(buckets[bound] for bound in bounds), strict=True))
-
-
-def _processes(processes: Sequence[ProcessState]) -> Iterator[Metric]:
-    """``process_...`` without our prefix tells of the process that answers alone."""
-    labels = ("process",)
-    yield _gauge(
-        "process_up", "1 when it takes events.", labels,
-        {(str(p.number),): p.state == "up" for p in processes},
-    )  # fmt: skip
-    yield _gauge(
-        "process_resident_memory_bytes", "Its memory.", labels,
-        {(str(p.number),): p.resident_bytes for p in processes},
-    )  # fmt: skip
-    yield _counter(
-        "process_restarts", "How often it died and was replaced.", labels,
-        {(str(p.number),): max(0, p.restarts) for p in processes},
-    )  # fmt: skip
-    yield _counter(
-        "process_cpu_seconds", "Its processor time.", labels,
-        {(str(p.number),): p.cpu_seconds for p in processes},
-    )  # fmt: skip
 
 
 def _gauges(now: Snapshot) -> Iterator[Metric]:

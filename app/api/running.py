@@ -31,24 +31,6 @@ Counts = Mapping[str, Mapping[tuple[str, ...], int]]
 """Counters by name, then by labels."""
 
 
-class ProcessState(msgspec.Struct, frozen=True):
-    """One process of ``server.workers``. ``state``: ``up``, ``starting``, ``away`` (it died, and is replaced)
-    or ``silent`` (it lives and does not say how it fares). ``causes``: what hinders it. ``last_end``: how
-    the one before it ended. ``uptime``: seconds; None while there is none. ``cpu_seconds``: of this one
-    alone, as ``counters``."""
-
-    number: int
-    pid: int
-    state: str
-    causes: tuple[str, ...]
-    restarts: int
-    last_end: str
-    uptime: float | None
-    cpu_seconds: float
-    resident_bytes: int
-    counters: Counts
-
-
 class KafkaListenerState(msgspec.Struct, frozen=True):
     """Of the embedded log ``broker``. ``address``: what clients are told to come to. ``held_bytes``: of
     requests without an answer. ``refused_connections``: closed at the bound. ``refused_frames``: requests
@@ -95,9 +77,6 @@ class Running(Protocol):
 
     async def readiness(self) -> Mapping[str, RoleState]:
         """By role. A role that is not run is not listed."""
-
-    def processes(self) -> Sequence[ProcessState]:
-        """All that take events, this one first; empty where it is alone."""
 
     def kafka_listeners(self) -> Sequence[KafkaListenerState]:
         """Those that listen; empty in a process that has none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ from app import __version__
 from app.api import answers, configuration_answers
 from app.api.metrics import HISTOGRAMS, Snapshot
 from app.api.registry import Entry
-from app.api.running import Counts, KafkaListenerState, ProcessState, Running
+from app.api.running import Counts, KafkaListenerState, Running
 from app.api.subscription_answers import Standing
 from app.errors import StoreUnavailable
 from app.interfaces import LetterChoice
@@ -34,7 +33,7 @@ async def readiness(running: Running, only: str | None = None) -> answers.Readin
 
 
 async def status(running: Running) -> answers.Status:
-    totals = _totals(running)
+    totals = running.counters.values()
     failed = _filter_errors(totals)
     return answers.Status(
         version=__version__,
@@ -51,7 +50,6 @@ async def status(running: Running) -> answers.Status:
             for name, series in totals.items()
             if name not in HISTOGRAMS
         },
-        processes=[_process(each) for each in running.processes()],
         kafka_listeners=[_listener(each) for each in running.kafka_listeners()],
         configuration=configuration_answers.state(running.configured),
     )
@@ -68,31 +66,6 @@ def _listener(each: KafkaListenerState) -> answers.KafkaListenerView:
     )
 
 
-def _totals(running: Running) -> Counts:
-    processes = running.processes()
-    if not processes:
-        return running.counters.values()
-    totals: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
-    for process in processes:
-        for name, series in process.counters.items():
-            totals[name].update(series)
-    return totals
-
-
-def _process(each: ProcessState) -> answers.ProcessView:
-    return answers.ProcessView(
-        number=each.number,
-        pid=each.pid,
-        state=each.state,
-        causes=list(each.causes),
-        restarts=each.restarts,
-        last_end=each.last_end,
-        uptime_seconds=None if each.uptime is None else round(each.uptime, 3),
-        cpu_seconds=round(each.cpu_seconds, 2),
-        resident_bytes=each.resident_bytes,
-    )
-
-
 async def snapshot(running: Running) -> Snapshot:
     return Snapshot(
         counters=running.counters,
@@ -102,7 +75,6 @@ async def snapshot(running: Running) -> Snapshot:
         lag=await running.lag(),
         dead_letters=await _dead_letters(running),
         parked=await _parked(running),
-        processes=running.processes(),
         kafka_listeners=running.kafka_listeners(),
         disks=await running.disks(),
         certificates=await running.certificates(),
@@ -153,7 +125,7 @@ async def _views(
         lag=await running.lag(),
         dead=await _dead_letters(running),
         parked=await _parked(running),
-        failed=_filter_errors(_totals(running)),
+        failed=_filter_errors(running.counters.values()),
         brokers=await _brokers(running),
     )
     return [_subscription(each, now) for each in states]

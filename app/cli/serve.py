@@ -21,7 +21,7 @@ EXAMPLES = (
     "skybridge serve                               # the embedded log in ./skybridge-data",
     "skybridge serve --config skybridge.yaml",
     "skybridge serve --config skybridge.yaml --role gateway",
-    "skybridge serve --config skybridge.yaml --workers 4   # above two cores: docs/operations.md",
+    "skybridge serve --config skybridge.yaml --role gateway   # any number: docs/operations.md",
     "SKYBRIDGE_SERVER__EVENTS__PORT=9090 skybridge serve",
 )
 
@@ -40,14 +40,6 @@ def run(
         list[RoleName] | None,
         typer.Option("--role", help="Run only this role (may be given twice); both by default."),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            help="Processes that take events on one port (server.workers); 1 by default.",
-        ),
-    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print where it listens as one JSON object.")
     ] = False,
@@ -64,17 +56,12 @@ def run(
     from app.config.source import Source
     from app.runtime.run import run as serve
 
-    environ = dict(os.environ)
-    if workers is not None:
-        environ["SKYBRIDGE_SERVER__WORKERS"] = str(workers)
-    source = Source(config, environ)
+    source = Source(config, dict(os.environ))
     loaded, findings = source.judge(source.read())
     _warn(findings)
     announce = _announce_json if as_json else _announce
     roles = [each.value for each in role] if role else ["gateway", "worker"]
-    code = serve(loaded, roles=roles, announce=announce, source=source)  # type: ignore[arg-type]  # RoleName's values
-    if code:
-        raise typer.Exit(code)
+    serve(loaded, roles=roles, announce=announce, source=source)  # type: ignore[arg-type]  # RoleName's values
 
 
 def _warn(findings: Sequence[Finding]) -> None:
@@ -90,7 +77,6 @@ def _announce_json(service: Service) -> None:
             "roles": service.parts.roles,
             "events": f"{service.events_url}/events" if service.events_url else None,
             "admin": service.admin_url,
-            "workers": service.parts.config.server.workers,
         }
     )
 

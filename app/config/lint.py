@@ -13,7 +13,6 @@ from app.config.lint_kafka_listeners import check_kafka_listeners
 from app.config.lint_mirrors import check_mirrors
 from app.config.lint_operator_events import check_operator_events
 from app.config.lint_pipeline import check_pipeline
-from app.config.lint_processes import check_processes
 from app.config.lint_replies import check_replies
 from app.config.lint_routes import check_routes
 from app.config.lint_servers import check_servers
@@ -27,7 +26,6 @@ from app.config.report import Report
 
 CHECKS = (
     check_servers,
-    check_processes,
     check_brokers,
     check_kafka_listeners,
     check_store,

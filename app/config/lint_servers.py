@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from ipaddress import ip_address
 from pathlib import Path as FilePath
 
+from app.config.brokers import EmbeddedBroker
 from app.config.model import Admin, Events
 from app.config.report import Report
 from app.model.route import Strict
@@ -14,6 +16,8 @@ def check_servers(report: Report) -> None:
     server = report.config.server
     _admin_is_guarded(report, server.admin)
     _events_are_open(report, server.events)
+    if server.events.reuse_port:
+        _port_can_be_shared(report)
     if server.events.port == server.admin.port != 0 and overlap(
         server.events.host, server.admin.host
     ):
@@ -65,6 +69,19 @@ def _events_are_open(report: Report, events: Events) -> None:
             "the events listener off loopback asks nobody who they are: whoever reaches it may send",
             "set server.events.tls.client_ca, or let only a proxy that authenticates reach it",
         )
+
+
+def _port_can_be_shared(report: Report) -> None:
+    path = ("server", "events", "reuse_port")
+    brokers = report.config.brokers.items()
+    if logs := [name for name, broker in brokers if isinstance(broker, EmbeddedBroker)]:
+        report.error(
+            path,
+            f"the embedded log {logs[0]} belongs to one process, so no other gateway can publish to it",
+            "publish to Kafka, RabbitMQ or Pulsar, or leave it out",
+        )
+    if sys.platform != "linux":
+        report.error(path, "systems share a port evenly on Linux alone", "leave it out here")
 
 
 def overlap(one: str, other: str) -> bool:

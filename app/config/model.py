@@ -35,6 +35,11 @@ class Events(Strict):
 
     host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0 for all")
     port: Port = Field(8080, description="port to listen on; 0 takes a free one")
+    reuse_port: bool = Field(
+        False,
+        description="let other gateways of this installation listen on the same port; the system spreads "
+        "connections over them (SO_REUSEPORT, Linux)",
+    )
     tls: ServerTls | None = Field(None, description="serve https")
     strict_percent: bool = Field(
         False,
@@ -70,13 +75,8 @@ class Admin(Strict):
 
 
 class Server(Strict):
-    """The two listeners, and how many processes take events."""
+    """The two listeners."""
 
-    workers: Annotated[Count, Field(ge=1, le=64)] = Field(
-        1,
-        description="processes that take events on the port of the events listener; one of them does all "
-        "else too",
-    )
     events: Events = Field(Events(), description="the listener that takes events")
     admin: Admin = Field(Admin(), description="the listener for operators")
 

@@ -82,12 +82,20 @@ def _path(detail: ErrorDetails, root: Any) -> Path:
     return path
 
 
+_WORKERS = (
+    "is no more",
+    "run serve --role gateway several times, with server.events.reuse_port: true",
+)
+
+
 def _words(detail: ErrorDetails, path: Path) -> tuple[str, str]:
     """What is wrong, and the cure."""
     context = detail.get("ctx", {})
     name = str(path[-1]) if path else ""
     match detail["type"]:
         case "extra_forbidden":
+            if path == ("server", "workers"):
+                return _WORKERS
             return _unknown(name, detail["loc"])
         case "missing":
             return "is missing", f"set {name}"

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import socket
+from pathlib import Path
 
 from app.errors import SetupError
 
 BACKLOG = 2048
+_MARK = "skybridge/port/"
 _ABOUT_THE_PORT = frozenset({errno.EADDRINUSE, errno.EACCES})
 
 
 def open_port(host: str, port: int, settings: str, *, shared: bool = False) -> socket.socket:
     """Listens already; ``port`` 0 takes a free one. ``settings`` has ``{}`` where ``host`` or
     ``port`` stands in the name of the setting: ``server.events.{}``. ``shared``: other processes of this
-    user may listen on it too, and the system spreads connections over them (SO_REUSEPORT). Raises
-    SetupError."""
+    user may listen on it too, and the system spreads connections over them (SO_REUSEPORT): ``share_port``
+    comes first. Raises SetupError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     both = host == "::" and socket.has_dualstack_ipv6()  # all addresses, as 0.0.0.0 suggests
     try:
@@ -25,6 +28,30 @@ def open_port(host: str, port: int, settings: str, *, shared: bool = False) -> s
         )
     except OSError as failure:
         raise _refusal(host, port, settings, failure) from failure
+
+
+def share_port(port: int, installation: str) -> socket.socket:
+    """A mark that this installation listens on ``port``, for as long as it is open. SO_REUSEPORT alone would let
+    two installations of one user share a port unnoticed, and each get half of the other's events. The mark
+    is an abstract address of this network namespace, which ends with its process. Linux. Raises SetupError
+    where another installation has one."""
+    mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    mark.bind(f"\0{_MARK}{port}/{installation}/{secrets.token_hex(8)}")
+    if others := sorted(_installations_at(port) - {installation}):
+        mark.close()
+        raise SetupError(
+            f"installation {others[0]} listens on port {port}",
+            setting="server.events.port",
+            cure="choose another port; gateways that share one have the same installation",
+        )
+    return mark
+
+
+def _installations_at(port: int) -> set[str]:
+    start = f"@{_MARK}{port}/"
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    marks = [line.rpartition(" ")[2] for line in lines]
+    return {mark.removeprefix(start).partition("/")[0] for mark in marks if mark.startswith(start)}
 
 
 def _refusal(host: str, port: int, settings: str, failure: OSError) -> SetupError:

@@ -15,12 +15,13 @@ from typing import Any
 from uvicorn import Config, Server
 from uvicorn.server import ServerState
 
+from app.errors import SetupError
 from app.gateway.asgi import EventsApp
 from app.gateway.guard import demand_known_uvicorn
 from app.gateway.httptools_protocol import EventsProtocol, HttpProtocol
 from app.gateway.limits import Limits
 from app.gateway.listener import Listener
-from app.gateway.port import BACKLOG, open_port
+from app.gateway.port import BACKLOG, open_port, share_port
 from app.gateway.resource import CallBack, EventsResource, Publishing
 from app.gateway.senders import Senders
 from app.gateway.tls import Certificates, Handshakes, Tls
@@ -36,7 +37,7 @@ _ABORT_BOUND = 1.0  # seconds for aborted connections to be gone
 class HttpServer:
     """One listener around an ASGI application. ``port`` 0 takes a free one; ``port`` and ``url`` tell which,
     once started. ``settings`` names host, port and TLS in error messages, as ``gateway.port`` has it.
-    ``shared``: other processes listen on it too."""
+    ``installation``: gateways of this one may listen on the port too."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class HttpServer:
         listener: Listener | None = None,
         protocol: type[HttpProtocol] = HttpProtocol,
         settings: str = "{}",
-        shared: bool = False,
+        installation: str | None = None,
         tls: Tls | None = None,
         date_header: bool = True,
     ) -> None:
@@ -57,7 +58,8 @@ class HttpServer:
         self._listener = listener or Listener(Limits())
         self._protocol = protocol
         self._settings = settings
-        self._shared = shared
+        self._installation = installation
+        self._mark: socket.socket | None = None
         self._tls = tls
         self._date_header = date_header
         self._uvicorn: Server | None = None
@@ -70,7 +72,7 @@ class HttpServer:
         demand_known_uvicorn()
         certificates = Certificates(self._tls, self._settings.format("tls")) if self._tls else None
         server = self._build()
-        self._sockets = [open_port(self.host, self.port, self._settings, shared=self._shared)]
+        self._sockets = [self._open()]
         self.port = self._sockets[0].getsockname()[1]
         self._uvicorn = server
         await server.startup(sockets=[] if certificates else self._sockets)
@@ -92,8 +94,9 @@ class HttpServer:
             self._handshakes.stop()
         for listener in server.servers:
             listener.close()
-        for each in self._sockets:
-            each.close()
+        for each in (*self._sockets, self._mark):
+            if each is not None:
+                each.close()
         if not await _drained(server.server_state, drain):
             _cut(server.server_state)
             await _drained(server.server_state, _ABORT_BOUND)
@@ -101,6 +104,16 @@ class HttpServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+
+    def _open(self) -> socket.socket:
+        if self._installation is None:
+            return open_port(self.host, self.port, self._settings)
+        self._mark = share_port(self.port, self._installation)
+        try:
+            return open_port(self.host, self.port, self._settings, shared=True)
+        except SetupError:
+            self._mark.close()
+            raise
 
     @property
     def url(self) -> str:

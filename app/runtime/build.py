@@ -172,7 +172,7 @@ def open_events(
         counters,
         host=events.host,
         port=events.port,
-        shared=config.server.workers > 1,
+        installation=config.installation if events.reuse_port else None,
         limits=limits,
         tls=tls_of(events.tls),
         senders=Senders(origins=events.allowed_origins, rate=events.allowed_rate),

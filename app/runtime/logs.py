@@ -13,19 +13,15 @@ from app.config.model import Config
 from app.interfaces import OffsetStore
 from app.model.route import log_name
 from app.model.subscription import Subscription
-from app.runtime.processes.door import NO_DOORS, Door, Doors, log_behind
 from app.worker.joining import group_name
 
 
-def open_logs(
-    config: Config, offsets: OffsetStore | None = None, doors: Doors = NO_DOORS
-) -> dict[str, PortableLog]:
+def open_logs(config: Config, offsets: OffsetStore | None = None) -> dict[str, PortableLog]:
     """By name; nothing is opened before ``start``. Relaxed routes have logs of their own beside those of
     the brokers, under the names that ``model.route.log_name`` makes. ``offsets``: where groups of streams
-    are; without it streams can be published to and read, not subscribed to. ``doors``: by which embedded
-    logs of another process are reached."""
+    are; without it streams can be published to and read, not subscribed to."""
     logs = {
-        name: _open(name, broker, config, offsets, doors.get(name))
+        name: _open(name, broker, config, offsets)
         for name, broker in config.brokers.items()
     }
     return logs | _relaxed_logs(config)
@@ -69,7 +65,7 @@ def rebound(config: Config, logs: Mapping[str, PortableLog]) -> None:
 
 
 def _open(
-    name: str, broker: Broker, config: Config, offsets: OffsetStore | None, door: Door | None
+    name: str, broker: Broker, config: Config, offsets: OffsetStore | None
 ) -> PortableLog:
     bounds = _bounds(broker, config)
     match broker:
@@ -85,8 +81,6 @@ def _open(
             from app.runtime.drivers.pulsar import open_pulsar  # noqa: PLC0415
 
             return open_pulsar(name, broker, bounds)
-        case EmbeddedBroker() if door is not None:
-            return log_behind(name, broker, door, bounds)
         case EmbeddedBroker():
             return _embedded(name, broker, bounds)
 

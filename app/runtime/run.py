@@ -13,7 +13,6 @@ from app.config.source import Source
 from app.runtime.build import ROLES, Role, build
 from app.runtime.clock import SystemClock
 from app.runtime.heap import settle_heap
-from app.runtime.processes.many import run_many
 from app.runtime.service import Service
 from app.runtime.signals import Signals
 from app.runtime.tracing import begin_traces
@@ -26,18 +25,14 @@ def run(
     roles: Collection[Role] = ROLES,
     announce: Callable[[Service], None],
     source: Source | None = None,
-) -> int:
-    """``source``: where it can be read again. The exit code, after an orderly end. ``announce`` is called once, when the service accepts. With
-    ``server.workers`` above 1 it returns in every process."""
+) -> None:
+    """``source``: where it can be read again. ``announce`` is called once, when the service accepts."""
     config = loaded.config
     set_up_logging(config.log.level, as_json=config.log.format == "json")
     begin_traces(config)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at info it tells of every request
-    if config.server.workers > 1:
-        return run_many(loaded, roles, announce, source)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(loaded, roles, announce, source))
-    return 0
 
 
 async def _serve(

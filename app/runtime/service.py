@@ -25,9 +25,7 @@ from app.gateway.server import HttpServer
 from app.runtime.build import Parts, limits_of, tls_of
 from app.runtime.following import Following
 from app.runtime.logs import declare_subscriptions
-from app.runtime.processes.crew import Crew
-from app.runtime.processes.door import NO_DOORS, Doors
-from app.runtime.reload.reloader import Others, Reloader
+from app.runtime.reload.reloader import Reloader
 from app.runtime.reload.renewal import Renewal, token_of
 from app.runtime.reload.watching import hear, watch
 from app.runtime.state import State
@@ -48,16 +46,11 @@ class Service:
         self,
         parts: Parts,
         *,
-        crew: Crew | None = None,
-        doors: Doors = NO_DOORS,
         source: Source | None = None,
-        others: Others | None = None,
     ) -> None:
-        """``crew``: the processes that this one is the first of. ``doors``: by which these reach our logs.
-        ``source``: where its configuration can be read again, which ``others`` have to take up too."""
+        """``source``: where its configuration can be read again."""
         self.parts = parts
-        self.state = State(parts, crew)
-        self._doors = doors
+        self.state = State(parts)
         self._following = Following(parts.roster, parts.supervisor, parts.logs, parts.clock)
         self.events_url = ""
         self._streams_end = asyncio.Event()
@@ -69,7 +62,7 @@ class Service:
         self._admin = self._admin_server(admin)
         loaded = parts.roster.loaded
         renewal = Renewal(parts, self.state, self._following, self._guard, admin)
-        self.reloader = Reloader(source, loaded, renewal, parts.clock, parts.counters, others)
+        self.reloader = Reloader(source, loaded, renewal, parts.clock, parts.counters)
         self.state.configured = self.reloader
         self.hung_up = asyncio.Event()
         self._rereading: list[asyncio.Task[None]] = []
@@ -137,11 +130,6 @@ class Service:
             self._closing.push_async_callback(
                 bounded, f"Kafka listener of {name}", listener.stop, drain, drain
             )
-        if name in self._doors:
-            from app.runtime.processes.open_door import open_door  # noqa: PLC0415
-
-            door = await open_door(log, self._doors[name], parts.clock)
-            self._closing.push_async_callback(bounded, f"door of {name}", door.stop, drain, drain)
 
     async def stop(self) -> None:
         """Ends within the bounds of ``timeouts.not_ready`` and ``timeouts.drain``."""

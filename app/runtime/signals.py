@@ -1,8 +1,7 @@
 """The only owner of SIGINT and SIGTERM: the first asks to leave in order, the second ends at once. SIGHUP
 makes a service read its file again.
 
-Ending at once is safe: what was acknowledged is on the disk already (rule 1). A process that has a parent is
-``patient``: the parent and whoever stops its group may both send SIGTERM, and ending at once is the parent's.
+Ending at once is safe: what was acknowledged is on the disk already (rule 1).
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from typing import Self, TypeVar
 
 T = TypeVar("T")
 
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
 
 class Signals:
     """A context: ``with Signals() as signals: await signals.asked.wait()``. ``rereads``: SIGHUP sets ``hung_up``
     instead of ending the process, unless its terminal is gone."""
 
-    def __init__(self, *, patient: bool = False, rereads: bool = False) -> None:
+    def __init__(self, *, rereads: bool = False) -> None:
         self.asked = asyncio.Event()
         self.hung_up = asyncio.Event()
         self._rereads = rereads
         self._terminal = has_terminal()
-        self._numbers = (signal.SIGTERM,) if patient else (signal.SIGINT, signal.SIGTERM)
-        self._patient = patient
         self._loop = asyncio.get_running_loop()
 
     def leave(self) -> None:
@@ -34,14 +33,14 @@ class Signals:
         self.asked.set()
 
     def __enter__(self) -> Self:
-        for number in self._numbers:
+        for number in _NUMBERS:
             self._loop.add_signal_handler(number, self._on_signal)
         if self._rereads:
             self._loop.add_signal_handler(signal.SIGHUP, self._on_hang_up)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number in self._numbers:
+        for number in _NUMBERS:
             self._loop.remove_signal_handler(number)
         if self._rereads:
             self._loop.remove_signal_handler(signal.SIGHUP)
@@ -52,7 +51,7 @@ class Signals:
 
     def _on_signal(self) -> None:
         self.asked.set()
-        for number in () if self._patient else self._numbers:
+        for number in _NUMBERS:
             self._loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)  # a second one needs no loop that still turns
 

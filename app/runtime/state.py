@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from app.api.configured import Configured
 from app.api.registry import Entry, Registry
-from app.api.running import Disk, KafkaListenerState, ProcessState, RoleState
+from app.api.running import Disk, KafkaListenerState, RoleState
 from app.config.key_mappers import load_key_mappers
 from app.config.kinds import kinds_of, manners_of
 from app.config.model import Config
@@ -26,7 +26,6 @@ from app.routing.plan import Manner
 from app.runtime.build import Parts
 from app.runtime.certificates import Expiries, certificates_of
 from app.runtime.disks import disks, folders_of
-from app.runtime.processes.crew import Crew
 from app.runtime.targets import Targets
 from app.worker.joining import group_name
 from app.worker.status import disabled_words, halt_words
@@ -41,9 +40,8 @@ RECENT = 100  # attempts looked at for the last error
 class State:
     """``begun`` is set when every part has started, ``draining`` when it is to leave (rule 11)."""
 
-    def __init__(self, parts: Parts, crew: Crew | None = None) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._crew = crew
         self.installation = parts.config.installation
         self.roles: Sequence[str] = parts.roles
         self.logs: Mapping[str, Log] = {
@@ -96,7 +94,7 @@ class State:
         found = {}
         if "gateway" in self.roles:
             ready, causes = routes_fare(self.routes, healths, faults)
-            found["gateway"] = self._ready(ready, causes + self._others())
+            found["gateway"] = self._ready(ready, causes)
         if "worker" in self.roles:
             ready, causes = _subscriptions_fare(self.subscriptions())
             mirrored, missing = _sinks_fare(self._parts.roster.subscriptions, faults)
@@ -185,9 +183,6 @@ class State:
         health = await self.store.health()
         return [] if health.healthy else [f"store: {health.cause}"]
 
-    def processes(self) -> Sequence[ProcessState]:
-        return () if self._crew is None else self._crew.processes()
-
     def kafka_listeners(self) -> Sequence[KafkaListenerState]:
         return [each.fares(name) for name, each in self.listeners.items()]
 
@@ -199,14 +194,10 @@ class State:
             certificates_of(self._parts.config, self._parts.roster.subscriptions)
         )
 
-    def _others(self) -> list[str]:
-        """The events listener is there while one process is; what hinders another is named."""
-        return [] if self._crew is None else list(self._crew.causes())
-
     def _ready(self, ready: bool, causes: list[str]) -> RoleState:
         if self.draining:
             return RoleState(ready=False, causes=("the service is leaving",))
-        if not self.begun or (self._crew is not None and not self._crew.begun):
+        if not self.begun:
             return RoleState(ready=False, causes=("the service is starting",))
         return RoleState(ready=ready, causes=tuple(causes))
 

@@ -10,6 +10,7 @@ that a busy machine disturbs both alike. Nothing here is a test: a missed target
     python tests/bench/run.py --codecs                   the codecs alone, in seconds
     python tests/bench/run.py --filters                  filters alone, in seconds
     python tests/bench/run.py --subscriptions            one beside many, in minutes
+    python tests/bench/run.py --gateways                 two on one port beside one
     python tests/bench/run.py --kafka-listener           it beside Kafka itself, in minutes
     python tests/bench/run.py --write docs/figures.md    also as a page; with --kafka-listener its part
 """
@@ -28,6 +29,7 @@ from typing import Any
 
 import codecs_alone
 import filters_alone
+import gateways
 import kafka_beside
 import lab
 import many
@@ -313,6 +315,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--kafka-listener", action="store_true", help="it beside Kafka itself, in minutes"
     )
+    parser.add_argument("--gateways", action="store_true", help="two on one port beside one")
     parser.add_argument("--short", action="store_true", help="does it work? under a minute")
     parser.add_argument("--write", type=Path, help="write the page of figures here")
     parser.add_argument("--json", type=Path, help="write every round here")
@@ -324,6 +327,11 @@ def main(arguments: list[str]) -> None:
     size = SHORT if options.short else FULL
     if options.codecs:
         print(table.text(codecs_alone.measure(size.rounds, size.codecs), codecs_alone.HEADINGS))
+        return
+    if options.gateways:
+        with tempfile.TemporaryDirectory(prefix="skybridge-bench-") as folder:
+            rows = gateways.measure(Path(folder), (1, 2), size.rounds, size.events)
+        print(table.text(rows, gateways.HEADINGS))
         return
     if options.filters:
         print(table.text(filters_alone.measure(size.rounds, size.codecs), filters_alone.HEADINGS))

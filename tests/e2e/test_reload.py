@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +10,7 @@ import pytest
 
 from child_service import environment
 from forked import completed
-from reload_service import WITHIN, ReloadService
-from service_process import until
-from workers_service import children_of
+from reload_service import ReloadService
 
 TYPED = {"exact": {"type": "sale"}}
 
@@ -206,39 +202,3 @@ def test_a_folder_mount_whose_link_moves_is_seen(tmp_path: Path) -> None:
         refused = house.until_taken("file", house.configuration())
         assert refused["faults"][0].startswith("line 2: error: no YAML")
         assert house.process.stop() == 0
-
-
-@pytest.mark.nightly
-def test_all_processes_swap_and_new_ones_begin_with_what_is_in_force(tmp_path: Path) -> None:
-    """ADR 0022: the parent takes the signal; one that dies later does not come back with the old file."""
-    house = ReloadService(tmp_path, workers=2)
-    with house.running():
-
-        def pids() -> list[int]:
-            return [
-                p["pid"] for p in house.ask("GET", "/status")[1]["processes"] if p["state"] == "up"
-            ]
-
-        until(lambda: len(pids()) == 2, WITHIN, "both processes")
-        before = house.configuration()
-        house.change(to_topic("swapped"))
-        house.hang_up()
-        assert house.until_taken("signal", before)["outcome"] == "ok"
-        assert {house.topic_of_next() for _ in range(24)} == {"swapped"}
-        house.change(lambda s: s.update(limits={"body": "nothing"}))
-        assert house.reload()[0] == 422
-        for number in (1, 0):
-            old = pids()[number]
-            os.kill(old, signal.SIGKILL)
-            until(lambda old=old: _answers(house, pids, old), WITHIN, "another process")
-            assert {house.topic_of_next() for _ in range(24)} == {"swapped"}
-        assert len(children_of(house.process.pid)) == 2
-        assert house.process.stop() == 0
-
-
-def _answers(house: ReloadService, pids: Any, gone: int) -> bool:
-    try:
-        found = pids()
-    except OSError:
-        return False
-    return len(found) == 2 and gone not in found

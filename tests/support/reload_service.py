@@ -20,18 +20,14 @@ Settings = dict[str, Any]
 class ReloadService:
     """``settings`` as they were written last. ``folder`` holds file, log, store and ``service.log``."""
 
-    def __init__(self, folder: Path, *, workers: int = 1, watch: str = "0s") -> None:
+    def __init__(self, folder: Path, *, watch: str = "0s") -> None:
         self.folder = folder
         self.file = folder / "skybridge.yaml"
         self.events, self.admin = free_ports(2)
         self.settings: Settings = {
             "version": 1,
             "installation": "reload",
-            "server": {
-                "workers": workers,
-                "events": {"port": self.events},
-                "admin": {"port": self.admin},
-            },
+            "server": {"events": {"port": self.events}, "admin": {"port": self.admin}},
             "store": {"kind": "sqlite", "path": str(folder / "store.db")},
             "brokers": {"log": {"kind": "embedded", "path": str(folder / "log")}},
             "routes": [{"name": "everything", "to": {"broker": "log", "topic": "events"}}],

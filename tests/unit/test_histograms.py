@@ -9,7 +9,6 @@ from time import perf_counter, thread_time
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.api.metrics import Snapshot, render
-from app.runtime.processes.crew import counts_of, series_of
 from app.store import open_store
 from app.telemetry import LABEL_BOUND, Counters
 from app.telemetry.histograms import SERIES_BOUND
@@ -42,14 +41,6 @@ def test_a_histogram_is_one_for_prometheus():
     assert found[of("publish_seconds_bucket", broker="log", le="+Inf")] == 4
     assert found[of("publish_seconds_count", broker="log")] == 4
     assert abs(found[of("publish_seconds_sum", broker="log")] - 99.3014) < 1e-6
-
-
-def test_a_histogram_travels_between_processes_like_a_counter():
-    """Each process counts for itself and tells process 1 once a second."""
-    counters = Counters()
-    counters.histogram("accept_seconds")["2xx",].add(0.002)
-    values = counters.values()
-    assert counts_of(series_of(values)) == values
 
 
 def test_what_is_beyond_the_bound_of_a_counter_counts_as_other_and_is_counted():

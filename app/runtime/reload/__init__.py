@@ -3,5 +3,4 @@
 ``reloader``  reads, validates, compares; says what became of it
 ``renewal``   builds what is new, swaps, and lets what is old end in its time
 ``watching``  looks at the file
-``fleet``     the other processes of ``server.workers``, which swap too
 """

@@ -1,4 +1,4 @@
-"""Reads the file again, holds it against what runs, and has all processes become what it says.
+"""Reads the file again, holds it against what runs, and has the service become what it says.
 
 One at a time. What is invalid, cannot be made or needs a restart is refused whole: what runs goes on, and
 status, log and a metric tell of it.
@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -30,23 +30,6 @@ UNSEEN = ""
 _log = logging.getLogger("skybridge.reload")
 
 
-class Others(Protocol):
-    """Processes that have to agree and swap too."""
-
-    async def build(self, raw: bytes | None) -> None:
-        """Raises SetupError for what none of them may have, SkybridgeError when one cannot now."""
-
-    async def swap(self) -> None: ...
-
-
-class Alone:
-    async def build(self, raw: bytes | None) -> None:
-        """Nobody else has to agree."""
-
-    async def swap(self) -> None:
-        """Nobody else swaps."""
-
-
 class Reloader:
     """Fills ``api.configuring.Configured``. ``seen``: a digest of the bytes that were judged last, whatever
     became of them."""
@@ -58,14 +41,12 @@ class Reloader:
         renewal: Renewal,
         clock: Clock,
         counters: Counters,
-        others: Others | None = None,
     ) -> None:
         self.source = loaded.source
         self._source = source
         self._renewal = renewal
         self._clock = clock
         self._counters = counters
-        self._others = others or Alone()
         self._lock = asyncio.Lock()
         self._loaded = loaded
         self._view = view_of(loaded)
@@ -120,16 +101,10 @@ class Reloader:
             faults = [_needs_restart(each.setting, loaded) for each in found.restarts]
             return self._refused(cause, "needs-restart", faults)
         if found.changes or raw != self._loaded.raw:
-            await self._swap(raw, loaded, found)
+            await self._renewal.swap(await self._renewal.build(loaded, found))
         self._loaded, self._view, self.digest = loaded, view, digest_of(view.shown)
         outcome: Outcome = "ok" if found.changes else "unchanged"
         return self._told(cause, outcome, found=found, warnings=[str(each) for each in warnings])
-
-    async def _swap(self, raw: bytes | None, loaded: Loaded, found: Difference) -> None:
-        built = await self._renewal.build(loaded, found)
-        await self._others.build(raw)
-        await self._others.swap()
-        await self._renewal.swap(built)
 
     def _told(
         self,

@@ -14,7 +14,7 @@ import pytest
 from app.api.access import demand_token
 from app.api.app import create_app, document, skeleton
 from app.api.configured import Reload
-from app.api.running import Disk, KafkaListenerState, ProcessState, RoleState
+from app.api.running import Disk, KafkaListenerState, RoleState
 from app.bindings import kafka
 from app.bindings.documents import FormatName
 from app.bindings.record import Record
@@ -59,7 +59,6 @@ class Service:
         self.started_at = self.clock.monotonic()
         self.roles_now = {"gateway": RoleState(True), "worker": RoleState(True)}
         self.groups: list[Any] = []
-        self.crew: tuple[ProcessState, ...] = ()
         self.listeners: tuple[KafkaListenerState, ...] = ()
         begun = Reload(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
         self.configured = SimpleNamespace(
@@ -68,9 +67,6 @@ class Service:
 
     def groups(self, broker: str, topic: str) -> dict[str, str]:
         return {}
-
-    def processes(self) -> tuple[ProcessState, ...]:
-        return self.crew
 
     def kafka_listeners(self) -> tuple[KafkaListenerState, ...]:
         return self.listeners
@@ -584,33 +580,3 @@ def _letter(record: Record) -> DeadLetter:
         status=415,
         at_ms=1,
     )
-
-
-def _process(number: int, count: int) -> ProcessState:
-    counters = {"events_received": {("binary",): count}}
-    return ProcessState(number, 70 + number, "up", (), number - 1, "", 5.0, 1.25, 4096, counters)
-
-
-async def test_status_adds_processes_up_and_lists_them(
-    service: Service, client: httpx.AsyncClient
-) -> None:
-    """Numbers of one of several must not pass for those of the service."""
-    service.crew = (_process(1, 3), _process(2, 4))
-    status = (await client.get("/status")).json()
-    assert status["counters"] == {"events_received": {"binary": 7}}
-    assert [(each["number"], each["pid"], each["restarts"]) for each in status["processes"]] == [
-        (1, 71, 0),
-        (2, 72, 1),
-    ]
-
-
-async def test_metrics_count_each_process_for_itself(
-    service: Service, client: httpx.AsyncClient
-) -> None:
-    """A sum would fall when a process is replaced, which Prometheus takes for a restart of all."""
-    service.crew = (_process(1, 3), _process(2, 4))
-    text = (await client.get("/metrics")).text
-    assert 'skybridge_events_received_total{mode="binary",process="1"} 3.0' in text
-    assert 'skybridge_events_received_total{mode="binary",process="2"} 4.0' in text
-    assert 'skybridge_process_restarts_total{process="2"} 1.0' in text
-    assert 'skybridge_process_cpu_seconds_total{process="1"} 1.25' in text

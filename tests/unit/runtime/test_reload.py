@@ -13,14 +13,9 @@ import httpx
 import pytest
 
 from app.config.source import Source
-from app.errors import SkybridgeError, StoreUnavailable
+from app.errors import StoreUnavailable
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
-from app.runtime.processes.child import Child
-from app.runtime.processes.crew import Crew
-from app.runtime.processes.messages import Built, Message, Offered, Process, Roll, Swap, Swapped
-from app.runtime.reload import fleet
-from app.runtime.reload.fleet import Fleet
 from app.runtime.reload.reloader import Reloader
 from app.runtime.service import Service
 from app.telemetry import Counters
@@ -223,55 +218,6 @@ async def test_a_store_that_is_away_refuses_for_now_and_the_file_is_tried_again(
             await until(lambda: service.reloader.last.outcome == "refused")
         await until(lambda: service.reloader.last.outcome == "ok")
         assert service.reloader.last.cause == "file"
-
-
-class Parent:
-    """The other end of a child's pipe: what it is told, and answers for the others."""
-
-    def __init__(self) -> None:
-        self.told: list[Message] = []
-        self.answer: Callable[[Message], list[Message]] = lambda _: []
-        self.fleet: Fleet
-
-    def send(self, message: Message) -> None:
-        self.told.append(message)
-        for each in self.answer(message):
-            asyncio.get_running_loop().call_soon(self.fleet.take, each)
-
-
-@pytest.fixture
-def parent() -> Parent:
-    """Of processes 1, 2 and 3, all up."""
-    made = Parent()
-    child = Child(1, 0, made, first=True)  # type: ignore[arg-type]
-    crew = Crew(child, SystemClock(), Counters())
-    crew.take(Roll(tuple(Process(n, 100 + n, True, 0, 0.0, "") for n in (1, 2, 3))))
-    made.fleet = Fleet(child, crew)
-    return made
-
-
-async def test_all_processes_have_to_agree_before_one_swaps(parent: Parent) -> None:
-    """ADR 0023: what one of them cannot build, none uses."""
-    parent.answer = lambda m: [Built(m.id, "", 2), Built(m.id, "no such file", 3)]  # type: ignore[union-attr]
-    with pytest.raises(SkybridgeError, match="process 3: no such file"):
-        await parent.fleet.build(b"version: 1")
-    parent.answer = lambda m: [  # type: ignore[union-attr]
-        (Swapped if isinstance(m, Swap) else Built)(m.id, number=n)  # type: ignore[union-attr]
-        for n in (2, 3)
-    ]
-    await parent.fleet.build(b"version: 1")
-    await parent.fleet.swap()
-    assert [type(each) for each in parent.told] == [Offered, Offered, Swap]
-    assert parent.told[1].id == parent.told[2].id != parent.told[0].id  # type: ignore[union-attr]
-
-
-async def test_a_process_that_says_nothing_is_named(
-    parent: Parent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fleet, "AGREED_WITHIN", 0.05)
-    parent.answer = lambda m: [Built(m.id, "", 2)]  # type: ignore[union-attr]
-    with pytest.raises(SkybridgeError, match="process 3 did not build"):
-        await parent.fleet.build(b"version: 1")
 
 
 async def test_a_service_without_a_source_refuses_and_looks_at_nothing(house: House) -> None:

@@ -75,17 +75,6 @@ async def test_until_asked_gives_a_finite_stream_to_its_end() -> None:
         assert [item async for item in until_asked(stream(), signals)] == [0, 1, 2]
 
 
-async def test_a_process_with_a_parent_is_patient() -> None:
-    """Its parent and whoever stops the whole group may both send SIGTERM: that is one wish, not two."""
-    with Signals(patient=True) as signals:
-        for _ in range(2):
-            os.kill(os.getpid(), signal.SIGTERM)
-            async with asyncio.timeout(60):
-                await signals.asked.wait()
-            await asyncio.sleep(0)
-        assert signals.asked.is_set()
-
-
 @pytest.mark.parametrize(("before", "after"), [(False, False), (True, True), (True, False)])
 async def test_a_hang_up_rereads_unless_the_terminal_is_gone(
     monkeypatch: pytest.MonkeyPatch, before: bool, after: bool
