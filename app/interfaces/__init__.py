@@ -24,6 +24,7 @@ from app.interfaces.sink import JoiningSink, Outgoing, Sink, SinkAnswer
 from app.interfaces.store import (
     Attempts,
     Commands,
+    Consents,
     DeadLetters,
     Halts,
     OffsetStore,
@@ -42,6 +43,7 @@ __all__ = [
     "Command",
     "Commands",
     "Commit",
+    "Consents",
     "Consumer",
     "DeadLetter",
     "DeadLetters",

@@ -156,11 +156,12 @@ class SubscriptionRegistry(Protocol):
         whichever is. VersionConflict otherwise."""
 
     async def delete(self, subscription: str, *, expected: int | None) -> bool:
-        """False: there was none. Its halt, commands, replays, parked and offered rows go too; dead letters
-        stay until somebody discards them."""
+        """False: there was none. Its halt, commands, consents, replays, parked and offered rows go too; dead
+        letters stay until somebody discards them."""
 
     async def revision(self) -> int:
-        """Grows with every change of a subscription, a halt, a command, a replay or a redrive: cheap to ask."""
+        """Grows with every change of a subscription, a halt, a command, a replay or a redrive, and with a
+        consent: cheap to ask."""
 
 
 class Halts(Protocol):
@@ -184,6 +185,25 @@ class Commands(Protocol):
     async def answer(self, command: int, answer: bytes) -> None: ...
 
     async def get(self, command: int) -> Command | None: ...
+
+
+class Consents(Protocol):
+    """Addresses at which webhooks may consent later (spec 5.3), each under a digest of its key. Whichever
+    gateway is called, the process that asked the webhook learns of it."""
+
+    async def open(self, digest: bytes, subscription: str, *, until_ms: int, now_ms: int) -> None:
+        """It ends at ``until_ms``, when it is closed, or with its first call.
+        A second write of the same is no error and changes nothing."""
+
+    async def call(self, digest: bytes, rate: str | None, now_ms: int) -> bool:
+        """A webhook consents there; ``rate``: its raw ``WebHook-Allowed-Rate``. False: no such address
+        is open, and nothing was written."""
+
+    async def take(self, digests: Collection[bytes]) -> Mapping[bytes, str | None]:
+        """The rates of those that were called. Each is handed out once."""
+
+    async def close(self, digest: bytes) -> Mapping[bytes, str | None]:
+        """As ``take``, of one that ends now."""
 
 
 class Replays(Protocol):
@@ -276,6 +296,7 @@ class Store(Protocol):
     subscriptions: SubscriptionRegistry
     halts: Halts
     commands: Commands
+    consents: Consents
     replays: Replays
     pulled: PullQueue
     offsets: OffsetStore

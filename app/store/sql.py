@@ -11,6 +11,7 @@ from app.model.metadata import Health
 from app.store import revision, sqlite
 from app.store.attempts import Attempts
 from app.store.commands import Commands
+from app.store.consents import Consents
 from app.store.halts import Halts
 from app.store.letters import DeadLetters
 from app.store.owners import Owners
@@ -76,6 +77,7 @@ class SqlStore:
         self.subscriptions: interfaces.SubscriptionRegistry = SubscriptionRegistry(transactions)
         self.halts: interfaces.Halts = Halts(transactions)
         self.commands: interfaces.Commands = Commands(transactions)
+        self.consents: interfaces.Consents = Consents(transactions)
         self.replays: interfaces.Replays = Replays(transactions)
         self.pulled: interfaces.PullQueue = PullQueue(transactions, self._letters)
         self.offsets: interfaces.OffsetStore = StreamOffsets(transactions)

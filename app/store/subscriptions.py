@@ -10,11 +10,11 @@ from app.errors import VersionConflict
 from app.interfaces import StoredSubscription
 from app.store import revision
 from app.store.dialect import insert
-from app.store.tables import commands, halts, parked, pulled, replays, subscriptions
+from app.store.tables import commands, consents, halts, parked, pulled, replays, subscriptions
 from app.store.transactions import Transactions
 
 _c = subscriptions.c
-_ITS_OWN = (halts, commands, replays, parked, pulled)  # go with it
+_ITS_OWN = (halts, commands, consents, replays, parked, pulled)  # go with it
 
 
 class SubscriptionRegistry:

@@ -195,6 +195,17 @@ commands = Table(
     sqlite_autoincrement=True,
 )
 
+# Addresses at which webhooks may consent later, by a digest of their key. ``called_ms``: when one did.
+consents = Table(
+    "consents",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("subscription", Text, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+    Column("called_ms", BigInteger),
+    Column("rate", Text),
+)
+
 replays = Table(
     "replays",
     metadata,

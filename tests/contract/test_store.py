@@ -13,6 +13,7 @@ from store_contract import LettersContract, OwnersContract, RedriveContract
 from store_contract_asking import (
     AttemptsContract,
     CommandsContract,
+    ConsentsContract,
     HaltsContract,
     OffsetsContract,
     RegistryContract,
@@ -32,6 +33,7 @@ class StoreContract(
     RegistryContract,
     HaltsContract,
     CommandsContract,
+    ConsentsContract,
     ReplaysContract,
     OffsetsContract,
 ):

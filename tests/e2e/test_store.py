@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.log.database import APPLICATION_ID
-from app.store import open_shared_store, open_store
+from app.store import open_shared_store, open_store, schema
 from forked import completed
 from postgres_server import PASSWORD, fresh_database
 from store_house import ALL, a_letter, offsets
@@ -71,7 +71,7 @@ def test_an_older_store_is_brought_up_before_the_service_starts(folder):
     assert "has schema 0000, known is" in told(folder, "status")
     told(folder, "migrate")
     assert json.loads(told(folder, "status", "--json"))["rows"]["dead_letters"] == 3
-    assert (folder / "store.db.before-0003").exists()
+    assert (folder / f"store.db.before-{schema.HEAD}").exists()
 
 
 def test_a_backup_is_put_back_and_what_was_there_is_kept(folder):

@@ -1,4 +1,5 @@
-"""Attempts, subscriptions, halts, commands, replays and places of the store in memory (``memory_store``)."""
+"""Attempts, subscriptions, halts, commands, consents, replays and places of the store in memory
+(``memory_store``)."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from app.errors import StaleOwner, VersionConflict
@@ -91,7 +93,7 @@ class SubscriptionRows:
         del self.rows[subscription]
         store = self._store
         store.halts.rows.pop(subscription, None)
-        for rows in (store.commands.rows, store.replays.rows):
+        for rows in (store.commands.rows, store.consents.rows, store.replays.rows):
             for each in [key for key, row in rows.items() if row.subscription == subscription]:
                 del rows[each]
         store.pulled.rows = [row for row in store.pulled.rows if row.subscription != subscription]
@@ -169,6 +171,43 @@ class CommandRows:
 
     async def get(self, command: int) -> Command | None:
         return self.rows.get(command)
+
+
+class ConsentRow(Struct):
+    subscription: str
+    until_ms: int
+    called: bool = False
+    rate: str | None = None
+
+
+class ConsentRows:
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.rows: dict[bytes, ConsentRow] = {}
+
+    async def open(self, digest: bytes, subscription: str, *, until_ms: int, now_ms: int) -> None:
+        self._store.fail()
+        self.rows = {key: row for key, row in self.rows.items() if row.until_ms > now_ms}
+        self.rows.setdefault(digest, ConsentRow(subscription, until_ms))
+
+    async def call(self, digest: bytes, rate: str | None, now_ms: int) -> bool:
+        self._store.fail()
+        row = self.rows.get(digest)
+        if row is None or row.called or row.until_ms <= now_ms:
+            return False
+        self._store.grow()
+        row.called, row.rate = True, None if rate is None else rate.replace("\0", "�")
+        return True
+
+    async def take(self, digests: Collection[bytes]) -> Mapping[bytes, str | None]:
+        self._store.fail()
+        called = [key for key in digests if key in self.rows and self.rows[key].called]
+        return {key: self.rows.pop(key).rate for key in called}
+
+    async def close(self, digest: bytes) -> Mapping[bytes, str | None]:
+        self._store.fail()
+        row = self.rows.pop(digest, None)
+        return {digest: row.rate} if row is not None and row.called else {}
 
 
 class ReplayRows:

@@ -19,6 +19,7 @@ from app.model.metadata import Health
 from memory_asking import (
     AttemptRows,
     CommandRows,
+    ConsentRows,
     HaltRows,
     OffsetRows,
     ReplayRows,
@@ -29,7 +30,7 @@ from memory_waiting import Claim, ParkedRows, PulledRows, claim_of, known
 
 class MemoryStore:
     """Fills ``interfaces.Store``. ``failures``: raised by the next writes of dead letters, parked and
-    offered rows and halts; ``trouble``: why these can neither be read nor written for now. Each concern
+    offered rows, halts and consents; ``trouble``: why these can neither be read nor written for now. Each concern
     has its rows in ``rows``; ``owners.epochs`` by partition."""
 
     def __init__(self, max_letters: int = 1_000_000) -> None:
@@ -42,6 +43,7 @@ class MemoryStore:
         self.attempts = AttemptRows()
         self.halts = HaltRows(self)
         self.commands = CommandRows(self)
+        self.consents = ConsentRows(self)
         self.replays = ReplayRows(self)
         self.pulled = PulledRows(self)
         self.subscriptions = SubscriptionRows(self)

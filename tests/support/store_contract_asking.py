@@ -1,4 +1,5 @@
-"""What every store keeps to: attempts, subscriptions, halts, commands, replays and places in streams."""
+"""What every store keeps to: attempts, subscriptions, halts, commands, replays, consents and places in
+streams."""
 
 from __future__ import annotations
 
@@ -26,6 +27,7 @@ from store_house import (
 
 GROUP = "skybridge.shop.billing"
 MINUTE, HOUR = 60_000, 3_600_000
+KEY, OTHER = b"\x00" * 32, b"\xff" * 32
 
 
 class AttemptsContract:
@@ -130,6 +132,7 @@ class RegistryContract:
                 Command(subscription=name, kind="test", body=b"", asked_ms=NOW)
             )
             await store.replays.ask([a_replay(subscription=name)])
+            await store.consents.open(name.encode(), name, until_ms=NOW + 1, now_ms=NOW)
             await store.parked.park([a_row(subscription=name)])
             await store.pulled.offer([an_offer(subscription=name)])
             await store.letters.add(a_letter(subscription=name))
@@ -144,13 +147,19 @@ class RegistryContract:
             *[each.subscription for each in await store.replays.all()],
             *await store.parked.count(),
             *await store.pulled.count(),
+            *[
+                name
+                for name in (SUBSCRIPTION, "audit")
+                if await store.consents.call(name.encode(), None, NOW)
+            ],
         ]
-        assert left == ["audit"] * 6
+        assert left == ["audit"] * 7
         assert len(await store.letters.find(ALL)) == 2
 
     async def test_the_revision_grows_with_all_that_workers_take_up_and_nothing_else(self, store):
         """They ask for it each second."""
         await store.letters.add(a_letter())
+        await store.consents.open(KEY, SUBSCRIPTION, until_ms=NOW + 1, now_ms=NOW)
         command = Command(subscription=SUBSCRIPTION, kind="test", body=b"", asked_ms=NOW)
         changes = (
             lambda: store.subscriptions.put("b", b"", expected=None, now_ms=NOW),
@@ -159,6 +168,7 @@ class RegistryContract:
             lambda: store.commands.ask(command),
             lambda: store.replays.ask([a_replay()]),
             lambda: store.replays.end(1),
+            lambda: store.consents.call(KEY, None, NOW),
             lambda: store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=1),
             lambda: store.subscriptions.delete("b", expected=None),
         )
@@ -172,6 +182,9 @@ class RegistryContract:
         await store.letters.discard(ALL)
         await store.attempts.add([an_attempt()])
         await store.replays.save(replace(a_replay(), id=2), 5)
+        await store.consents.open(KEY, SUBSCRIPTION, until_ms=NOW + 1, now_ms=NOW)
+        await store.consents.call(b"nobody's", None, NOW)
+        await store.consents.take([KEY])
         assert await store.subscriptions.revision() == numbers[-1]
 
 
@@ -217,6 +230,62 @@ class CommandsContract:
         old = await store.commands.ask(self.command())
         await store.commands.ask(self.command(asked_ms=NOW + HOUR))
         assert await store.commands.get(old) is None
+
+
+class ConsentsContract:
+    async def ask(self, store, key=KEY, now_ms=NOW):
+        await store.consents.open(key, SUBSCRIPTION, until_ms=now_ms + HOUR, now_ms=now_ms)
+
+    async def test_a_consent_is_taken_once_by_who_asked(self, store):
+        """Spec 5.3: it came to any gateway, and the process that asked looks for its own keys."""
+        await self.ask(store)
+        await self.ask(store, OTHER)
+        assert await store.consents.take([KEY, OTHER]) == {}
+        assert await store.consents.call(KEY, "60", NOW)
+        await self.ask(store)  # any write may come twice
+        assert await store.consents.take([OTHER]) == {}
+        assert await store.consents.take([]) == {}
+        assert await store.consents.take([KEY, OTHER]) == {KEY: "60"}
+        assert await store.consents.take([KEY, OTHER]) == {}
+        assert await store.consents.call(OTHER, None, NOW)
+        assert await store.consents.take([KEY, OTHER]) == {OTHER: None}
+
+    async def test_an_address_serves_once(self, store):
+        """Whether the consent was taken already or not."""
+        await self.ask(store)
+        assert await store.consents.call(KEY, "60", NOW)
+        assert not await store.consents.call(KEY, "9", NOW)
+        assert await store.consents.take([KEY]) == {KEY: "60"}
+        assert not await store.consents.call(KEY, "9", NOW)
+
+    async def test_one_that_is_unknown_or_has_ended_takes_none(self, store):
+        await self.ask(store)
+        assert not await store.consents.call(OTHER, None, NOW)
+        assert not await store.consents.call(KEY, None, NOW + HOUR)
+        assert await store.consents.take([KEY]) == {}
+
+    async def test_one_that_is_closed_takes_none(self, store):
+        """What came before is told."""
+        for key in (KEY, OTHER):
+            await self.ask(store, key)
+        assert await store.consents.call(KEY, "60", NOW)
+        assert await store.consents.close(KEY) == {KEY: "60"}
+        assert await store.consents.close(OTHER) == {}
+        assert await store.consents.close(OTHER) == {}
+        assert not await store.consents.call(OTHER, None, NOW)
+
+    async def test_ended_ones_are_forgotten_with_the_next(self, store):
+        """Of processes that nobody has heard of since."""
+        await self.ask(store)
+        assert await store.consents.call(KEY, None, NOW)
+        await self.ask(store, OTHER, NOW + HOUR)
+        assert await store.consents.take([KEY]) == {}
+
+    async def test_a_rate_that_is_no_text_is_stored_readably(self, store):
+        """It comes from outside, and is judged by who asked."""
+        await self.ask(store)
+        assert await store.consents.call(KEY, "6\0é", NOW)
+        assert await store.consents.take([KEY]) == {KEY: "6�é"}
 
 
 class ReplaysContract:
