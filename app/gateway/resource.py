@@ -29,12 +29,12 @@ _log = logging.getLogger(__name__)
 
 Done = Callable[[Answer], None]
 CallBack = Callable[[str, str | None], Awaitable[bool | None]]
-"""From the key of an address and the rate that is allowed to whether there is such an address; None when
-who knows it cannot be asked now."""
+"""From the key of an address and the rate that is allowed to whether there is such an address; None while
+the store, which knows it, does not answer."""
 CALLBACKS = "/handshake/"
 CONSENTED = Answer(200, ((b"content-type", b"text/plain"),), b"Thank you: events may follow.\n")
 _RETRY_AFTER_OPERATOR = 30.0  # seconds, for what will not pass by itself
-NOBODY_KNOWS = ("starting", "The process that asked for this consent is starting again", 2.0)
+NOBODY_KNOWS = ("store-unavailable", "The store that knows who asked for this consent is away", 2.0)
 _ID_SHOWN = 200  # bytes of an event's id in a line of the log
 POSTS = frozenset({b"POST", b"PUT"})
 

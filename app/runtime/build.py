@@ -76,7 +76,7 @@ def build(
     counters, nudges = Counters(), Nudges()
     store = open_store(config, roles, counters.histogram("store_seconds"))
     logs = open_logs(config, store.offsets)
-    callbacks = callbacks_of(config, roles)
+    callbacks = callbacks_of(config, store, clock)
     roster = Roster(loaded or Loaded.of(config), store, vault_of(config))
     told = open_operator_events(config, logs, clock, counters, lambda: roster.subscriptions)
     keeper = open_keeper(config, store.attempts, clock, counters) if "worker" in roles else None
@@ -92,7 +92,7 @@ def build(
         counters=counters,
         logs=logs,
         store=store,
-        events=open_events(config, logs, counters, _taker(callbacks))
+        events=open_events(config, logs, counters, callbacks.call if callbacks else None)
         if "gateway" in roles
         else None,
         supervisor=supervisor,
@@ -120,25 +120,10 @@ def vault_of(config: Config) -> Vault:
     return Vault([key.get_secret_value() for key in keys])
 
 
-def callbacks_of(config: Config, roles: Collection[Role]) -> Callbacks | None:
-    """Where a webhook may consent later."""
+def callbacks_of(config: Config, store: Store, clock: Clock) -> Callbacks | None:
+    """Where a webhook may consent later: a worker asks, any gateway of the store is called."""
     base = config.webhooks.callback
-    return Callbacks(base) if base and consents_later(config, roles) else None
-
-
-def consents_later(config: Config, roles: Collection[Role]) -> bool:
-    """Only a service that also listens can be called back."""
-    return config.webhooks.callback is not None and set(roles) >= set(ROLES)
-
-
-def _taker(callbacks: Callbacks | None) -> CallBack | None:
-    if callbacks is None:
-        return None
-
-    async def take(key: str, rate: str | None) -> bool:
-        return callbacks.call(key, rate)
-
-    return take
+    return Callbacks(base, store.consents, clock.now) if base else None
 
 
 def open_events(

@@ -1,4 +1,4 @@
-"""Takes up what any process changed in the store: subscriptions, halts, commands, replays.
+"""Takes up what any process changed in the store: subscriptions, halts, commands, consents, replays.
 
 The store's revision is asked for once a second, which is cheap, and at once when this process changed
 something itself. A store that cannot be asked changes nothing: what runs goes on running.
@@ -17,6 +17,7 @@ from app.interfaces import Clock
 from app.model.subscription import Subscription
 from app.runtime.logs import declare_subscriptions, forget_group
 from app.runtime.roster import UNREAD, Roster
+from app.sinks.callbacks import Callbacks
 from app.worker.supervisor import Supervisor
 
 LOOK = 1.0  # seconds between looks at the store's revision
@@ -33,11 +34,13 @@ class Following:
         supervisor: Supervisor | None,
         logs: Mapping[str, PortableLog],
         clock: Clock,
+        callbacks: Callbacks | None = None,
     ) -> None:
         self._roster = roster
         self._supervisor = supervisor
         self._logs = logs
         self._clock = clock
+        self._callbacks = callbacks
         self._applied: tuple[Subscription, ...] = roster.loaded.config.subscriptions
         self._incarnations: Mapping[str, int] = {}
         self._halfway = False  # the old ones are forgotten, the new ones not begun
@@ -83,6 +86,8 @@ class Following:
                 self._spawn(self._said("subscriptions", self._change))
             await supervisor.take_commands()
             await supervisor.look()
+        if self._callbacks is not None:
+            await self._callbacks.look()
         self._seen = seen
 
     def _left_undone(self) -> bool:

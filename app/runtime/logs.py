@@ -20,10 +20,7 @@ def open_logs(config: Config, offsets: OffsetStore | None = None) -> dict[str, P
     """By name; nothing is opened before ``start``. Relaxed routes have logs of their own beside those of
     the brokers, under the names that ``model.route.log_name`` makes. ``offsets``: where groups of streams
     are; without it streams can be published to and read, not subscribed to."""
-    logs = {
-        name: _open(name, broker, config, offsets)
-        for name, broker in config.brokers.items()
-    }
+    logs = {name: _open(name, broker, config, offsets) for name, broker in config.brokers.items()}
     return logs | _relaxed_logs(config)
 
 
@@ -64,9 +61,7 @@ def rebound(config: Config, logs: Mapping[str, PortableLog]) -> None:
         log.bounds = _bounds(config.brokers[name.partition("#")[0]], config)
 
 
-def _open(
-    name: str, broker: Broker, config: Config, offsets: OffsetStore | None
-) -> PortableLog:
+def _open(name: str, broker: Broker, config: Config, offsets: OffsetStore | None) -> PortableLog:
     bounds = _bounds(broker, config)
     match broker:
         case KafkaBroker():

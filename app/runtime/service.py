@@ -51,7 +51,9 @@ class Service:
         """``source``: where its configuration can be read again."""
         self.parts = parts
         self.state = State(parts)
-        self._following = Following(parts.roster, parts.supervisor, parts.logs, parts.clock)
+        self._following = Following(
+            parts.roster, parts.supervisor, parts.logs, parts.clock, parts.callbacks
+        )
         self.events_url = ""
         self._streams_end = asyncio.Event()
         self._closing = contextlib.AsyncExitStack()

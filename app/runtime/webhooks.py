@@ -140,4 +140,5 @@ def _handshake(
         within=config.timeouts.webhook_handshake,
         credentials=credentials,
         callbacks=callbacks,
+        name=subscription.id,
     )

@@ -37,6 +37,7 @@ class Handshake:
     ``rate``      deliveries a minute to ask for; None for as many as we like.
     ``required``  nothing is sent without consent.
     ``within``    seconds for the answer.
+    ``name``      of the subscription.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Handshake:
         within: float = 10.0,
         credentials: Credentials | None = None,
         callbacks: Callbacks | None = None,
+        name: str = "",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = url
@@ -59,6 +61,7 @@ class Handshake:
         self._within = within
         self._credentials = credentials
         self._callbacks = callbacks
+        self._name = name
         self._monotonic = monotonic
         self._callback = ""
         self._called = False  # consent came by the callback of the last question
@@ -120,21 +123,26 @@ class Handshake:
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait((self._asking,))
-        self._close_callback()
+        self._ready = lambda: None  # who would send has gone
+        await self._close_callback()
 
     async def _ask(self) -> None:
+        if await self._close_callback():
+            return  # what it said there in the meantime counts
         answer, headers = await self._answer()
         if answer.status is not None:
             found = consent(answer.status, headers, self._origin, self._rate)
             if isinstance(found, Consent) or not self._called:  # it may call before it answers
                 self._conclude(found)
+            if isinstance(found, Consent):
+                await self._close_callback()
         elif self.granted:
             self._due = self._monotonic() + ASK_AGAIN  # unheard is not refused
         else:
             self._refuse(f"{answer.fault} {answer.detail}")
 
     async def _answer(self) -> tuple[SinkAnswer, Mapping[str, str]]:
-        self._open_callback()
+        await self._open_callback()
         headers = questions(self._origin, self._rate, self._callback)
         url = self._url
         if self._credentials is not None:
@@ -157,7 +165,6 @@ class Handshake:
         self._consent, self._refusals, self.why = granted, 0, ""
         self._due = self._monotonic() + RENEW
         self.headers = ((ORIGIN, self._origin),)  # W2
-        self._close_callback()
 
     def _refuse(self, said: str) -> None:
         self.why = f"the webhook did not consent to {self._origin}: {said.strip()}"
@@ -173,21 +180,23 @@ class Handshake:
 
     def _called_back(self, rate: str | None) -> None:
         """Consent that came later, by the callback; without a rate the one asked for applies."""
+        self._callback = ""
         self._conclude(granted(rate, self._rate))
         self._called = self.granted
         if self._called:
             self._ready()
 
-    def _open_callback(self) -> None:
-        self._close_callback()
+    async def _open_callback(self) -> None:
         self._called = False
         if self._callbacks is not None:
-            self._callback = self._callbacks.open(self._called_back)
+            self._callback = await self._callbacks.open(self._name, self._called_back)
 
-    def _close_callback(self) -> None:
-        if self._callbacks is not None and self._callback:
-            self._callbacks.close(self._callback)
-            self._callback = ""
+    async def _close_callback(self) -> bool:
+        """Whether it was called in the meantime."""
+        open_one, self._callback = self._callback, ""
+        if self._callbacks is None or not open_one:
+            return False
+        return await self._callbacks.close(open_one)
 
     def _asked(self, task: asyncio.Task[None]) -> None:
         self._asking = None

@@ -60,9 +60,7 @@ class Gateways:
         self.port, *admins = free_ports(1 + count)
         config = folder / "skybridge.yaml"
         topic = lab.TOPIC
-        config.write_text(
-            _CONFIG.format(events=self.port, folder=folder, kafka=kafka, topic=topic)
-        )
+        config.write_text(_CONFIG.format(events=self.port, folder=folder, kafka=kafka, topic=topic))
         self._processes: list[ServiceProcess] = []
         for admin in admins:
             process = ServiceProcess(config, folder, admin, (SKYBRIDGE,))
@@ -96,9 +94,7 @@ def measure(folder: Path, counts: Sequence[int], rounds: int, events: int) -> li
         lab.create_topics(kafka.bootstrap_servers)
         all_of_them = []
         for row in rows:
-            gateways = Gateways(
-                folder / str(row.gateways), row.gateways, kafka.bootstrap_servers
-            )
+            gateways = Gateways(folder / str(row.gateways), row.gateways, kafka.bootstrap_servers)
             started.append(gateways)
             all_of_them.append(gateways)
             lab.load(gateways.port, "single", KEYS)  # warm: imports, caches, topics

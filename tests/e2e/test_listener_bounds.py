@@ -36,6 +36,17 @@ async def refused(port: int, *parts: bytes) -> RawAnswer:
         return answer
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_put_is_as_good_as_post(method: str) -> None:
+    """H1."""
+    publisher = AtOnce()
+    async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
+        await peer.send(request("/events/orders?key=k", b"abc", method=method))
+        assert (await peer.answer()).status == 202
+    (taken,) = publisher.requests
+    assert (taken.body, taken.route, taken.query) == (b"abc", "orders", b"key=k")
+
+
 async def test_a_header_block_of_exactly_the_bound_passes_and_one_byte_more_is_431() -> None:
     """Rule 8: 256 KiB, so that a 64 KiB event made of headers passes even percent-encoded."""
     publisher = AtOnce()

@@ -268,6 +268,18 @@ async def test_two_processes_never_take_the_same_command(two):
 
 
 @pytest.mark.postgres
+async def test_of_two_gateways_that_are_called_at_once_one_takes_the_consent(two):
+    """An address serves once, wherever it is called."""
+    for n in range(30):
+        key = b"%032d" % n
+        await two[0].consents.open(key, SUBSCRIPTION, until_ms=NOW + 1, now_ms=NOW)
+        calls = [store.consents.call(key, str(n), NOW) for store in two]
+        assert sorted(await asyncio.gather(*calls)) == [False, True]
+        taken = await asyncio.gather(*(store.consents.take([key]) for store in two))
+        assert sorted(taken, key=len) == [{}, {key: str(n)}]
+
+
+@pytest.mark.postgres
 async def test_two_processes_never_hand_out_the_same_message_nor_two_of_a_lane(two):
     """Each lane's messages come in their order, whoever hands them out."""
     lanes, each = 8, 12

@@ -102,6 +102,11 @@ class Service:
         config = folder / "skybridge.json"
         config.write_text(json.dumps(self._config(house, sinks)))
         self.process = ServiceProcess(config, folder, self.admin_port)
+        self.process.arguments += house.arguments
+
+    @property
+    def events_url(self) -> str:
+        return f"http://127.0.0.1:{self._events_port}"
 
     async def start(self) -> None:
         await asyncio.to_thread(self.process.start)
@@ -114,7 +119,7 @@ class Service:
 
     async def post(self, content: bytes, headers: dict[str, str]) -> int:
         async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
-            url = f"http://127.0.0.1:{self._events_port}/events"
+            url = f"{self.events_url}/events"
             return (await client.post(url, content=content, headers=headers)).status_code
 
     async def publish(self, events: Sequence[dict[str, Any]]) -> None:
@@ -189,7 +194,7 @@ class Service:
                 }
                 for name, settings in sinks.items()
             ],
-            "webhooks": {"allow_private": ["127.0.0.0/8"]},
+            "webhooks": {"allow_private": ["127.0.0.0/8"], **house.webhooks},
             "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
         }
 
@@ -209,6 +214,8 @@ class House:
         self.to: Mapping[str, str] = {"topic": self.topic}
         self.partitions = 4
         self.store: dict[str, Any] = {"kind": "sqlite", "path": "store.db"}  # each has its own
+        self.webhooks: Mapping[str, str] = {}
+        self.arguments: Sequence[str] = ()  # of ``serve``, for those that start from now on
         self.schedule = ["20ms"] * 50
         self.hold: int | None = None  # all of them
         self._sinks = {"hook": {"sink": target.url}}

@@ -14,7 +14,7 @@ import pytest
 
 from app.api import subscription_verbs
 from app.config.load import load
-from app.errors import BrokerUnavailable
+from app.errors import BrokerUnavailable, StoreUnavailable
 from app.runtime import following
 from app.runtime.build import Role, build
 from app.runtime.clock import SystemClock
@@ -45,7 +45,7 @@ server: {{events: {{port: 0}}, admin: {{port: 0}}}}
 store: {{kind: sqlite, path: {folder}/store.db}}
 brokers: {{main: {{kind: kafka, bootstrap_servers: "127.0.0.1:1"}}}}
 routes: [{{name: everything, to: {{broker: main, topic: events}}}}]
-webhooks: {{allow_private: ["127.0.0.0/8"]}}
+webhooks: {{allow_private: ["127.0.0.0/8"], callback: "https://bridge.example"}}
 timeouts: {{not_ready: 0, drain: 1s, store: 1m}}
 """
     )
@@ -84,6 +84,43 @@ async def test_a_worker_takes_up_what_a_gateway_was_asked(tmp_path: Path) -> Non
         assert tested["fault"] == "connect"
         assert (await client.delete("/v1/subscriptions/made")).status_code == 200
         await until(lambda: supervisor.status() == [])
+
+
+async def test_a_consent_at_any_gateway_reaches_the_worker_that_asked(tmp_path: Path) -> None:
+    """Spec 5.3. It is a row: whoever polls the revision has it within a second."""
+    said: list[str | None] = []
+    async with served(tmp_path, "worker") as (worker, _):
+        assert worker.parts.callbacks is not None
+        address = await worker.parts.callbacks.open("made", said.append)
+        async with (
+            served(tmp_path, "gateway") as (gateway, _),
+            httpx.AsyncClient(base_url=gateway.events_url, timeout=60) as webhook,
+        ):
+            path = address.removeprefix("https://bridge.example")
+            assert (await webhook.put(path)).status_code == 404
+            rate = {"webhook-allowed-rate": "60"}
+            assert (await webhook.post(path, headers=rate)).status_code == 200
+            await until(lambda: said == ["60"])
+            assert (await webhook.post(path)).status_code == 404
+
+
+async def test_a_consent_that_nobody_can_look_up_is_asked_to_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A 404 would tell the webhook that nobody wants its consent."""
+
+    async def away(*_: object) -> bool:
+        raise StoreUnavailable("away")
+
+    async with (
+        served(tmp_path, "gateway") as (gateway, _),
+        httpx.AsyncClient(base_url=gateway.events_url, timeout=60) as webhook,
+    ):
+        assert (await webhook.get("/handshake/guess")).status_code == 404
+        monkeypatch.setattr(gateway.parts.store.consents, "call", away)
+        answer = await webhook.get("/handshake/guess")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+        assert answer.json()["type"].endswith(":store-unavailable")
 
 
 async def test_a_test_event_that_no_worker_takes_is_a_504(tmp_path: Path) -> None:

@@ -11,12 +11,9 @@ import pytest
 import trustme
 
 from app.bindings.http import HttpMessage
-from app.interfaces import SinkAnswer
 from app.model.secret import FileSecret
 from app.model.webhook import OAuth2
 from app.runtime.tokens import ClientCredentials, through
-from app.sinks.callbacks import LASTING, Callbacks
-from app.sinks.consent import Handshake
 from app.sinks.credentials import Fixed, basic
 from app.sinks.posting import Poster
 from app.sinks.secrets import LiveSecret, WatchedFiles
@@ -199,54 +196,3 @@ async def test_a_certificate_is_taken_up_when_it_changes(tmp_path, posters):
         answers.append((await poster.post(url, HttpMessage((), b""), 30.0)).status)
     await target.stop()
     assert answers == [None, None, 204]
-
-
-def test_an_address_for_consent_serves_once_and_ends():
-    """Nobody can keep the key of yesterday."""
-    now = [0.0]
-    callbacks, rates = Callbacks("https://bridge.example/", lambda: now[0]), []
-    first, second = callbacks.open(rates.append), callbacks.open(rates.append)
-    assert first != second
-    assert callbacks.call(first.rpartition("/")[2], "60")
-    assert not callbacks.call(first.rpartition("/")[2], "60")
-    now[0] = LASTING
-    assert not callbacks.call(second.rpartition("/")[2], None)
-    assert rates == ["60"]
-
-
-async def test_a_webhook_that_calls_back_before_it_answers_has_consented():
-    """What it answers then, without consent, takes nothing back."""
-    callbacks = Callbacks("https://bridge.example/")
-
-    class CallsBack:
-        async def ask(self, url, message, within):
-            address = dict(message.headers)["WebHook-Request-Callback"]
-            assert callbacks.call(address.rpartition("/")[2], "60")
-            return SinkAnswer(200), {}
-
-    woken = []
-    handshake = Handshake("https://h/", CallsBack(), origin="o", required=True, callbacks=callbacks)
-    handshake.when_ready(lambda: woken.append(handshake.granted))
-    await handshake.settle()
-    assert handshake.refusal() is None
-    assert woken == [True]
-
-
-async def test_a_callback_that_is_no_consent_wakes_nobody():
-    """And what waits is left alone until the webhook is asked again."""
-    callbacks, addresses = Callbacks("https://bridge.example/"), []
-
-    class Later:
-        async def ask(self, url, message, within):
-            addresses.append(dict(message.headers)["WebHook-Request-Callback"])
-            return SinkAnswer(200), {}
-
-    woken = []
-    handshake = Handshake(
-        "https://h/", Later(), origin="o", required=True, callbacks=callbacks, monotonic=lambda: 0.0
-    )
-    handshake.when_ready(lambda: woken.append(handshake.granted))
-    await handshake.settle()
-    assert handshake.refusal().hold == 60.0
-    assert callbacks.call(addresses[0].rpartition("/")[2], "none")
-    assert (woken, handshake.granted) == ([], False)
