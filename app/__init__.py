@@ -27,7 +27,7 @@ bindings       pure   event to neutral record and back, one file a protocol
 formats        pure   JSON: events as documents
 event          pure   what a CloudEvent is: types, value, validation
 errors         pure   every error, and the questions it answers
-telemetry      shell  logging, counters, histograms and traces
+telemetry      shell  logging, counters, histograms, traces, and tasks that never end in silence
 ============== ====== ==============================================================================
 
 Pure folders take time and chance as arguments. ``pyproject.toml`` holds the import contracts.

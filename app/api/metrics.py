@@ -53,6 +53,7 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("metric",),
         "Counted under `other`: the metric has as many series as may be.",
     ),
+    "task_failures": (("task",), "Background tasks that failed, and began again."),
     "config_reloads": (("outcome",), "Readings of the file again: ok, unchanged or refused."),
     "kafka_connections": (("outcome",), "Connections to the Kafka listener."),
     "kafka_logins": (("outcome",), "Logins to the Kafka listener."),

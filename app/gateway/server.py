@@ -27,6 +27,7 @@ from app.gateway.senders import Senders
 from app.gateway.tls import Certificates, Handshakes, Tls
 from app.gateway.wire import Renderer
 from app.telemetry import Counters
+from app.telemetry.tasks import keep
 
 _log = logging.getLogger(__name__)
 
@@ -78,9 +79,9 @@ class HttpServer:
         await server.startup(sockets=[] if certificates else self._sockets)
         await server.on_tick(0)  # sets the headers of every answer
         if self._date_header:
-            self._tasks.append(asyncio.create_task(server.main_loop(), name="date"))
+            self._tasks.append(keep("listener", server.main_loop, str(self.port)))
         if certificates is not None:
-            self._tasks.append(asyncio.create_task(certificates.watch(), name="certificates"))
+            self._tasks.append(certificates.watch())
             self._handshakes = self._begin_handshakes(server, certificates)
 
     async def stop(self, drain: float = 25.0) -> None:

@@ -15,6 +15,7 @@ from uvicorn.server import ServerState
 
 from app.errors import SetupError
 from app.gateway.listener import Listener
+from app.telemetry.tasks import keep
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Certificates:
 
     def __init__(self, settings: Tls, setting: str = "server.events.tls") -> None:
         self._settings = settings
+        self._setting = setting
         self._seen = self._stamps()
         try:
             self.context = self._latest = _context(settings)
@@ -52,8 +54,11 @@ class Certificates:
         # Asked at each handshake, whether the client names a host or not.
         self.context.sni_callback = self._hand_over
 
-    async def watch(self) -> None:
-        """Runs until it is cancelled."""
+    def watch(self) -> asyncio.Task[None]:
+        """Looks at the files until it is cancelled."""
+        return keep("certificates", self._watch, of=self._setting)
+
+    async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self._settings.check_every)
             stamps = await asyncio.to_thread(self._stamps)

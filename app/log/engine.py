@@ -12,7 +12,6 @@ from typing import TypeVar
 import apsw
 
 from app.bindings.record import Record
-from app.errors import BrokerError
 from app.log.catalogue import Catalogue, PartitionLog, Topic
 from app.log.commit import Append, Fates
 from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
@@ -29,6 +28,7 @@ from app.log.topic_changes import TopicChanges
 from app.log.writer import Writer
 from app.model.message import Partition
 from app.model.metadata import Health
+from app.telemetry.tasks import keep
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class Engine:
         self._reader.start(lambda: open_reader(self.settings.path, self.settings.vfs))
         for finding in self.findings:
             _log.error("log %s: %s", self.settings.name, finding)
-        self._upkeep = asyncio.create_task(self._retain(), name=f"retention {self.settings.name}")
+        self._upkeep = keep("retention", self._retain, of=self.settings.name)
 
     async def stop(self) -> None:
         if self._writer is None or self._reader is None or self._upkeep is None:
@@ -270,12 +270,9 @@ class Engine:
     async def _retain(self) -> None:
         while True:
             await asyncio.sleep(self.settings.retention_interval)
-            try:
-                await self.retain()
-                await self.forget_producers()
-                await self.forget_groups()
-            except BrokerError as error:
-                _log.warning("log %s: retention put off: %s", self.settings.name, error)
+            await self.retain()
+            await self.forget_producers()
+            await self.forget_groups()
 
     async def _retain_one(self, partition: PartitionLog) -> int:
         def drop(db: apsw.Connection) -> int:

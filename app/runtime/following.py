@@ -18,6 +18,7 @@ from app.model.subscription import Subscription
 from app.runtime.logs import declare_subscriptions, forget_group
 from app.runtime.roster import UNREAD, Roster
 from app.sinks.callbacks import Callbacks
+from app.telemetry.tasks import FAILURES, keep
 from app.worker.supervisor import Supervisor
 
 LOOK = 1.0  # seconds between looks at the store's revision
@@ -54,7 +55,7 @@ class Following:
         await self.look()
         await self._said("subscriptions", self._change)
         self._roster.look = self.look
-        self._spawn(self._follow())
+        self._tasks.add(keep("store-changes", self._follow))
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -138,7 +139,8 @@ class Following:
             if self._troubles.get(what) != str(error):
                 self._troubles[what] = str(error)
                 _log.warning("%s: changes are not taken up now: %s", what, error)
-        except Exception:  # noqa: BLE001 - said, and whatever runs goes on running
-            _log.exception("%s: changes are not taken up", what)
+        except Exception as error:  # noqa: BLE001 - said, and whatever runs goes on running
+            FAILURES.failed("store-changes", what, error)
         else:
             self._troubles.pop(what, None)
+            FAILURES.over("store-changes", what)

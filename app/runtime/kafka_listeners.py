@@ -82,7 +82,7 @@ async def open_kafka_listener(
     server = Server(node, setting=f"{setting}.listen", tls=context)
     await server.start()
     _log.info("log %s: clients of Kafka may come to %s:%d", name, *server.address)
-    watching = None if certificates is None else asyncio.create_task(certificates.watch())
+    watching = None if certificates is None else certificates.watch()
     return OpenListener(node, server, watching)
 
 

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from app.api.access import demand_token
 from app.api.app import create_app
@@ -30,6 +31,7 @@ from app.runtime.reload.renewal import Renewal, token_of
 from app.runtime.reload.watching import hear, watch
 from app.runtime.state import State
 from app.runtime.tracing import end_traces
+from app.telemetry.tasks import FAILURES, keep
 
 LAST_WORDS = 5.0  # seconds for operator events and attempts that wait, when all others have left
 RELEASE = 5.0  # seconds beyond the drain bound; a part that takes longer is left behind
@@ -75,6 +77,7 @@ class Service:
 
     async def start(self) -> None:
         """Raises SetupError, with everything that had started stopped again."""
+        FAILURES.counters = self.parts.counters
         try:
             await self._start()
         except BaseException:
@@ -84,8 +87,8 @@ class Service:
             raise
         self.state.begun = True
         self._rereading = [
-            asyncio.create_task(watch(self.reloader, self.parts.clock)),
-            asyncio.create_task(hear(self.hung_up, self.reloader)),
+            keep("configuration-file", partial(watch, self.reloader, self.parts.clock)),
+            keep("configuration-signal", partial(hear, self.hung_up, self.reloader)),
         ]
 
     async def _start(self) -> None:

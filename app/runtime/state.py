@@ -27,6 +27,7 @@ from app.runtime.build import Parts
 from app.runtime.certificates import Expiries, certificates_of
 from app.runtime.disks import disks, folders_of
 from app.runtime.targets import Targets
+from app.telemetry.tasks import FAILURES
 from app.worker.joining import group_name
 from app.worker.status import disabled_words, halt_words
 from app.worker.supervisor import BY_CONFIGURATION
@@ -199,7 +200,7 @@ class State:
             return RoleState(ready=False, causes=("the service is leaving",))
         if not self.begun:
             return RoleState(ready=False, causes=("the service is starting",))
-        return RoleState(ready=ready, causes=tuple(causes))
+        return RoleState(ready=ready, causes=(*causes, *FAILURES.causes()))
 
 
 Faults = Mapping[str, Mapping[str, str]]

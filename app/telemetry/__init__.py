@@ -4,6 +4,7 @@
 counters      integers with labels, and histograms of seconds; ``api.metrics`` makes text of them
 filter_errors filter expressions that fail
 logs          one line an entry on standard error
+tasks         long-lived tasks, begun again when they fail
 ============= ====================================================================================
 """
 

@@ -15,8 +15,10 @@ from typing import Literal
 
 from app.delivery.backoff import doubling
 from app.delivery.outcomes import Fate
+from app.errors import StoreUnavailable
 from app.interfaces import Attempt, Attempts, Clock
 from app.telemetry import Counters
+from app.telemetry.tasks import keep
 from app.worker.waiting import happened
 
 QUEUE = 10_000  # attempts that wait
@@ -71,7 +73,7 @@ class AttemptKeeper:
             self._counters.add("attempts_dropped", attempt.subscription)
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(self._write_all(), name="attempts")
+        self._task = keep("attempts", self._write_all)
 
     async def stop(self, drain: float) -> None:
         """What waits is written within ``drain`` seconds, or dropped."""
@@ -91,7 +93,7 @@ class AttemptKeeper:
             try:
                 await self._turn()
                 failures = 0
-            except Exception as error:  # noqa: BLE001 - whatever it is, nobody else would hear of it
+            except StoreUnavailable as error:
                 failures += 1
                 _log.warning("attempts cannot be stored: %s", error)
                 if self._stopping.is_set():

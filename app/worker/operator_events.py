@@ -25,6 +25,7 @@ from app.interfaces import Clock, Log
 from app.interfaces.notify import DEAD_LETTERED, LAGGING, PAUSED
 from app.model.route import Target
 from app.telemetry import Counters
+from app.telemetry.tasks import keep
 from app.worker.waiting import happened
 
 QUEUE = 1_000  # events
@@ -87,7 +88,7 @@ class OperatorEvents:
             self._put(kind, subscription, detail)
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(self._publish_all(), name="operator events")
+        self._task = keep("operator-events", self._publish_all)
 
     async def stop(self, drain: float) -> None:
         """What waits is published within ``drain`` seconds, or dropped."""

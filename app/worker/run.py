@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 from msgspec.structs import replace
@@ -12,14 +11,13 @@ from app.delivery.backoff import doubling
 from app.interfaces import Clock, Sink
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
+from app.telemetry.tasks import FAILURES, cause_of
 from app.worker.attempts import AttemptLog
 from app.worker.dispatch import Dispatcher
 from app.worker.offering import Offering
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a dispatcher that died begins anew
 HEALTHY = 60.0  # seconds of running after which earlier deaths are forgotten
-
-_log = logging.getLogger("skybridge.worker")
 
 
 class Run:
@@ -93,15 +91,8 @@ class Run:
             except Exception as error:  # noqa: BLE001 - whatever it died of, it is said and begun anew
                 deaths = 1 if self._clock.monotonic() - begun > HEALTHY else deaths + 1
                 self._restarts += 1
-                self._death = _cause(error)
-                _log.exception("%s died of %s", self.subscription.id, self._death)
+                self._death = cause_of(error)
+                FAILURES.count("subscription", self.subscription.id, error)  # ``status`` tells
             if self._ending:
                 return
             await self._clock.sleep(doubling(FIRST_PAUSE, LONGEST_PAUSE, deaths, self._jitter()))
-
-
-def _cause(error: BaseException) -> str:
-    """The first that went wrong, without the group that carried it."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from app.interfaces import Clock, Notify
 from app.interfaces.notify import LAGGING, PAUSED
 from app.model.subscription_status import SubscriptionStatus
+from app.telemetry.tasks import keep
 
 LOOK = 5.0  # seconds
 LAG = 300.0  # seconds since the oldest event not delivered came into its log
@@ -32,7 +33,7 @@ class Watcher:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(self._watch(), name="watching subscriptions")
+        self._task = keep("watching", self._watch)
 
     async def stop(self) -> None:
         if self._task is not None:

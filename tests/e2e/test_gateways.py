@@ -45,7 +45,7 @@ class Gateway:
             f"http://127.0.0.1:{self.admin}/metrics", timeout=WITHIN
         ) as found:
             counts = re.findall(
-                r"^skybridge_events_received_total\{.*\} (.+)$", found.read().decode(), re.M
+                r"^skybridge_events_received_total\{.*\} (.+)$", found.read().decode(), re.MULTILINE
             )
         return sum(map(float, counts))
 

@@ -25,7 +25,7 @@ BY_THE_ARCHIVE = {"skybridge_archive_lag_seconds"}
 WATCHED = {
     "SkybridgeOldestUndelivered", "SkybridgeOldestParked", "SkybridgeDeadLetters", "SkybridgeUnknownPublishes",
     "SkybridgeEndpointPaused", "SkybridgeDiskFilling", "SkybridgeStoreSlow", "SkybridgeConfigurationSplit",
-    "SkybridgeRebalanceStorm", "SkybridgeCertificateExpiry", "SkybridgeLabelCap", "SkybridgeArchiveLag",
+    "SkybridgeRebalanceStorm", "SkybridgeCertificateExpiry", "SkybridgeLabelCap", "SkybridgeArchiveLag", "SkybridgeTaskFails",
 }  # fmt: skip
 """What issue 9 asks for; there may be more."""
 

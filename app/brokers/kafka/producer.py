@@ -24,6 +24,7 @@ from app.brokers.kafka.topics import Topics
 from app.brokers.portable import Submission
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.metadata import Health
+from app.telemetry.tasks import keep
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class Producer:
 
     async def start(self) -> None:
         """Returns when the first attempt has ended, or soon: it heals by itself."""
-        self._task = asyncio.create_task(self._run())
+        self._task = keep("kafka-producer", self._run, of=self.name)
         try:
             async with asyncio.timeout(START_WITHIN):
                 await self._tried.wait()
@@ -116,8 +117,10 @@ class Producer:
                 await connection.open()
                 await self._take_over(connection)
                 await self._ship_until_tainted(connection)
-            except Exception as error:  # noqa: BLE001 - whatever it is, nobody else would try again
+            except Exception as error:
                 self._lose(error)
+                if not isinstance(error, EXPECTED):
+                    raise
             finally:
                 await self._retire(connection)
             if self._answered:
@@ -138,7 +141,7 @@ class Producer:
         """The cluster is out of reach: what is queued was never sent, or its caller is told so."""
         cause, self._cause = self._cause, self._away_text(error)
         if self._cause != cause:
-            log.warning("%s", self._cause, exc_info=None if isinstance(error, EXPECTED) else error)
+            log.warning("%s", self._cause)
         self._tried.set()
         for lane in self._waiting:
             lane.give_up(self._unavailable())

@@ -23,6 +23,7 @@ from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.asking import ask_each
 from app.brokers.pulsar.errors import explain
 from app.brokers.pulsar.settings import PulsarSettings
+from app.telemetry.tasks import keep
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class Owners:
             self._news(topic)
         self.ask_soon()
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
+            self._task = keep("pulsar-owners", self._run, of=self._settings.name)
 
     async def leave(self, member: Member) -> None:
         if member in self._members:
@@ -81,10 +82,7 @@ class Owners:
     async def _run(self) -> None:
         while True:
             self._soon.clear()
-            try:
-                await self._round()
-            except Exception:
-                log.exception("asking Pulsar %s for owners failed", self._settings.name)
+            await self._round()
             try:
                 async with asyncio.timeout(self._settings.ownership_check):
                     await self._soon.wait()

@@ -29,6 +29,7 @@ from app.brokers.pulsar.topics import Topics
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from app.model.metadata import Health
 from app.model.receipt import Receipt
+from app.telemetry.tasks import keep
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +55,8 @@ class Producer:
         """Returns at once: a lane is opened by the first record that needs it, and heals by itself."""
         self._connection = Connection(self.settings)
         self._tasks = [
-            asyncio.create_task(self._watch_connection()),
-            asyncio.create_task(self._refresh_topics()),
+            keep("pulsar-producer", self._watch_connection, of=self.name),
+            keep("pulsar-topics", self._refresh_topics, of=self.name),
         ]
 
     async def stop(self) -> None:
@@ -157,7 +158,9 @@ class Producer:
     def _open(self, lane: Lane) -> None:
         if not lane.opening and self._connection is not None:
             lane.opening = True
-            task = asyncio.create_task(self._open_soon(lane, self._connection))
+            task = keep(
+                "pulsar-lanes", partial(self._open_soon, lane, self._connection), of=lane.wire
+            )
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
 
@@ -220,7 +223,8 @@ class Producer:
 
     async def _replace(self) -> None:
         """Nothing leaves any more, and what lands meanwhile has landed; then what is still unanswered
-        is for the next client."""
+        is for the next client. Begun again where it failed in the middle, it finds lanes without a
+        producer whose records nobody has called back."""
         used = [lane for lane in self._lanes() if lane.producer is not None or lane.opening]
         old, self._connection = self._connection, None
         for lane in used:
@@ -228,7 +232,7 @@ class Producer:
             lane.opening = False
         if old is not None:
             await old.close()
-        for lane in used:
+        for lane in self._lanes():
             lane.recall()
         self._connection, self._tainted = Connection(self.settings), ""
         for lane in {*used, *(lane for lane in self._lanes() if lane.queue)}:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from random import random
 
 from app.brokers.asking import DROPPED
@@ -24,6 +25,7 @@ from app.brokers.rabbitmq.topology import Topology
 from app.brokers.rabbitmq.underlay import ConfirmChannel, Core, DeliveredMessage, amqp
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.metadata import Health
+from app.telemetry.tasks import keep
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ class Producer:
 
     async def start(self) -> None:
         """Returns when the first attempt has ended, or soon: it heals by itself."""
-        self._task = asyncio.create_task(self._run())
+        self._task = keep("rabbitmq-producer", self._run, of=self.name)
         try:
             async with asyncio.timeout(START_WITHIN):
                 await self._tried.wait()
@@ -153,14 +155,16 @@ class Producer:
         while True:
             try:
                 wire = await connect(self.settings, changed=self._blocked_changed)
-            except Exception as error:  # noqa: BLE001 - whatever it is, nobody else would try again
+            except Exception as error:
                 self._lose(error)
+                if not isinstance(error, EXPECTED):
+                    raise
                 await asyncio.sleep(delay * (0.5 + random() / 2))  # noqa: S311 - spread, no secret
                 delay = min(delay * 2, LONGEST_DELAY)
                 continue
             try:
                 await self._publish_through(wire)
-            except Exception as error:  # noqa: BLE001 - as above
+            except EXPECTED as error:
                 self._cause = self._away_text(error)
                 log.warning("the connection to RabbitMQ %s is gone: %s", self.name, words(error))
             finally:
@@ -175,7 +179,7 @@ class Producer:
         while True:
             self._broken = asyncio.get_running_loop().create_future()
             channel = await self._open(wire)
-            watching = asyncio.create_task(self._watch(wire))
+            watching = keep("rabbitmq-confirms", partial(self._watch, wire), of=self.name)
             try:
                 error = await self._broken
             finally:
@@ -270,7 +274,7 @@ class Producer:
     def _lose(self, error: BaseException) -> None:
         cause, self._cause = self._cause, self._away_text(error)
         if self._cause != cause:
-            log.warning("%s", self._cause, exc_info=None if isinstance(error, EXPECTED) else error)
+            log.warning("%s", self._cause)
         self._tried.set()
         self._give_up(self._unavailable())
         self.targets.give_up(self._unavailable())

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from app.bindings.record import Record
 from app.brokers.driver import Submission
+from app.brokers.pulsar import producer as producers
+from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.lanes import DROPPED, UNKNOWN, Entry, Lane, Topic
+from app.brokers.pulsar.settings import PulsarSettings
 from app.errors import BrokerUnavailable, PublishUnknown
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
+from app.telemetry import tasks
+from contract_tools import until
 
 
 class Ledger:
@@ -101,3 +110,47 @@ async def test_keys_go_where_kafkas_client_puts_them_and_others_in_turn() -> Non
     assert {topic.lane(None).number for _ in range(5)} == set(range(5))
     topic.grow([f"t-partition-{n}" for n in range(7)])
     assert [each.wire for each in topic.lanes][5:] == ["t-partition-5", "t-partition-6"]
+
+
+class Client:
+    """Takes what it is sent, and says nothing. It does not close while ``stuck`` has an error."""
+
+    def __init__(self, stuck: list[Exception]) -> None:
+        self._stuck = stuck
+        self.bridge = SimpleNamespace(post=lambda *_: None)
+        self.sent: list[Any] = []
+
+    async def producer(self, _: str) -> Any:
+        return SimpleNamespace(
+            is_connected=lambda: True, send_async=lambda message, _: self.sent.append(message)
+        )
+
+    async def close(self) -> None:
+        if self._stuck:
+            raise self._stuck.pop()
+
+
+async def test_a_client_that_does_not_let_itself_be_replaced_is_replaced_at_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it had is sent by the next one, and health tells."""
+    monkeypatch.setattr(tasks, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(producers, "WATCH", 0.001)
+    stuck: list[Exception] = [RuntimeError("stuck")]
+    clients: list[Client] = []
+
+    def connect(_: Any) -> Client:
+        clients.append(Client(stuck))
+        return clients[-1]
+
+    monkeypatch.setattr(producers, "Connection", connect)
+    settings = PulsarSettings(name="p", service_url="pulsar://h:1", admin_url="http://h:1")
+    producer = producers.Producer(settings, Admin(settings))
+    await producer.start()
+    producer.topics.known["t"] = Topic("t", ["t-partition-0"])
+    producer.publish(submission())
+    await until(lambda: len(clients[0].sent) == 1)
+    producer._taint("for this test")
+    await until(lambda: len(clients) == 2 and len(clients[1].sent) == 1)
+    assert any("RuntimeError: stuck" in cause for cause in tasks.FAILURES.causes())
+    await producer.stop()

@@ -1,0 +1,108 @@
+"""Tasks that last as long as the part they serve: none of them ends without a word.
+
+What one raises is logged, counted and told by health, and the task begins again with back-off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from random import random
+from typing import Any, Literal
+
+from app.telemetry.counters import Counters
+
+TaskName = Literal[
+    "attempts",
+    "certificates",
+    "configuration-file",
+    "configuration-signal",
+    "kafka-producer",
+    "listener",
+    "operator-events",
+    "pulsar-lanes",
+    "pulsar-owners",
+    "pulsar-producer",
+    "pulsar-topics",
+    "rabbitmq-confirms",
+    "rabbitmq-producer",
+    "retention",
+    "store-changes",
+    "subscription",
+    "watching",
+]
+"""All that there are; a label of ``skybridge_task_failures_total``."""
+
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds before a task that failed begins again
+STEADY = 60.0  # seconds of running after which earlier failures are forgotten
+
+_log = logging.getLogger("skybridge.tasks")
+
+
+class Failures:
+    """Of the tasks of this process. ``counters``: where they are counted."""
+
+    def __init__(self) -> None:
+        self.counters = Counters()
+        self._troubles: dict[tuple[TaskName, str], str] = {}
+
+    def count(self, name: TaskName, of: str, error: BaseException) -> None:
+        """Logged and counted; whoever calls tells health by itself."""
+        _log.error("%s", _words(name, of, error), exc_info=error)
+        self.counters.add("task_failures", name)
+
+    def failed(self, name: TaskName, of: str, error: BaseException) -> None:
+        self.count(name, of, error)
+        self._troubles[name, of] = _words(name, of, error)
+
+    def over(self, name: TaskName, of: str) -> None:
+        """It runs well again, or has ended."""
+        self._troubles.pop((name, of), None)
+
+    def causes(self) -> list[str]:
+        """Of the tasks that failed lately, in words for a person."""
+        return list(self._troubles.values())
+
+
+FAILURES = Failures()
+
+
+def cause_of(error: BaseException) -> str:
+    """The first that went wrong, without the group that carried it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+def _words(name: TaskName, of: str, error: BaseException) -> str:
+    return f"task {f'{name} {of}'.rstrip()} failed and begins again: {cause_of(error)}"
+
+
+def keep(
+    name: TaskName, work: Callable[[], Coroutine[Any, Any, None]], of: str = ""
+) -> asyncio.Task[None]:
+    """``work`` as a task, begun again whenever it raises; done when it returns or is cancelled. ``of``:
+    whose it is, where there may be several."""
+    return asyncio.create_task(_kept(name, work, of), name=f"{name} {of}".rstrip())
+
+
+async def _kept(name: TaskName, work: Callable[[], Coroutine[Any, Any, None]], of: str) -> None:
+    loop = asyncio.get_running_loop()
+    failures = 0
+    try:
+        while True:
+            begun = loop.time()
+            steady = loop.call_later(STEADY, FAILURES.over, name, of)
+            try:
+                await work()
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, nobody else would hear of it
+                failures = 1 if loop.time() - begun > STEADY else failures + 1
+                FAILURES.failed(name, of, error)
+            finally:
+                steady.cancel()
+            pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(failures - 1, 32))
+            await asyncio.sleep(pause * (1 + random()) / 2)  # noqa: S311 - spread, no secret
+    finally:
+        FAILURES.over(name, of)

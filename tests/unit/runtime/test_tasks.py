@@ -1,0 +1,317 @@
+"""Every long-lived task is made to raise: it is logged, counted, told by health, and it begins again."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+import uvicorn
+
+import app
+from app.brokers.kafka import producer as kafka_producer
+from app.brokers.pulsar import ownership as pulsar_ownership
+from app.brokers.pulsar import producer as pulsar_producer
+from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.lanes import Topic
+from app.brokers.pulsar.settings import PulsarSettings
+from app.brokers.rabbitmq import producer as rabbitmq_producer
+from app.config.load import load
+from app.gateway.tls import Certificates
+from app.log.engine import Engine
+from app.runtime import service as services
+from app.runtime.build import build
+from app.runtime.clock import SystemClock
+from app.runtime.following import Following
+from app.runtime.service import Service
+from app.telemetry import Counters, tasks
+from app.telemetry.tasks import FAILURES, TaskName, keep
+from app.worker import run as runs
+from app.worker.dispatch import Dispatcher
+from app.worker.keeping import AttemptKeeper
+from app.worker.operator_events import OperatorEvents
+from app.worker.watching import Watcher
+from authority import Authority
+from contract_tools import until
+
+NAMES: tuple[TaskName, ...] = get_args(TaskName)
+NOWHERE = "127.0.0.1:1"
+PULSAR = PulsarSettings(
+    name="pulsar", service_url=f"pulsar://{NOWHERE}", admin_url=f"http://{NOWHERE}"
+)
+
+YAML = """
+version: 1
+server:
+  events: {{port: 0}}
+  admin: {{port: 0, tls: {{cert: {cert}, key: {key}}}}}
+store: {{kind: sqlite, path: {folder}/store.db}}
+brokers:
+  log: {{kind: embedded, path: {folder}/log}}
+  kafka: {{kind: kafka, bootstrap_servers: "{nowhere}"}}
+  rabbit: {{kind: rabbitmq, addresses: "{nowhere}"}}
+  pulsar: {{kind: pulsar, service_url: "pulsar://{nowhere}", admin_url: "http://{nowhere}"}}
+routes: [{{name: everything, to: {{broker: log, topic: events}}}}]
+subscriptions:
+  - {{id: hook, source: {{broker: log, topics: [events]}}, sink: "https://b.example/"}}
+operator_events: {{broker: log, topic: told}}
+timeouts: {{not_ready: 0, drain: 5s}}
+"""
+
+
+class Bug(Exception):
+    """Nothing that any part expects."""
+
+
+class Loops:
+    """Each raises when it is run first, and is itself from then on. ``again``: names of those that were begun
+    again."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+        self._failed: set[str] = set()
+        self.again: set[str] = set()
+
+    def fail(self, name: str, owner: Any, attribute: str) -> None:
+        loop = getattr(owner, attribute)
+
+        async def failing(*args: Any) -> None:
+            if name not in self._failed:
+                self._failed.add(name)
+                raise Bug(name)
+            self.again.add(name)
+            await loop(*args)
+
+        self._patch.setattr(owner, attribute, failing)
+
+
+OF_A_SERVICE: dict[str, tuple[Any, str]] = {
+    "attempts": (AttemptKeeper, "_write_all"),
+    "certificates": (Certificates, "_watch"),
+    "configuration-file": (services, "watch"),
+    "configuration-signal": (services, "hear"),
+    "kafka-producer": (kafka_producer.Producer, "_run"),
+    "listener": (uvicorn.Server, "main_loop"),
+    "operator-events": (OperatorEvents, "_publish_all"),
+    "pulsar-producer": (pulsar_producer.Producer, "_watch_connection"),
+    "pulsar-topics": (pulsar_producer.Producer, "_refresh_topics"),
+    "rabbitmq-producer": (rabbitmq_producer.Producer, "_run"),
+    "retention": (Engine, "_retain"),
+    "store-changes": (Following, "_follow"),
+    "subscription": (Dispatcher, "run"),
+    "watching": (Watcher, "_watch"),
+}
+
+
+@pytest.fixture
+def loops(monkeypatch: pytest.MonkeyPatch) -> Loops:
+    monkeypatch.setattr(tasks, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(runs, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(FAILURES, "counters", FAILURES.counters)  # as it was, for other tests
+    return Loops(monkeypatch)
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> Callable[[], Counter[str]]:
+    """How often a task was said to have failed, with the error."""
+
+    def found() -> Counter[str]:
+        said = [entry for entry in caplog.records if entry.name == "skybridge.tasks"]
+        assert all(entry.exc_info for entry in said)
+        return Counter(entry.getMessage().split()[1] for entry in said)
+
+    return found
+
+
+def counted() -> dict[str, int]:
+    found = FAILURES.counters.values().get("task_failures", {})
+    return {name: count for (name,), count in found.items()}
+
+
+async def test_each_task_of_a_service_is_begun_again(
+    loops: Loops, logged: Callable[[], Counter[str]], tmp_path: Path
+) -> None:
+    """With all brokers away but one."""
+    for name, (owner, attribute) in OF_A_SERVICE.items():
+        loops.fail(name, owner, attribute)
+    cert, key = Authority(tmp_path).server("localhost")
+    file = tmp_path / "skybridge.yaml"
+    file.write_text(YAML.format(folder=tmp_path, cert=cert, key=key, nowhere=NOWHERE))
+    service = Service(build(load(file, {}).config, SystemClock()))
+    await service.start()
+    names = OF_A_SERVICE.keys()
+    await until(lambda: loops.again == names)
+    assert counted() == logged() == dict.fromkeys(names, 1)
+    assert service.parts.counters is FAILURES.counters
+    [subscription] = service.state.subscriptions()
+    assert subscription.restarts == 1
+    for role in (await service.state.readiness()).values():
+        told = {cause.split()[1] for cause in role.causes if cause.startswith("task ")}
+        assert told == names - {"subscription"}
+        assert "Bug: retention" in " ".join(role.causes)
+    await service.stop()
+    assert FAILURES.causes() == []
+
+
+@asynccontextmanager
+async def pulsar_owners() -> AsyncIterator[None]:
+    async def nothing(*_: Any) -> None: ...
+
+    member = SimpleNamespace(topics=[], look=nothing)
+    owners = pulsar_ownership.Owners(PULSAR, Admin(PULSAR))
+    owners.join(member)
+    yield
+    await owners.leave(member)
+
+
+@asynccontextmanager
+async def pulsar_lanes() -> AsyncIterator[None]:
+    producer = pulsar_producer.Producer(PULSAR, Admin(PULSAR))
+    await producer.start()
+    topic = producer.topics.known["t"] = Topic("t", ["wire"])
+    producer._open(topic.lanes[0])
+    yield
+    await producer.stop()
+
+
+@asynccontextmanager
+async def rabbitmq_confirms() -> AsyncIterator[None]:
+    settings = rabbitmq_producer.RabbitSettings(name="rabbit", addresses=NOWHERE)
+    producer: Any = rabbitmq_producer.Producer(settings, SimpleNamespace())
+
+    async def opened(_: Any) -> None: ...
+
+    producer._open = opened
+    task = asyncio.create_task(producer._publish_through(SimpleNamespace(blocked="")))
+    yield
+    task.cancel()
+    await asyncio.wait([task])
+
+
+ELSEWHERE: dict[str, tuple[Any, str]] = {
+    "pulsar-owners": (pulsar_ownership.Owners, "_run"),
+    "pulsar-lanes": (pulsar_producer.Producer, "_open_soon"),
+    "rabbitmq-confirms": (rabbitmq_producer.Producer, "_watch"),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+async def test_a_task_that_needs_more_than_a_service_is_begun_again(
+    name: str, loops: Loops, logged: Callable[[], Counter[str]]
+) -> None:
+    """A member of a group, a topic that is published to, a connection."""
+    FAILURES.counters = Counters()
+    loops.fail(name, *ELSEWHERE[name])
+    begin = {
+        "pulsar-owners": pulsar_owners,
+        "pulsar-lanes": pulsar_lanes,
+        "rabbitmq-confirms": rabbitmq_confirms,
+    }[name]
+    async with begin():
+        await until(lambda: loops.again == {name})
+        assert counted() == logged() == {name: 1}
+        assert any(f"task {name}" in cause for cause in FAILURES.causes())
+    assert FAILURES.causes() == []
+
+
+def test_the_walk_leaves_none_out() -> None:
+    assert set(NAMES) == OF_A_SERVICE.keys() | ELSEWHERE.keys()
+
+
+async def test_a_task_that_runs_well_for_long_is_no_trouble_any_more(
+    loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "STEADY", 0.01)
+    failures = iter([Bug("first")])
+
+    async def work() -> None:
+        for error in failures:
+            raise error
+        await asyncio.Event().wait()
+
+    FAILURES.counters = Counters()
+    task = keep("watching", work)
+    await until(lambda: counted() == {"watching": 1})
+    await until(lambda: not FAILURES.causes())
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_what_returns_is_done_and_what_is_cancelled_is_no_failure(loops: Loops) -> None:
+    FAILURES.counters = Counters()
+
+    async def returns() -> None: ...
+
+    await keep("watching", returns)
+    task = keep("watching", asyncio.Event().wait)  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert counted() == {}
+
+
+WAITED_FOR = "whoever began it waits for it, or cancels it"
+RAISED_BY_POLL = "``poll`` raises its error, and the subscription begins again"
+OF_THE_SUBSCRIPTION = "of the subscription's task group, which it ends with its error"
+ENDS = "ends with what it does, and says itself what went wrong"
+COUNTS_ITSELF = "its failures are told where subscriptions are"
+
+BARE = {
+    "api/handing_out.py": WAITED_FOR,
+    "api/pull.py": WAITED_FOR,
+    "brokers/asking.py": ENDS,
+    "brokers/embedded/cursor.py": RAISED_BY_POLL,
+    "brokers/embedded/membership.py": RAISED_BY_POLL,
+    "brokers/kafka/commits.py": RAISED_BY_POLL,
+    "brokers/kafka/connection.py": WAITED_FOR,
+    "brokers/kafka/consumer.py": WAITED_FOR,
+    "brokers/pulsar/asking.py": WAITED_FOR,
+    "brokers/pulsar/consumer.py": ENDS,
+    "brokers/rabbitmq/connection.py": WAITED_FOR,
+    "brokers/rabbitmq/consumer.py": RAISED_BY_POLL,
+    "brokers/rabbitmq/stream.py": ENDS,
+    "brokers/sharing.py": WAITED_FOR,
+    "cli/pulling.py": WAITED_FOR,
+    "cli/rehearsal/play.py": WAITED_FOR,
+    "gateway/tls.py": WAITED_FOR,
+    "kafka_listener/connection.py": WAITED_FOR,
+    "pipeline/replay/gateway.py": WAITED_FOR,
+    "pipeline/replay/run.py": WAITED_FOR,
+    "runtime/following.py": ENDS,
+    "runtime/signals.py": WAITED_FOR,
+    "runtime/targets.py": WAITED_FOR,
+    "runtime/tokens.py": WAITED_FOR,
+    "sinks/consent.py": WAITED_FOR,
+    "store/transactions.py": ENDS,
+    "telemetry/tasks.py": "the mechanism",
+    "worker/courier.py": OF_THE_SUBSCRIPTION,
+    "worker/drain_parked.py": OF_THE_SUBSCRIPTION,
+    "worker/parking.py": OF_THE_SUBSCRIPTION,
+    "worker/redriven.py": OF_THE_SUBSCRIPTION,
+    "worker/replaying.py": OF_THE_SUBSCRIPTION,
+    "worker/run.py": COUNTS_ITSELF,
+    "worker/supervisor.py": ENDS,
+    "worker/sweeping.py": OF_THE_SUBSCRIPTION,
+    "worker/waiting.py": WAITED_FOR,
+    "worker/way_out.py": OF_THE_SUBSCRIPTION,
+}
+"""Why a task of this file may stand outside of the mechanism, file by file."""
+
+
+def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
+    found = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
+    return [each for each in found if getattr(each.func, "attr", None) in names]
+
+
+def test_no_task_stands_outside_of_the_mechanism_without_a_reason() -> None:
+    """A task that nobody awaits ends without a word."""
+    root = Path(app.__file__).parent
+    trees = {str(f.relative_to(root)): ast.parse(f.read_text()) for f in root.rglob("*.py")}
+    bare = {file for file, tree in trees.items() if calls(tree, "create_task", "ensure_future")}
+    assert bare == BARE.keys()
