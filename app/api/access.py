@@ -1,5 +1,5 @@
-"""Access to the admin listener: a bearer token on everything but the probes, compared in constant time, and no
-changes on behalf of a page of another origin.
+"""Access to the admin listener: a bearer token on everything but the status of the probes, compared in constant
+time, and no changes on behalf of a page of another origin.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Asgi = Callable[
     [Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]
 ]
 
-PROBES = frozenset({"/healthz", "/readyz"})
+LIVENESS, READINESS = "/healthz", "/readyz"
+_MAY_LOOK = "skybridge.may_look"  # in a scope
 _LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITE = frozenset({b"", b"same-origin", b"none"})  # none: a person typed the address
 
@@ -33,6 +34,12 @@ _NO_TOKEN = _refusal(
     "not-authorised",
     "The admin listener needs its token",
     "Send it as Authorization: Bearer <server.admin.token>.",
+)
+_WRONG_TOKEN = _refusal(
+    401,
+    "not-authorised",
+    "This is not the token of the admin listener",
+    "Send server.admin.token as Authorization: Bearer <token>.",
 )
 _OTHER_HOST = _refusal(
     421,
@@ -51,6 +58,8 @@ _OTHER_ORIGIN = _refusal(
 class TokenGuard:
     """A plain ASGI layer. ``token`` None: the listener is on loopback and everybody there may ask,
     but only under a loopback name, or a web page could have its own name point here.
+
+    Readiness answers strangers too; ``may_look`` tells its handler whether this is one.
     """
 
     def __init__(self, app: Asgi, token: str | None) -> None:
@@ -76,14 +85,28 @@ class TokenGuard:
         await send({"type": "http.response.body", "body": body})
 
     def _refusal(self, scope: Scope) -> tuple[int, bytes] | None:
-        if scope["type"] != "http" or scope["path"] in PROBES:
+        if scope["type"] != "http" or scope["path"] == LIVENESS:
             return None
+        refusal = self._judge(scope)
+        scope[_MAY_LOOK] = refusal is None
+        if scope["path"] == READINESS and refusal in {_NO_TOKEN, _OTHER_HOST}:
+            return None
+        return refusal
+
+    def _judge(self, scope: Scope) -> tuple[int, bytes] | None:
         if scope["method"] not in _LOOKS and _is_of_another_origin(scope):
             return _OTHER_ORIGIN
         if self._expected is None:
             return None if is_loopback(_host(scope)) else _OTHER_HOST
         given = _header(scope, b"authorization")
-        return None if hmac.compare_digest(given, self._expected) else _NO_TOKEN
+        if not given:
+            return _NO_TOKEN
+        return None if hmac.compare_digest(given, self._expected) else _WRONG_TOKEN
+
+
+def may_look(scope: Scope) -> bool:
+    """Whether whoever asks may see more than the status of a probe."""
+    return bool(scope.get(_MAY_LOOK))
 
 
 def _header(scope: Scope, wanted: bytes) -> bytes:

@@ -36,7 +36,9 @@ class RoleReadiness(BaseModel):
 
 class Readiness(BaseModel):
     ready: bool
-    roles: dict[str, RoleReadiness]
+    roles: dict[str, RoleReadiness] | None = Field(
+        None, description="only with the admin token, or where none is needed"
+    )
 
 
 class HealthView(BaseModel):

@@ -6,7 +6,7 @@ import asyncio
 import copy
 from typing import Annotated, Any, Literal, cast
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from app import __version__
@@ -101,20 +101,22 @@ def _operators(running: Running) -> APIRouter:
         "/readyz",
         operation_id="readiness",
         response_model=answers.Readiness,
+        response_model_exclude_none=True,
         responses={503: {"model": answers.Readiness, "description": "Not ready: the causes."}},
     )
     async def ready(
+        request: Request,
         response: Response,
         role: Annotated[
             Literal["gateway", "worker"] | None, Query(description="of this role alone")
         ] = None,
     ) -> answers.Readiness:
-        """Whether each role does its work, and if not, why. Needs no token.
+        """Whether each role does its work, and if not, why. Without the token: the status alone.
 
         With `role`, a subscription that begins anew does not take a gateway out of service."""
         found = await views.readiness(running, role)
         response.status_code = 200 if found.ready else 503
-        return found
+        return found if access.may_look(request.scope) else answers.Readiness(ready=found.ready)
 
     @router.get("/status", operation_id="status")
     async def status() -> answers.Status:

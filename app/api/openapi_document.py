@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.api import openapi_subscriptions
-from app.api.access import PROBES
+from app.api.access import LIVENESS, READINESS
 
 _METHODS = ("get", "post", "put", "patch", "delete", "options")
 _FROM_FRAMEWORK = ("HTTPValidationError", "ValidationError")
@@ -50,11 +50,17 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
         answers = operation["responses"]
         if "HTTPValidationError" in str(answers.get("422")):
             answers["422"] = _INVALID
-        if path not in PROBES:
-            answers |= {status: each for status, each in _GUARD.items() if status not in answers}
+        answers |= {status: each for status, each in _guard(path).items() if status not in answers}
         operation["responses"] = dict(sorted(answers.items()))
     _close_tuples(schemas)
     return document
+
+
+def _guard(path: str) -> Mapping[str, Any]:
+    """Readiness tells everybody its status, and refuses a wrong token alone."""
+    if path == LIVENESS:
+        return {}
+    return {"401": _GUARD["401"]} if path == READINESS else _GUARD
 
 
 def _close_tuples(part: object) -> None:

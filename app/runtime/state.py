@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from app.api.configured import Configured
 from app.api.registry import Entry, Registry
 from app.api.running import Disk, KafkaListenerState, RoleState
+from app.brokers.sharing import Shared
 from app.config.key_mappers import load_key_mappers
 from app.config.kinds import kinds_of, manners_of
 from app.config.model import Config
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from app.runtime.kafka_listeners import OpenListener
 
 RECENT = 100  # attempts looked at for the last error
+HEALTH_KEPT = 1.0  # seconds between questions to brokers and store: anybody may ask for readiness
 
 
 class State:
@@ -65,6 +67,7 @@ class State:
         self.draining = False
         self.become(parts.config, load_key_mappers(parts.config.routes))
         self._targets = Targets(self._config, parts.logs, parts.clock)
+        self._asking = Shared(HEALTH_KEPT, parts.clock.monotonic)
 
     def become(self, config: Config, mappers: Mapping[str, PlainMapper]) -> None:
         """Tell of this configuration, whose brokers are the same."""
@@ -86,9 +89,7 @@ class State:
         }
 
     async def readiness(self) -> Mapping[str, RoleState]:
-        logs = self._parts.logs
-        told = await asyncio.gather(*(log.health() for log in logs.values()))
-        healths = dict(zip(logs, told, strict=True))
+        healths = await self._asking.ask("logs", self._healths)
         faults = {
             name: await self._targets.faults(name) for name in self.logs if healths[name].healthy
         }
@@ -102,6 +103,12 @@ class State:
             causes = causes + self._broken() + missing + await self._store_fares()
             found["worker"] = self._ready(ready and mirrored, causes)
         return found
+
+    async def _healths(self) -> Mapping[str, Health]:
+        """Of all logs, also of those beside brokers."""
+        logs = self._parts.logs
+        told = await asyncio.gather(*(log.health() for log in logs.values()))
+        return dict(zip(logs, told, strict=True))
 
     def subscriptions(self) -> Sequence[SubscriptionStatus]:
         supervisor = self._parts.supervisor
@@ -181,7 +188,7 @@ class State:
         """A store in trouble holds up dead letters and nothing else: it is named, no more."""
         if self.store is None:
             return []
-        health = await self.store.health()
+        health = await self._asking.ask("store", self.store.health)
         return [] if health.healthy else [f"store: {health.cause}"]
 
     def kafka_listeners(self) -> Sequence[KafkaListenerState]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 from app.brokers.portable import PortableLog
+from app.brokers.sharing import Shared
 from app.config.finding import Path
 from app.config.model import Config
 from app.errors import SkybridgeError
@@ -63,27 +65,15 @@ class Targets:
     ) -> None:
         self._config = config
         self._logs = logs
-        self._clock = clock
         self._faults: dict[str, Mapping[str, str]] = {}
-        self._asked: dict[str, float] = {}
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._asking = Shared(ASK_AGAIN, clock.monotonic)
 
     async def faults(self, broker: str) -> Mapping[str, str]:
         """By place: why nothing can be published there. A broker that does not answer changes
         nothing: its health tells of that."""
-        task = self._asking.get(broker)
-        if task is None and self._is_due(broker):
-            task = self._asking[broker] = asyncio.create_task(self._ask(broker))
-        if task is not None:
-            await asyncio.shield(task)
-        return self._faults.get(broker, NO_FAULTS)
+        return await self._asking.ask(broker, partial(self._ask, broker))
 
-    def _is_due(self, broker: str) -> bool:
-        asked = self._asked.get(broker)
-        return asked is None or self._clock.monotonic() - asked >= ASK_AGAIN
-
-    async def _ask(self, broker: str) -> None:
-        self._asked[broker] = self._clock.monotonic()
+    async def _ask(self, broker: str) -> Mapping[str, str]:
         written = (each.text for each in written_places(self._config()) if each.broker == broker)
         places = list(dict.fromkeys(written))
         try:
@@ -93,5 +83,4 @@ class Targets:
             _log.debug("targets of %s were not told: %r", broker, error)
         else:
             self._faults[broker] = found
-        finally:
-            del self._asking[broker]
+        return self._faults.get(broker, NO_FAULTS)

@@ -305,6 +305,31 @@ async def test_probes_need_no_token(service: Service, path: str) -> None:
         assert (await client.get(path)).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("token", "base"), [("s3cret", "http://shop.example"), (None, "http://evil.example")]
+)
+async def test_readiness_tells_a_stranger_no_causes(
+    service: Service, token: str | None, base: str
+) -> None:
+    """Causes name brokers and their addresses; a load balancer needs the status alone."""
+    service.roles_now["gateway"] = RoleState(False, ("broker main: 10.0.0.7:9092 refused",))
+    async with _client(service, token, base=base) as client:
+        answer = await client.get("/readyz")
+        other = await client.get("/readyz", params={"role": "worker"})
+    assert (answer.status_code, answer.json()) == (503, {"ready": False})
+    assert (other.status_code, other.json()) == (200, {"ready": True})
+
+
+async def test_readiness_tells_the_holder_of_the_token_its_causes(service: Service) -> None:
+    """A wrong token is refused here too: an answer of another shape would let it be tried out unseen."""
+    service.roles_now["gateway"] = RoleState(False, ("broker main: 10.0.0.7:9092 refused",))
+    async with _client(service, "s3cret", base="http://shop.example") as client:
+        right = await client.get("/readyz", headers={"authorization": "Bearer s3cret"})
+        wrong = await client.get("/readyz", headers={"authorization": "Bearer s3cres"})
+    assert right.json()["roles"]["gateway"]["causes"] == ["broker main: 10.0.0.7:9092 refused"]
+    assert wrong.status_code == 401
+
+
 async def test_without_a_token_other_host_names_are_refused(service: Service) -> None:
     """A web page must not read the topics through a name that it points at 127.0.0.1."""
     async with _client(service, None, base="http://evil.example") as client:

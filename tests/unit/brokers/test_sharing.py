@@ -8,6 +8,7 @@ import pytest
 
 from app.brokers.sharing import Shared
 from app.errors import BrokerUnavailable
+from virtual_clock import VirtualClock
 
 
 class Question:
@@ -67,6 +68,22 @@ async def test_a_failure_is_told_to_all_and_not_kept() -> None:
             await asker
     question.error = None
     assert await shared.ask("all", question) == 2
+
+
+async def test_an_answer_serves_those_who_come_within_the_time_it_is_kept() -> None:
+    """From when it was asked for; a failure is not kept."""
+    clock = VirtualClock()
+    shared, question = Shared(kept=3.0, monotonic=clock.monotonic), Question()
+    question.told.set()
+    assert await shared.ask("all", question) == 1
+    await clock.advance(2.9)
+    assert await shared.ask("all", question) == 1
+    await clock.advance(0.1)
+    question.error = BrokerUnavailable("away")
+    with pytest.raises(BrokerUnavailable):
+        await shared.ask("all", question)
+    question.error = None
+    assert await shared.ask("all", question) == 3
 
 
 async def test_nothing_is_left_behind_when_it_is_closed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from app.model.route import Target
 from app.model.subscription_status import SubscriptionStatus
 from app.runtime.build import Parts
 from app.runtime.roster import Roster
-from app.runtime.state import State
+from app.runtime.state import HEALTH_KEPT, State
 from app.runtime.targets import ASK_AGAIN
 from app.store.nudges import Nudges
 from app.store.vault import Vault
@@ -29,8 +30,11 @@ class Broker(FakeLog):
     def __init__(self, name: str, cause: str = "") -> None:
         super().__init__(name)
         self.cause = cause
+        self.asked = 0
 
     async def health(self) -> Health:
+        self.asked += 1
+        await asyncio.sleep(0)
         return Health(healthy=not self.cause, cause=self.cause)
 
 
@@ -261,6 +265,23 @@ async def test_nobody_is_ready_while_it_leaves(document: Any) -> None:
     gateway = (await state.readiness())["gateway"]
     assert not gateway.ready
     assert gateway.causes == ("the service is leaving",)
+
+
+async def test_a_flood_of_probes_asks_each_broker_once_a_second(document: Any) -> None:
+    """Whoever reaches the probe must not make us press the brokers; that we leave is said at once."""
+    state = _state(document, worker=Subscriptions(_status("running")))
+    broker, store = Broker("here"), Broker("store")
+    state._parts.logs["here"] = broker  # type: ignore[index]
+    state.store = store  # type: ignore[assignment]
+    await asyncio.gather(*(state.readiness() for _ in range(20)))
+    await state.readiness()
+    assert (broker.asked, store.asked) == (1, 1)
+    broker.cause = "disk full"
+    await state.clock.advance(HEALTH_KEPT)  # type: ignore[attr-defined]
+    assert "disk full" in (await state.readiness())["gateway"].causes[0]
+    assert (broker.asked, store.asked) == (2, 2)
+    state.draining = True
+    assert (await state.readiness())["gateway"].causes == ("the service is leaving",)
 
 
 async def test_only_roles_that_run_are_listed(document: Any) -> None:
