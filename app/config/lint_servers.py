@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path as FilePath
 
 from app.config.brokers import EmbeddedBroker
-from app.config.model import Admin, Events
+from app.config.model import MIN_TOKEN, Admin, Events
 from app.config.report import Report
 from app.model.route import Strict
 
@@ -47,6 +47,12 @@ def _admin_is_guarded(report: Report, admin: Admin) -> None:
     token = admin.token.get_secret_value().strip() if admin.token is not None else ""
     if admin.token is not None and not token:
         report.error(("server", "admin", "token"), "is empty", "give it a value or leave it out")
+    elif 0 < len(token) < MIN_TOKEN:
+        report.error(
+            ("server", "admin", "token"),
+            f"has fewer than {MIN_TOKEN} characters: it can be guessed",
+            "make a longer one, for example: openssl rand -hex 16",
+        )
     elif not token and not is_loopback(admin.host):
         report.error(
             ("server", "admin", "host"),

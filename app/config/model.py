@@ -25,6 +25,7 @@ from app.model.subscription import Subscription
 
 MIN_BODY = 87_819  # 64 KiB times 1.34: an event of 64 KiB must pass (I1), its data in base64 too
 MIN_HEADERS = 192 << 10  # the same event made of headers, each byte percent-encoded
+MIN_TOKEN = 16  # characters of the admin token, which nobody may guess
 
 Origin = Annotated[str, Field(pattern=r"^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)$")]
 """A DNS name that stands for a sending system as a whole (webhook specification), or ``*``."""
@@ -69,7 +70,8 @@ class Admin(Strict):
     host: str = Field("127.0.0.1", description="address to listen on; off loopback needs a token")
     port: Port = Field(8081, description="port to listen on; 0 takes a free one")
     token: SecretStr | None = Field(
-        None, description='bearer token that callers must show; best "${env:NAME}"'
+        None,
+        description=f'bearer token that callers must show, of at least {MIN_TOKEN} characters; best "${{env:NAME}}"',
     )
     tls: ServerTls | None = Field(None, description="serve https")
 

@@ -92,7 +92,7 @@ def test_the_service_takes_what_a_pod_gives_it(case, tmp_path):
             assert [str(each) for each in lint(loaded) if each.level == "error"] == []
             server = loaded.config.server
             assert server.events.host == server.admin.host in {"0.0.0.0", "::"}
-            assert server.admin.token.get_secret_value() == "secret-of-token"
+            assert server.admin.token.get_secret_value() == "secret-of-the-token"
             ports = {port["name"]: port["containerPort"] for port in pod["ports"]}
             assert ports["admin"] == server.admin.port
             assert ports.get("events", server.events.port) == server.events.port
@@ -118,7 +118,9 @@ def _environ(pod: dict[str, Any], folder) -> dict[str, str]:
             value = each["value"]
         elif "secretKeyRef" in each["valueFrom"]:
             key = each["valueFrom"]["secretKeyRef"]["key"]
-            value = SECRETS.get(each["name"], f"secret-of-{'token' if key == 'bearer' else key}")
+            value = SECRETS.get(
+                each["name"], f"secret-of-the-{'token' if key == 'bearer' else key}"
+            )
         else:
             value = "bridge-skybridge-worker-0"
         if value.startswith("/etc/skybridge-tls"):

@@ -289,10 +289,10 @@ async def test_a_page_of_another_origin_may_look(client):
 @pytest.mark.parametrize("path", ["/status", "/metrics", "/v1/topics", "/openapi.json", "/docs"])
 async def test_with_a_token_nothing_is_told_without_it(service: Service, path: str) -> None:
     """Off loopback the listener shows topics and dead letters: only to those who may."""
-    async with _client(service, "s3cret", base="http://shop.example") as client:
+    async with _client(service, "t0ken-of-the-admin", base="http://shop.example") as client:
         assert (await client.get(path)).status_code == 401
-        wrong = await client.get(path, headers={"authorization": "Bearer s3cres"})
-        right = await client.get(path, headers={"authorization": "Bearer s3cret"})
+        wrong = await client.get(path, headers={"authorization": "Bearer t0ken-of-the-admim"})
+        right = await client.get(path, headers={"authorization": "Bearer t0ken-of-the-admin"})
     assert wrong.status_code == 401
     assert wrong.headers["content-type"] == "application/problem+json"
     assert right.status_code == 200
@@ -301,12 +301,13 @@ async def test_with_a_token_nothing_is_told_without_it(service: Service, path: s
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
 async def test_probes_need_no_token(service: Service, path: str) -> None:
     """A kubelet has none."""
-    async with _client(service, "s3cret") as client:
+    async with _client(service, "t0ken-of-the-admin") as client:
         assert (await client.get(path)).status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("token", "base"), [("s3cret", "http://shop.example"), (None, "http://evil.example")]
+    ("token", "base"),
+    [("t0ken-of-the-admin", "http://shop.example"), (None, "http://evil.example")],
 )
 async def test_readiness_tells_a_stranger_no_causes(
     service: Service, token: str | None, base: str
@@ -323,9 +324,9 @@ async def test_readiness_tells_a_stranger_no_causes(
 async def test_readiness_tells_the_holder_of_the_token_its_causes(service: Service) -> None:
     """A wrong token is refused here too: an answer of another shape would let it be tried out unseen."""
     service.roles_now["gateway"] = RoleState(False, ("broker main: 10.0.0.7:9092 refused",))
-    async with _client(service, "s3cret", base="http://shop.example") as client:
-        right = await client.get("/readyz", headers={"authorization": "Bearer s3cret"})
-        wrong = await client.get("/readyz", headers={"authorization": "Bearer s3cres"})
+    async with _client(service, "t0ken-of-the-admin", base="http://shop.example") as client:
+        right = await client.get("/readyz", headers={"authorization": "Bearer t0ken-of-the-admin"})
+        wrong = await client.get("/readyz", headers={"authorization": "Bearer t0ken-of-the-admim"})
     assert right.json()["roles"]["gateway"]["causes"] == ["broker main: 10.0.0.7:9092 refused"]
     assert wrong.status_code == 401
 
@@ -349,7 +350,7 @@ def test_off_loopback_it_does_not_start_without_a_token(host: str) -> None:
     with pytest.raises(SetupError, match="token") as refusal:
         demand_token(host, None)
     assert refusal.value.setting == "server.admin.token"
-    demand_token(host, "s3cret")
+    demand_token(host, "t0ken-of-the-admin")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])

@@ -71,9 +71,9 @@ def test_a_new_file_that_is_invalid_exits_with_2() -> None:
 
 
 def test_machines_get_one_object_without_secrets() -> None:
-    result = plan(FILE.replace("${env:PLAN_TOKEN}", "another-token"), "--json")
+    result = plan(FILE.replace("${env:PLAN_TOKEN}", "another-admin-token"), "--json")
     said = json.loads(result.stdout)
     assert said["result"] == "changes"
     assert [each["setting"] for each in said["changes"]] == ["server.admin.token"]
     assert "token-in-clear" not in result.output
-    assert "another-token" not in result.output
+    assert "another-admin-token" not in result.output

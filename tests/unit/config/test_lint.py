@@ -355,6 +355,8 @@ def test_entries_of_allow_private_are_networks_or_hosts(
 
 NEEDS = "error server.admin.host: the admin listener off loopback needs a token"
 
+SHORT = "server.admin.token: has fewer than 16 characters: it can be guessed"
+
 
 @pytest.mark.parametrize(
     ("admin", "start"),
@@ -368,7 +370,10 @@ NEEDS = "error server.admin.host: the admin listener off loopback needs a token"
         ("host: '::1'", None),
         ("host: 0.0.0.0, token: ' '", "error server.admin.token: is empty"),
         ("token: ''", "error server.admin.token: is empty"),
-        ("host: 0.0.0.0, token: long", "warning server.admin.token: the token crosses the network in clear"),
+        ("token: fifteen-letters", f"error {SHORT}"),
+        ("host: 0.0.0.0, token: ' fifteen-letters '", f"error {SHORT}"),
+        ("token: sixteen-letters-", None),
+        ("host: 0.0.0.0, token: sixteen-letters-", "warning server.admin.token: the token crosses the network in clear"),
         ("port: 8080", "error server.admin.port: is the port of the events listener"),
     ],
 )  # fmt: skip
@@ -376,6 +381,13 @@ def test_the_admin_listener_is_guarded(lint_text: Lint, admin: str, start: str |
     """Off loopback it refuses to start without a token: it can pause deliveries."""
     found = lint_text(f"{ROUTE}server: {{admin: {{{admin}}}}}\n")
     assert [each.partition(" Cure")[0] for each in found] == ([start] if start else [])
+
+
+def test_a_token_that_is_too_short_is_refused_with_a_cure(lint_text: Lint) -> None:
+    """Whoever guesses it reads every event and stops every delivery."""
+    (found,) = lint_text(f"{ROUTE}server: {{admin: {{token: s3cret}}}}\n")
+    assert found.endswith("Cure: make a longer one, for example: openssl rand -hex 16")
+    assert "s3cret" not in found
 
 
 OPEN = (

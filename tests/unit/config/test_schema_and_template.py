@@ -81,7 +81,7 @@ def test_what_is_commented_out_in_the_first_file_works(load_text: Load, tmp_path
         "KAFKA_PASSWORD": "p",
         "RABBITMQ_PASSWORD": "p",
         "PULSAR_TOKEN": "t",
-        "SKYBRIDGE_ADMIN_TOKEN": "t",
+        "SKYBRIDGE_ADMIN_TOKEN": "token-of-the-admin",
     }
     loaded = load_text(listeners + settings, secrets)
     config = loaded.config
