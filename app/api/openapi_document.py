@@ -20,6 +20,7 @@ def _problem(description: str) -> dict[str, Any]:
 _INVALID = _problem("A parameter or the body is not what it should be.")
 _GUARD: Mapping[str, Any] = {
     "401": _problem("The listener has a token, and it was not shown."),
+    "429": _problem("Too many wrong tokens came from this address: wait as Retry-After says."),
     "421": _problem("Without a token it answers to loopback names only."),
 }
 
@@ -57,10 +58,10 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _guard(path: str) -> Mapping[str, Any]:
-    """Readiness tells everybody its status, and refuses a wrong token alone."""
+    """Readiness tells everybody its status, and refuses wrong tokens alone."""
     if path == LIVENESS:
         return {}
-    return {"401": _GUARD["401"]} if path == READINESS else _GUARD
+    return {"401": _GUARD["401"], "429": _GUARD["429"]} if path == READINESS else _GUARD
 
 
 def _close_tuples(part: object) -> None:

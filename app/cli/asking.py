@@ -38,6 +38,7 @@ _CURES = {
     401: "Give its server.admin.token with --token or SKYBRIDGE_ADMIN_TOKEN.",
     404: "Name the topic and --broker as the configuration has them; `skybridge topics list` lists "
     "all topics.",
+    429: "Give the right server.admin.token: too many wrong ones came from this address.",
     503: "Try again in a moment; `skybridge topics list` and /status say what is away.",
 }
 
