@@ -108,7 +108,7 @@ openapi: install ## write openapi/openapi.json anew
 	$(BIN)/skybridge openapi --out openapi/openapi.json
 
 .PHONY: chart
-chart: install ## the golden renderings of the chart, into tests/helm/golden
+chart: install ## the golden renderings of the chart, and the secrets that its schema names
 	$(PY) tests/support/chart.py
 
 .PHONY: sbom

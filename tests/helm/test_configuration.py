@@ -44,6 +44,8 @@ def every_key() -> dict[str, Any]:
                 return [value(each, above) for each in of[choices]]
         if "properties" in of:
             return {name: value(each, above) for name, each in of["properties"].items()}
+        if of.get("format") == "password":
+            return "${env:X}"  # the chart takes no other
         if of.get("type") == "array":
             return [value(of["items"], above)] if "items" in of else []
         if of.get("type") == "object":

@@ -12,12 +12,15 @@ import pytest
 import yaml
 
 import chart
+import chart_secrets
+from app.config.schema import schema
 from pages import CHECKOUT, blocks
 
 pytestmark = pytest.mark.usefixtures("helm_program")
 
 VALUES = yaml.safe_load((chart.CHART / "values.yaml").read_text())
 GUIDE = CHECKOUT / "docs" / "guides" / "deploy.md"
+SECRETS = list(chart_secrets.paths(chart_secrets.definitions()["config"]))
 
 
 def leaves(values: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -121,6 +124,80 @@ def test_the_schema_names_every_value_and_no_other():
 
     in_schema = {trimmed(path) for path in named(schema, ())} - {("global",)}
     assert in_schema == {trimmed(path) for path in leaves(VALUES)}
+
+
+def test_the_schema_names_every_secret_of_the_configuration():
+    """A secret setting that is new makes this fail: `make chart`."""
+    given = json.loads((chart.CHART / "values.schema.json").read_text())
+    assert given["definitions"] == chart_secrets.definitions()
+    model = schema()
+    known = model.pop("$defs")
+
+    def marked(node: Any, path: tuple[str, ...], above: tuple[str, ...]) -> Iterator[Any]:
+        """By nothing but the mark, wherever it stands."""
+        if isinstance(node, list):
+            node = dict(enumerate(node))
+        if not isinstance(node, dict):
+            return
+        if node.get("format") == "password":
+            yield path
+        name = node.get("$ref", "").rpartition("/")[2]
+        if name and name not in above:
+            yield from marked(known[name], path, (*above, name))
+        for keyword, each in node.items():
+            if keyword == "properties":
+                for setting, inner in each.items():
+                    yield from marked(inner, (*path, setting), above)
+            else:
+                yield from marked(each, path, above)
+
+    places = {"*", "0", "some.password"}
+    found = {tuple(step for step in path if step not in places) for path in SECRETS}
+    assert found == set(marked(model, (), ()))
+
+
+def _config(path: tuple[str, ...], value: Any) -> Any:
+    if not path:
+        return value
+    step, *rest = path
+    inner = _config(tuple(rest), value)
+    return [inner] if step == "0" else {step.replace("*", "a-name"): inner}
+
+
+def _refusal(path: tuple[str, ...], value: Any) -> str:
+    try:
+        chart.rendered_with({"config": {"version": 1, **_config(path, value)}})
+    except chart.Refused as refused:
+        return str(refused)
+    return ""
+
+
+@pytest.mark.parametrize("path", SECRETS, ids=".".join)
+def test_a_secret_that_stands_in_the_values_is_refused(path):
+    """It would lie in a ConfigMap and in Helm's history. The message names setting and cure, not the secret."""
+    said = _refusal(path, "hunter2")
+    assert "${env:NAME}" in said
+    assert path[-1].replace("*", "a-name") in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "taken"),
+    [
+        (("webhooks", "proxy"), "http://proxy.example:3128", True),
+        (("webhooks", "proxy"), "http://shop@proxy.example:3128", True),
+        (("webhooks", "proxy"), "http://shop:${env:PASSWORD}@proxy.example:3128", True),
+        (("webhooks", "proxy"), "http://shop:hunter2@proxy.example:3128", False),
+        (("store", "dsn"), "postgresql://db.shops/shop?password=hunter2", False),
+        (("server", "admin", "token"), "${file:/etc/skybridge-secrets/admin/token}", True),
+        (("server", "admin", "token"), None, True),
+        (("server", "admin", "token"), 1234567812345678, False),
+        (("pipeline", "spark", "conf"), {"spark.executor.memory": "4g"}, True),
+    ],
+)
+def test_a_reference_or_an_address_without_password_is_no_secret(path, value, taken):
+    """A password may be one part of an address."""
+    assert bool(_refusal(path, value)) is not taken
 
 
 def test_the_values_keep_to_their_schema():

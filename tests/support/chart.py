@@ -1,4 +1,4 @@
-"""The chart as Helm renders it. ``make chart`` writes the golden renderings anew.
+"""The chart as Helm renders it. ``make chart`` writes the golden renderings anew, and what the schema says of secrets.
 
 Each file of ``tests/helm/values`` is a way to run it, told in its first line; what comes of it stands under the
 same name in ``tests/helm/golden``.
@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+import chart_secrets
 import helm_install
 from pages import CHECKOUT
 
@@ -90,6 +91,7 @@ def golden(case: Path) -> Path:
 
 
 def main() -> int:
+    chart_secrets.write(CHART / "values.schema.json")
     GOLDEN.mkdir(exist_ok=True)
     for stale in {*GOLDEN.glob("*.yaml")} - {golden(case) for case in CASES}:
         stale.unlink()
