@@ -20,7 +20,7 @@ from app.api.running import Running
 from app.api.subscribed import Reading
 from app.bindings.record import Decoded
 from app.brokers.portable import size_of
-from app.delivery.ages import Ages
+from app.delivery.event_age import Ages
 from app.errors import BrokerError, StoreUnavailable
 from app.interfaces import Offered
 from app.interfaces.notify import DEAD_LETTERED
@@ -100,7 +100,7 @@ class HandingOut:
     ) -> list[Handed]:
         loop = asyncio.get_running_loop()
         while True:
-            word = self._running.nudges.next(subscription.id)  # before the look
+            word = self._running.wakeups.next(subscription.id)  # before the look
             if caller.gone.is_set():  # what is handed out now would be locked for nobody
                 return []
             handed = await self._take(subscription, settings, most)
@@ -216,7 +216,7 @@ class HandingOut:
         count = sum(buried.values())
         self._count(subscription, "dead_letters", cause, count)
         self._count(subscription, "deliveries", "dead-lettered", count)
-        self._running.nudges.tell(subscription.id)
+        self._running.wakeups.tell(subscription.id)
         return buried
 
     def _count(self, subscription: Subscription, name: str, label: str, by: int) -> None:

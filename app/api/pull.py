@@ -248,7 +248,7 @@ def _fates(
     """Whatever was done may have freed what others wait for."""
     code, detail = why
     if any(done.values()):
-        running.nudges.tell(name)
+        running.wakeups.tell(name)
     return Fates(
         succeeded=[token for token, well in done.items() if well],
         failed=[

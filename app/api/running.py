@@ -16,7 +16,7 @@ from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.routing.keys import PlainMapper
 from app.routing.plan import Manner
-from app.store.nudges import Nudges
+from app.store.wakeups import Wakeups
 from app.telemetry import Counters
 
 
@@ -65,7 +65,7 @@ class Running(Protocol):
     store: Store | None
     registry: Registry
     largest_document: int  # bytes of a subscription's document
-    nudges: Nudges  # shared with the workers of this process
+    wakeups: Wakeups  # shared with the workers of this process
     notify: Notify
     counters: Counters
     clock: Clock

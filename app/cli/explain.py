@@ -122,7 +122,7 @@ def _by_configuration(
     from app.config.kinds import kinds_of
     from app.config.load import load
     from app.errors import SenderError
-    from app.runtime.guide import guide_of
+    from app.runtime.explain import guide_of
 
     settings = load(file, os.environ).config
     key = headers.get("skybridge-key")

@@ -49,7 +49,7 @@ def run(
 
 def _made(kind: Kind, *, ed25519: bool) -> dict[str, str]:
     if kind is Kind.store:
-        from app.store.vault import new_key
+        from app.store.encryption import new_key
 
         return {"secret": new_key()}
     return _pair() if ed25519 else {"secret": _shared()}

@@ -16,7 +16,7 @@ from app.filters.model import Filter
 from app.model.route import Exchange, Route
 from app.routing.journey import Guide
 from app.routing.templates import placeholders
-from app.runtime.guide import guide_of
+from app.runtime.explain import guide_of
 
 _USUAL = {"id": "1", "source": "/try", "type": "com.example.hello"}
 _KEY = "try"

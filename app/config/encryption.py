@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from app.model.route import Strict
 from app.model.secret import FileSecret, Secret
-from app.store.vault import is_key
+from app.store.encryption import is_key
 
 
 def _fits(secret: FileSecret) -> FileSecret:

@@ -27,11 +27,11 @@ from app.gateway.answers import (
     Answer,
     busy,
 )
-from app.gateway.flow import PIPELINE, Flow
+from app.gateway.http_wire import CONTINUE, Renderer
 from app.gateway.listener import Listener
-from app.gateway.pipeline import Exchange, Pipeline
-from app.gateway.watch import Phase, Watch
-from app.gateway.wire import CONTINUE, Renderer
+from app.gateway.read_control import PIPELINE, Flow
+from app.gateway.request_queue import RequestCycle, RequestQueue
+from app.gateway.timeouts import Phase, Watch
 
 _log = logging.getLogger(__name__)
 
@@ -66,9 +66,9 @@ class Connection(HttpToolsProtocol, abc.ABC):
         self._listener = listener
         self._limits = listener.limits
         self._renderer = renderer
-        self._pipe = Pipeline(self, self._limits.in_work, listener.answered)
+        self._queue = RequestQueue(self, self._limits.in_work, listener.answered)
         self._watch = Watch(self, self._limits, self.loop)
-        self._rest = b""  # read, but not parsed while the pipeline is full
+        self._rest = b""  # read, but not parsed while the queue is full
         self._ended = False  # nothing more is read ...
         self._unread = False  # ... though the peer may still be sending
         # The request being received:
@@ -100,7 +100,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
         self._ended, self._rest = True, b""
         super().connection_lost(exc)
         self._let_go()
-        for cycle in self._pipe.drop():
+        for cycle in self._queue.drop():
             cycle.disconnected = True
             cycle.message_event.set()
 
@@ -111,8 +111,8 @@ class Connection(HttpToolsProtocol, abc.ABC):
             self._withdraw()
         self._let_go()
         self._ended, self._unread, self._phase = True, False, IDLE
-        self._pipe.drain()
-        return len(self._pipe) > 0 and self.scheme == "http"
+        self._queue.drain()
+        return len(self._queue) > 0 and self.scheme == "http"
 
     def data_received(self, data: bytes) -> None:
         if len(data) <= _PIECE and not self._rest and not self._ended:
@@ -202,24 +202,24 @@ class Connection(HttpToolsProtocol, abc.ABC):
     # What uvicorn's way says
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        self._pipe.add_asgi(cycle, app)
+        self._queue.add_asgi(cycle, app)
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
         self.flow.resume_reading()
-        self._pipe.asgi_completed()
+        self._queue.asgi_completed()
 
     def shutdown(self) -> None:
         """The server goes. What is due is answered, what is on its way is read; then it closes."""
-        self._pipe.drain()
+        self._queue.drain()
         self.loop.call_later(_LAST_LOOK, self._close_if_idle)
 
-    # What the pipeline asks
+    # What the queue asks
 
     @abc.abstractmethod
-    def publish(self, exchange: Exchange) -> Answer | None:
+    def publish(self, cycle: RequestCycle) -> Answer | None:
         """A request of the short way."""
 
     def begin_asgi(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
@@ -237,12 +237,12 @@ class Connection(HttpToolsProtocol, abc.ABC):
     def is_receiving(self) -> bool:
         return self._phase is HEAD or (self._phase is BODY and self._hot) or bool(self._rest)
 
-    def pipeline_changed(self) -> None:
-        if self.flow.read_paused and not self._pipe.is_full:
+    def queue_changed(self) -> None:
+        if self.flow.read_paused and not self._queue.is_full:
             self.loop.call_soon(self._read_on)
         if self._expects:
             self._continue()
-        if self._pipe.draining:
+        if self._queue.draining:
             self._close_if_idle()
 
     def _read_on(self) -> None:
@@ -254,19 +254,19 @@ class Connection(HttpToolsProtocol, abc.ABC):
 
     def _is_full(self) -> bool:
         """Not while an ordinary request waits for its body: it holds its place already."""
-        return self._pipe.is_full and not (self._ordinary and self._phase is BODY)
+        return self._queue.is_full and not (self._ordinary and self._phase is BODY)
 
     # What the watch asks
 
     def standing(self) -> tuple[Phase, Hashable]:
         closing = self.transport.is_closing()
-        if closing or (self._ended and not len(self._pipe)):
+        if closing or (self._ended and not len(self._queue)):
             return Phase.CLOSING, closing
         if self.flow.write_paused:
             return Phase.UNREAD, self.transport.get_write_buffer_size()
         if self._phase is not IDLE and not self._ended and not self.flow.read_paused:
             return self._phase, self._number
-        if len(self._pipe):
+        if len(self._queue):
             return Phase.BUSY, None
         return IDLE, self._number
 
@@ -292,7 +292,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
         self._let_go()
         self._ended = self._unread = True
         if may_answer:
-            self._pipe.add_refusal(self._listener.refused(answer))
+            self._queue.add_refusal(self._listener.refused(answer))
         else:
             self.transport.close()
 
@@ -303,7 +303,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
         cycle = self.cycle
         cycle.disconnected = True
         cycle.message_event.set()
-        self._pipe.withdraw_asgi(cycle)
+        self._queue.withdraw_asgi(cycle)
         return not cycle.response_started
 
     def _close(self) -> None:
@@ -318,12 +318,12 @@ class Connection(HttpToolsProtocol, abc.ABC):
             self.transport.write_eof()
 
     def _close_if_idle(self) -> None:
-        if not len(self._pipe) and self._phase is IDLE and not (self._unread or self._rest):
+        if not len(self._queue) and self._phase is IDLE and not (self._unread or self._rest):
             self.transport.close()
 
     def _continue(self) -> None:
         """``100 Continue``, once everything before it is answered and the body will be read."""
-        if not len(self._pipe) and not self._ended and not self.transport.is_closing():
+        if not len(self._queue) and not self._ended and not self.transport.is_closing():
             self._expects = False
             self.transport.write(CONTINUE)
 

@@ -1,7 +1,7 @@
 """What travels on a connection: uvicorn's httptools protocol with bounds, and with a short way for events.
 
 On the events listener ``POST`` and ``PUT`` to ``/events`` and ``/events/{route}`` are taken before an
-ASGI scope is built and answered here; all else goes uvicorn's own way. Both share one pipeline, so that
+ASGI scope is built and answered here; all else goes uvicorn's own way. Both share one queue, so that
 answers leave in the order the requests came.
 """
 
@@ -15,9 +15,9 @@ import httptools
 from app.bindings.headers import FIELD_NAMES
 from app.gateway.answers import HEAD_TOO_LARGE, MALFORMED, TUNNEL, Answer
 from app.gateway.connection import BODY, HEAD, IDLE, Connection, EndOfInput
-from app.gateway.flow import PIPELINE
-from app.gateway.pipeline import Exchange
+from app.gateway.read_control import PIPELINE
 from app.gateway.request import Request, events_target
+from app.gateway.request_queue import RequestCycle
 from app.gateway.resource import POSTS, EventsResource
 
 _FIELD_OVERHEAD = 4  # ": " and the line end
@@ -110,8 +110,8 @@ class HttpProtocol(Connection):
             if type(body) is not bytes:
                 body = bytes(body)
             request = Request(self.headers, self._named, body, self._route, self._query)
-            self._pipe.add_hot(request, last=not self._keeps)
-        if self._pipe.is_full:
+            self._queue.add_hot(request, last=not self._keeps)
+        if self._queue.is_full:
             self.flow.hold(PIPELINE)
 
     def _bound_head(self) -> None:
@@ -133,7 +133,7 @@ class HttpProtocol(Connection):
         """Whether the request goes the short way."""
         return False
 
-    def publish(self, exchange: Exchange) -> Answer | None:
+    def publish(self, cycle: RequestCycle) -> Answer | None:
         raise NotImplementedError
 
     def _leave_to_asgi(self) -> None:
@@ -144,7 +144,7 @@ class HttpProtocol(Connection):
         self.expect_100_continue, self._expects = expects, False
         self.headers.extend((name.lower(), value) for name, value in headers)  # as ASGI wants it
         self._ordinary = True
-        self.cycle = None  # type: ignore[assignment]  # the pipeline says when it begins, not uvicorn
+        self.cycle = None  # type: ignore[assignment]  # the queue says when it begins, not uvicorn
         super().on_headers_complete()
 
     def _ignore_upgrade(self, rest: bytes) -> bytes:
@@ -178,8 +178,8 @@ class EventsProtocol(HttpProtocol):
         is_ours, self._route = events_target(unquote(path.decode("latin-1")))
         return is_ours
 
-    def publish(self, exchange: Exchange) -> Answer | None:
-        return self._listener.post(exchange.request, exchange.answered)  # type: ignore[arg-type]
+    def publish(self, cycle: RequestCycle) -> Answer | None:
+        return self._listener.post(cycle.request, cycle.answered)  # type: ignore[arg-type]
 
 
 def _origin_form(url: bytes) -> bytes:

@@ -9,6 +9,7 @@ from typing import Protocol, Self
 import msgspec
 
 from app.errors import KeyMapperFailed, SenderError
+from app.gateway.allowed_origins import Senders
 from app.gateway.answers import (
     BUG,
     METHODS,
@@ -22,7 +23,6 @@ from app.gateway.content_coding import decode_content
 from app.gateway.limits import Limits
 from app.gateway.listener import Listener
 from app.gateway.request import Request, values_of
-from app.gateway.senders import Senders
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)

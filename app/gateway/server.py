@@ -16,16 +16,16 @@ from uvicorn import Config, Server
 from uvicorn.server import ServerState
 
 from app.errors import SetupError
+from app.gateway.allowed_origins import Senders
 from app.gateway.asgi import EventsApp
-from app.gateway.guard import demand_known_uvicorn
+from app.gateway.http_wire import Renderer
 from app.gateway.httptools_protocol import EventsProtocol, HttpProtocol
 from app.gateway.limits import Limits
 from app.gateway.listener import Listener
 from app.gateway.port import BACKLOG, open_port, share_port
 from app.gateway.resource import CallBack, EventsResource, Publishing
-from app.gateway.senders import Senders
 from app.gateway.tls import Certificates, Handshakes, Tls
-from app.gateway.wire import Renderer
+from app.gateway.uvicorn_check import demand_known_uvicorn
 from app.telemetry import Counters
 from app.telemetry.tasks import keep
 

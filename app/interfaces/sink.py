@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from app.bindings.record import Decoded, Header
-from app.delivery.gathering import Piece
+from app.delivery.request_batching import Piece
 from app.model.message import Message
 
 

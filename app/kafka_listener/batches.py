@@ -20,8 +20,8 @@ from app.kafka_listener.errors import Refused
 from app.kafka_listener.node import LEADER_EPOCH
 from app.kafka_listener.wire import ErrorCode
 from app.log.codec import Fields
-from app.log.runs import Run
 from app.log.sequences import Batch
+from app.log.stored_batches import Run
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _LENGTH_END = 12  # of base offset and length

@@ -14,7 +14,7 @@ from app.kafka_listener.batches import Written, write_batches
 from app.kafka_listener.errors import Refused, code_of
 from app.kafka_listener.node import LEADER_EPOCH, Node, Session
 from app.kafka_listener.wire import ErrorCode, Request, write_answer
-from app.log.runs import Run
+from app.log.stored_batches import Run
 from app.model.message import Partition
 
 STEP = 1 << 20  # bytes that are read and written at once, so that readers take turns

@@ -10,8 +10,8 @@ import msgspec
 
 from app.bindings.record import Record
 from app.interfaces import Clock
-from app.log.coordinator import Coordinator
 from app.log.engine import Engine
+from app.log.group_coordinator import Coordinator
 from app.telemetry import Counters
 
 NODE_ID = 0  # the one that leads everything

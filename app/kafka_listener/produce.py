@@ -15,7 +15,7 @@ from app.kafka_listener.batches import QUICK, Arrived, is_quick, read_batch
 from app.kafka_listener.errors import Refused, code_of
 from app.kafka_listener.node import Gate, Node, Session
 from app.kafka_listener.wire import ErrorCode, Malformed, Request
-from app.log.placed import Stored
+from app.log.partition_append import Stored
 from app.model.message import Partition
 
 CLIPPED = 1_000  # characters of a message

@@ -1,26 +1,26 @@
 """Shell. The embedded durable log: one SQLite file in a folder, written by one thread.
 
-============= ====== ===========================================================================
-engine        shell  what the rest of Skybridge calls: append, read, commit positions, watch
-writer        shell  the one writer thread: gathers commit groups, runs jobs, rests
-storing       shell  the fate of every append: stored, refused, no room, or broken for good
-commit        shell  one commit group: rows staged by partition, stored or not as a whole
-placed        shell  records for one partition, as a whole or not at all, perhaps numbered
-runs          shell  what is stored, as it is stored
-reader        shell  the one reader thread: pages, each in a read transaction of its own
-database      shell  connections and pragmas, schema and its version, the lock on the folder
-catalogue     shell  topics, partitions and segments as the writer knows them
-positions     shell  committed positions of groups, and which groups are declared
-group_commits shell  commits of many groups gathered into one transaction
-coordinator   shell  groups at work: futures, timers, durable generations and commits
-space         shell  the room taken, and when the write-ahead log is folded back
-hop           shell  from a thread of the log back to the event loop
-settings             what the log can be told
-retention     pure   which segments may go
-groups        pure   Kafka's classic group protocol as a state machine, time as an argument
-producers     shell  idempotent producers' batches, stored together with their state
-sequences     pure   sequence numbers of idempotent producers
-codec         pure   records as the bytes of a row and back, with its checksum
-faults        pure   what an error of SQLite means for the log
-============= ====== ===========================================================================
+================= ====== ===========================================================================
+engine            shell  what the rest of Skybridge calls: append, read, commit positions, watch
+writer            shell  the one writer thread: gathers commit groups, runs jobs, rests
+append_results    shell  the fate of every append: stored, refused, no room, or broken for good
+commit            shell  one commit group: rows staged by partition, stored or not as a whole
+partition_append  shell  records for one partition, as a whole or not at all, perhaps numbered
+stored_batches    shell  what is stored, as it is stored
+reader            shell  the one reader thread: pages, each in a read transaction of its own
+database          shell  connections and pragmas, schema and its version, the lock on the folder
+catalogue         shell  topics, partitions and segments as the writer knows them
+positions         shell  committed positions of groups, and which groups are declared
+group_commits     shell  commits of many groups gathered into one transaction
+group_coordinator shell  groups at work: futures, timers, durable generations and commits
+size              shell  the room taken, and when the write-ahead log is folded back
+loop_handoff      shell  from a thread of the log back to the event loop
+settings                 what the log can be told
+retention         pure   which segments may go
+groups            pure   Kafka's classic group protocol as a state machine, time as an argument
+producers         shell  idempotent producers' batches, stored together with their state
+sequences         pure   sequence numbers of idempotent producers
+codec             pure   records as the bytes of a row and back, with its checksum
+faults            pure   what an error of SQLite means for the log
+================= ====== ===========================================================================
 """

@@ -12,7 +12,7 @@ from app.errors import BrokerError, BrokerRefused
 from app.interfaces import PublishResult
 from app.log.catalogue import Catalogue, PartitionLog, Segment
 from app.log.codec import Fields, Row, Unstorable, check, encode_rows, fields_of
-from app.log.placed import Placed, Stored
+from app.log.partition_append import Placed, Stored
 from app.log.producers import Numbering
 from app.log.settings import EngineSettings
 from app.model.receipt import Receipt

@@ -16,14 +16,14 @@ from app.log.catalogue import Catalogue, PartitionLog, Topic
 from app.log.commit import Append, Fates
 from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
 from app.log.group_commits import GroupCommits
-from app.log.placed import Placed, Stored
+from app.log.partition_append import Placed, Stored
 from app.log.positions import Committed, Declared, Positions
 from app.log.producers import Producers
 from app.log.reader import Page, Reader, time_search
 from app.log.retention import droppable
-from app.log.runs import EVERYTHING, Run, runs
 from app.log.sequences import Batch
 from app.log.settings import EngineSettings
+from app.log.stored_batches import EVERYTHING, Run, runs
 from app.log.topic_changes import TopicChanges
 from app.log.writer import Writer
 from app.model.message import Partition

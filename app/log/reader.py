@@ -18,7 +18,7 @@ from app.bindings.record import Record
 from app.errors import BrokerUnavailable
 from app.log.catalogue import PartitionLog, Segment
 from app.log.codec import decode_row
-from app.log.hop import Hop
+from app.log.loop_handoff import Hop
 from app.model.message import Message
 
 T = TypeVar("T")

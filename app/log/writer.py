@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 import apsw
 
 from app.errors import BrokerUnavailable
+from app.log.append_results import Storing
 from app.log.catalogue import Catalogue, PartitionLog
 from app.log.commit import Append, Fates
-from app.log.hop import Hop
+from app.log.loop_handoff import Hop
 from app.log.producers import Producers
 from app.log.settings import EngineSettings
-from app.log.storing import Storing
 
 T = TypeVar("T")
 Job = Callable[[apsw.Connection], Any]

@@ -12,10 +12,10 @@ from app.config.kinds import kinds_of, manners_of
 from app.config.load import Loaded
 from app.config.model import Config, ServerTls
 from app.filters.cesql.expression import Failed
+from app.gateway.allowed_origins import Senders
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
 from app.gateway.resource import CallBack
-from app.gateway.senders import Senders
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.gateway.traced import TracedPublisher
@@ -23,15 +23,15 @@ from app.interfaces import Clock, Log, Sink, Store, silence
 from app.model.subscription import Subscription
 from app.routing.plan import Router
 from app.runtime.logs import forget_group, open_logs
+from app.runtime.notifications import open_keeper, open_operator_events
 from app.runtime.registry import Registry
-from app.runtime.roster import Roster
 from app.runtime.sinks import open_sink
 from app.runtime.stores import open_store
-from app.runtime.telling import open_keeper, open_operator_events
+from app.runtime.subscription_catalog import SubscriptionCatalog
 from app.runtime.tracing import system_of
 from app.sinks.callbacks import Callbacks
-from app.store.nudges import Nudges
-from app.store.vault import Vault
+from app.store.encryption import Vault
+from app.store.wakeups import Wakeups
 from app.telemetry import Counters, FilterErrors
 from app.telemetry.traces import traces
 from app.worker.budget import Budget
@@ -55,9 +55,9 @@ class Parts(NamedTuple):
     store: Store
     events: EventsServer | None
     supervisor: Supervisor | None
-    roster: Roster
+    catalog: SubscriptionCatalog
     registry: Registry
-    nudges: Nudges
+    wakeups: Wakeups
     keeper: AttemptKeeper | None
     operator_events: OperatorEvents | None
     watcher: Watcher | None
@@ -73,15 +73,15 @@ def build(
 ) -> Parts:
     """Raises SetupError for what only shows when the parts are made. ``loaded``: the same configuration
     with the places where it was written."""
-    counters, nudges = Counters(), Nudges()
+    counters, wakeups = Counters(), Wakeups()
     store = open_store(config, roles, counters.histogram("store_seconds"))
     logs = open_logs(config, store.offsets)
     callbacks = callbacks_of(config, store, clock)
-    roster = Roster(loaded or Loaded.of(config), store, vault_of(config))
-    told = open_operator_events(config, logs, clock, counters, lambda: roster.subscriptions)
+    catalog = SubscriptionCatalog(loaded or Loaded.of(config), store, vault_of(config))
+    told = open_operator_events(config, logs, clock, counters, lambda: catalog.subscriptions)
     keeper = open_keeper(config, store.attempts, clock, counters) if "worker" in roles else None
     supervisor = (
-        _supervisor(config, logs, store, clock, counters, callbacks, nudges, told, keeper)
+        _supervisor(config, logs, store, clock, counters, callbacks, wakeups, told, keeper)
         if keeper is not None
         else None
     )
@@ -96,15 +96,15 @@ def build(
         if "gateway" in roles
         else None,
         supervisor=supervisor,
-        roster=roster,
+        catalog=catalog,
         registry=Registry(
-            roster,
+            catalog,
             store,
             clock,
             most=config.limits.subscriptions,
             forget=partial(forget_group, config, logs),
         ),
-        nudges=nudges,
+        wakeups=wakeups,
         keeper=keeper,
         operator_events=told,
         watcher=Watcher(supervisor.status, clock, told.notify) if supervisor and told else None,
@@ -223,7 +223,7 @@ def _supervisor(
     clock: Clock,
     counters: Counters,
     callbacks: Callbacks | None,
-    nudges: Nudges,
+    wakeups: Wakeups,
     told: OperatorEvents | None,
     keeper: AttemptKeeper,
 ) -> Supervisor:
@@ -236,7 +236,7 @@ def _supervisor(
         counters,
         installation=config.installation,
         kinds=kinds_of(config),
-        nudges=nudges,
+        wakeups=wakeups,
         notify=silence if told is None else told.notify,
         keep=keeper.note,
         budget=Budget(*budget_of(config)),

@@ -17,7 +17,7 @@ from app.config.model import Config
 from app.errors import SenderError
 from app.filters.explain import Verdict
 from app.routing.journey import Guide, Hop, Journey, SubscriptionVerdict
-from app.runtime.guide import guide_of
+from app.runtime.explain import guide_of
 
 JSON_EVENT = "application/cloudevents+json"
 

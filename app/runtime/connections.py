@@ -14,7 +14,7 @@ from app.config.model import Config
 from app.errors import InUse, SetupError, SkybridgeError
 from app.runtime.logs import open_logs
 from app.runtime.store_connection import check_store_connection
-from app.runtime.targets import written_places
+from app.runtime.target_checks import written_places
 
 Level = Literal["error", "warning"]
 FAREWELL = 1.0  # seconds for a broker that is away to be let go

@@ -23,8 +23,8 @@ from app.interfaces import Clock, Store
 from app.model.places import Path, places_of, replaced, value_at
 from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
-from app.runtime.roster import Made, Roster, resealed
-from app.store.vault import Unreadable
+from app.runtime.subscription_catalog import Made, SubscriptionCatalog, resealed
+from app.store.encryption import Unreadable
 
 _UNSENT = "signing"  # its secrets sign what is sent, and are not sent themselves
 
@@ -35,14 +35,14 @@ class Registry:
 
     def __init__(
         self,
-        roster: Roster,
+        catalog: SubscriptionCatalog,
         store: Store,
         clock: Clock,
         *,
         most: int,
         forget: Callable[[Subscription], Awaitable[None]],
     ) -> None:
-        self._roster = roster
+        self._catalog = catalog
         self._store = store
         self._clock = clock
         self._most = most
@@ -53,17 +53,17 @@ class Registry:
         self._most = most
 
     async def entries(self) -> list[Entry]:
-        await self._roster.refresh()
-        return self._roster.entries
+        await self._catalog.refresh()
+        return self._catalog.entries
 
     async def entry(self, subscription: str) -> Entry | None:
-        await self._roster.refresh()
-        return self._roster.entry(subscription)
+        await self._catalog.refresh()
+        return self._catalog.entry(subscription)
 
     async def make(self, document: Document) -> Entry:
         named = {"id": f"sub-{secrets.token_hex(6)}", **document}
         async with self._making:
-            await self._roster.refresh()
+            await self._catalog.refresh()
             self._demand_room()
             await self._demand_free(named["id"])
             judged = await self._judged(named, None)
@@ -76,7 +76,7 @@ class Registry:
     async def change(self, entry: Entry, document: Document) -> Entry:
         if (given := document.get("id", entry.id)) != entry.id:
             raise _invalid([Fault("other-id", f"is {given!r}, and the id never changes", "/id")])
-        made = self._roster.made(entry.id)
+        made = self._catalog.made(entry.id)
         if entry.origin == "file":
             raise of_the_file(entry)
         if made is None:
@@ -95,15 +95,15 @@ class Registry:
         await self.nudge()
 
     async def nudge(self) -> None:
-        await self._roster.refresh()
-        await self._roster.look()
+        await self._catalog.refresh()
+        await self._catalog.look()
 
     async def rotate(self) -> int:
         """What was sealed under the key before is sealed under the present one; how many documents."""
         count = 0
         for stored in await self._store.subscriptions.all():
             try:
-                anew = resealed(stored, self._roster.vault)
+                anew = resealed(stored, self._catalog.vault)
             except Unreadable:  # it is reported as broken
                 continue
             if anew is not None:
@@ -115,7 +115,7 @@ class Registry:
         return count
 
     def _demand_room(self) -> None:
-        if self._roster.count >= self._most:
+        if self._catalog.count >= self._most:
             raise Refused(
                 409,
                 "too-many-subscriptions",
@@ -125,14 +125,14 @@ class Registry:
 
     async def _demand_free(self, name: object) -> None:
         """An id that is none is told with all other faults."""
-        taken = self._roster.entry(name) if isinstance(name, str) else None
+        taken = self._catalog.entry(name) if isinstance(name, str) else None
         if taken is not None:
             raise of_the_file(taken) if taken.origin == "file" else _taken(taken.id)
 
     async def _judged(self, document: Document, replaces: str | None) -> Subscription:
-        others = [each for each in self._roster.subscriptions if each.id != replaces]
+        others = [each for each in self._catalog.subscriptions if each.id != replaces]
         try:
-            (found,) = await asyncio.to_thread(examine, self._roster.loaded, [document], others)
+            (found,) = await asyncio.to_thread(examine, self._catalog.loaded, [document], others)
         except RecursionError:
             raise Refused(400, "bad-request", "the document is nested too deeply") from None
         if found.faults or found.subscription is None:
@@ -147,7 +147,7 @@ class Registry:
                 yield _of_secret(
                     "placeholder", at, "is a placeholder, and there is nothing behind it"
                 )
-            elif self._roster.vault.locked:
+            elif self._catalog.vault.locked:
                 yield _of_secret(
                     "no-key",
                     at,
@@ -158,10 +158,10 @@ class Registry:
     async def _keep(self, document: Document, valid: Subscription, expected: int) -> Entry:
         sealed: Any = document
         for at in places_of(FileSecret, valid):
-            sealed = replaced(sealed, at, self._roster.vault.seal)
+            sealed = replaced(sealed, at, self._catalog.vault.seal)
         await self._put(valid.id, msgspec.json.encode(sealed), expected)
         await self.nudge()
-        entry = self._roster.entry(valid.id)
+        entry = self._catalog.entry(valid.id)
         if entry is None:
             raise VersionConflict("it was deleted in the same moment", 0)
         return entry

@@ -24,12 +24,12 @@ from app.config.source import Source
 from app.gateway.listener import Listener
 from app.gateway.server import HttpServer
 from app.runtime.build import Parts, limits_of, tls_of
-from app.runtime.following import Following
 from app.runtime.logs import declare_subscriptions
 from app.runtime.reload.reloader import Reloader
 from app.runtime.reload.renewal import Renewal, token_of
 from app.runtime.reload.watching import hear, watch
 from app.runtime.state import State
+from app.runtime.store_watcher import StoreWatcher
 from app.runtime.tracing import end_traces
 from app.telemetry.tasks import FAILURES, keep
 
@@ -53,8 +53,8 @@ class Service:
         """``source``: where its configuration can be read again."""
         self.parts = parts
         self.state = State(parts)
-        self._following = Following(
-            parts.roster, parts.supervisor, parts.logs, parts.clock, parts.callbacks
+        self._following = StoreWatcher(
+            parts.catalog, parts.supervisor, parts.logs, parts.clock, parts.callbacks
         )
         self.events_url = ""
         self._streams_end = asyncio.Event()
@@ -64,7 +64,7 @@ class Service:
         )
         admin = Listener(limits_of(parts.config))
         self._admin = self._admin_server(admin)
-        loaded = parts.roster.loaded
+        loaded = parts.catalog.loaded
         renewal = Renewal(parts, self.state, self._following, self._guard, admin)
         self.reloader = Reloader(source, loaded, renewal, parts.clock, parts.counters)
         self.state.configured = self.reloader
@@ -97,11 +97,11 @@ class Service:
         await parts.store.start()
         self._closing.push_async_callback(parts.store.stop)
         await parts.registry.rotate()
-        await parts.roster.load()
+        await parts.catalog.load()
         for name, log in parts.logs.items():
             await log.start()
             self._closing.push_async_callback(bounded, f"broker {name}", log.stop, drain)
-            await declare_subscriptions(parts.config, name, log, parts.roster.subscriptions)
+            await declare_subscriptions(parts.config, name, log, parts.catalog.subscriptions)
             await self._listen(name, log, drain)
         for name, each in (("operator events", parts.operator_events), ("attempts", parts.keeper)):
             if each is not None:

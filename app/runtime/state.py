@@ -27,7 +27,7 @@ from app.routing.plan import Manner
 from app.runtime.build import Parts
 from app.runtime.certificates import Expiries, certificates_of
 from app.runtime.disks import disks, folders_of
-from app.runtime.targets import Targets
+from app.runtime.target_checks import Targets
 from app.telemetry.tasks import FAILURES
 from app.worker.joining import group_name
 from app.worker.status import disabled_words, halt_words
@@ -54,7 +54,7 @@ class State:
         self.manners: Mapping[str, Manner] = manners_of(parts.config)
         self.store: Store | None = parts.store
         self.registry: Registry = parts.registry
-        self.nudges = parts.nudges
+        self.wakeups = parts.wakeups
         told = parts.operator_events
         self.notify: Notify = silence if told is None else told.notify
         self.counters = parts.counters
@@ -78,13 +78,13 @@ class State:
 
     def _config(self) -> Config:
         """As if those that the API made stood in the file."""
-        made = {"subscriptions": self._parts.roster.subscriptions}
+        made = {"subscriptions": self._parts.catalog.subscriptions}
         return self._parts.config.model_copy(update=made)
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
         return {
             group_name(self.installation, each.id): each.id
-            for each in self._parts.roster.subscriptions
+            for each in self._parts.catalog.subscriptions
             if each.source.broker == broker and topic in each.source.topics
         }
 
@@ -99,7 +99,7 @@ class State:
             found["gateway"] = self._ready(ready, causes)
         if "worker" in self.roles:
             ready, causes = _subscriptions_fare(self.subscriptions())
-            mirrored, missing = _sinks_fare(self._parts.roster.subscriptions, faults)
+            mirrored, missing = _sinks_fare(self._parts.catalog.subscriptions, faults)
             causes = causes + self._broken() + missing + await self._store_fares()
             found["worker"] = self._ready(ready and mirrored, causes)
         return found
@@ -114,7 +114,7 @@ class State:
         supervisor = self._parts.supervisor
         if supervisor is None:
             return ()
-        wanted = {each.id for each in self._parts.roster.subscriptions}
+        wanted = {each.id for each in self._parts.catalog.subscriptions}
         return [
             replace(each, last_error=_last_error(supervisor.attempts(each.id, RECENT)))
             for each in supervisor.status()
@@ -138,7 +138,7 @@ class State:
         )
 
     def _state_elsewhere(self, entry: Entry) -> tuple[str, str]:
-        halt = self._parts.roster.halts.get(entry.id)
+        halt = self._parts.catalog.halts.get(entry.id)
         if entry.faults or entry.subscription is None:
             return "broken", "; ".join(entry.faults)
         if self._parts.supervisor is not None:
@@ -158,14 +158,14 @@ class State:
         return [] if supervisor is None else supervisor.waiting(subscription, event_id)
 
     async def declared(self) -> Sequence[Subscription]:
-        await self._parts.roster.refresh()
-        return self._parts.roster.subscriptions
+        await self._parts.catalog.refresh()
+        return self._parts.catalog.subscriptions
 
     async def lag(self) -> Sequence[GroupLag]:
         found: list[GroupLag] = []
         for name, log in self.logs.items():
             subscriptions = [
-                each for each in self._parts.roster.subscriptions if each.source.broker == name
+                each for each in self._parts.catalog.subscriptions if each.source.broker == name
             ]
             if not subscriptions or not (await log.health()).healthy:
                 continue
@@ -181,7 +181,7 @@ class State:
         """Kept by the store and not run: said, and no reason to take this process out of service."""
         return [
             f"subscription {each.id} is broken: {'; '.join(each.faults)}"
-            for each in self._parts.roster.broken()
+            for each in self._parts.catalog.broken()
         ]
 
     async def _store_fares(self) -> list[str]:
@@ -199,7 +199,7 @@ class State:
 
     async def certificates(self) -> Mapping[str, float]:
         return await self._expiries.of(
-            certificates_of(self._parts.config, self._parts.roster.subscriptions)
+            certificates_of(self._parts.config, self._parts.catalog.subscriptions)
         )
 
     def _ready(self, ready: bool, causes: list[str]) -> RoleState:

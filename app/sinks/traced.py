@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from app.bindings.forwarding import beside
 from app.bindings.record import Decoded, Header
-from app.delivery.gathering import Piece
+from app.delivery.request_batching import Piece
 from app.interfaces import Outgoing, Sink, SinkAnswer
 from app.interfaces.sink import JoiningSink
 from app.model.message import Message

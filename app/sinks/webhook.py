@@ -12,7 +12,7 @@ from app.bindings.forwarding import forwarded
 from app.bindings.http import HttpMessage, encode
 from app.bindings.record import Decoded, Header
 from app.bindings.transcode import PLAIN, Writing, in_version
-from app.delivery.gathering import Piece
+from app.delivery.request_batching import Piece
 from app.errors import SenderError
 from app.event.versions import NEWEST
 from app.interfaces import Outgoing, SinkAnswer

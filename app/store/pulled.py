@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, update
 
 from app.interfaces import DeadLetter, Offered
+from app.store.dead_letters import DeadLetters
 from app.store.dialect import insert
-from app.store.letters import DeadLetters
 from app.store.messages import columns_of, event_of, message_of, text
 from app.store.owners import fence_all
 from app.store.tables import pulled

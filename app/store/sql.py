@@ -12,8 +12,8 @@ from app.store import revision, sqlite
 from app.store.attempts import Attempts
 from app.store.commands import Commands
 from app.store.consents import Consents
+from app.store.dead_letters import DeadLetters
 from app.store.halts import Halts
-from app.store.letters import DeadLetters
 from app.store.owners import Owners
 from app.store.parked import ParkedMessages
 from app.store.pulled import PullQueue

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.errors import StoreUnavailable
-from app.store import faults
+from app.store import errors
 from app.telemetry import Histogram
 
 P = ParamSpec("P")
@@ -95,9 +95,9 @@ class Transactions:
         except TimeoutError:  # the job is cancelled where it has not begun
             raise StoreUnavailable(f"{self._name}: no answer in {self._timeout:g} s") from None
         except SQLAlchemyError as error:
-            if faults.will_fail_again(error):
+            if errors.will_fail_again(error):
                 raise
-            raise faults.said(self._name, error) from error
+            raise errors.said(self._name, error) from error
 
     async def together(
         self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -151,7 +151,7 @@ def _transaction(engine: Engine, work: Callable[[Connection], T]) -> T:
             with engine.begin() as connection:
                 return work(connection)
         except SQLAlchemyError as error:
-            if not faults.met_another(error):
+            if not errors.met_another(error):
                 raise
             _log.debug("a transaction begins anew: %s", error)
     with engine.begin() as connection:
@@ -165,7 +165,7 @@ def _each(connection: Connection, works: Sequence[Work]) -> list[Fate]:
             with connection.begin_nested():
                 fates.append(work(connection))
         except SQLAlchemyError as error:
-            if not faults.will_fail_again(error):
+            if not errors.will_fail_again(error):
                 raise  # not about the rows of this one work
             fates.append(error)
         except Exception as error:  # noqa: BLE001 - the fate of this one work

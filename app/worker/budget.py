@@ -1,10 +1,10 @@
-"""The bounds that all subscriptions of a process share (``delivery.shares``)."""
+"""The bounds that all subscriptions of a process share (``delivery.fair_share``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.delivery.shares import Shares
+from app.delivery.fair_share import Shares
 
 DELIVERIES, BYTES = 2_000, 256 * 2**20
 

@@ -22,7 +22,7 @@ from app.model.pull import Pull
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.sinks.dead_letter_topic import DeadLetterTopic
-from app.store.nudges import Nudges
+from app.store.wakeups import Wakeups
 from app.worker.attempts import AttemptLog
 from app.worker.intake import Intake
 from app.worker.joining import start_at
@@ -45,7 +45,7 @@ _log = logging.getLogger("skybridge.worker")
 
 class Offering:
     """Stands where a ``Dispatcher`` stands for other sinks, and answers the same questions. ``copies``: the
-    log of the dead-letter topic. ``nudges``: shared with whoever hands out in this process.
+    log of the dead-letter topic. ``wakeups``: shared with whoever hands out in this process.
 
     ``run`` until ``stop``; runs once.
     """
@@ -59,7 +59,7 @@ class Offering:
         *,
         group: str,
         attempts: AttemptLog,
-        nudges: Nudges,
+        wakeups: Wakeups,
         kind: str = "embedded",
         copies: Log | None = None,
         notify: Notify = silence,
@@ -76,7 +76,7 @@ class Offering:
         self._clock = clock
         self._group = group
         self._attempts = attempts
-        self._nudges = nudges
+        self._wakeups = wakeups
         self._jitter = jitter
         lasting = log.capabilities.positions
         self._intake = Intake(
@@ -145,7 +145,7 @@ class Offering:
         self._nudge()
 
     def _nudge(self) -> None:
-        self._nudges.tell(self._subscription.id)
+        self._wakeups.tell(self._subscription.id)
         if self._consumer is not None:
             self._consumer.nudge()
 
@@ -194,11 +194,11 @@ class Offering:
         await self._settling.settle(consumer)
 
     async def _turn(self, consumer: Consumer) -> None:
-        word = self._nudges.next(self._subscription.id)  # before the look
+        word = self._wakeups.next(self._subscription.id)  # before the look
         await self._put_if_may(consumer)
         await self._settling.settle(consumer)
         self._steer(consumer)
-        wait = LOOK_EVERY if consumer.nudges else IDLE
+        wait = LOOK_EVERY if consumer.wakeups else IDLE
         if self._epochs and self._ranges.due and not self._holds_back:
             wait = 0.0
         elif self._holds_back:
@@ -237,7 +237,7 @@ class Offering:
         now = self._clock.monotonic()
         if now >= self._sweep:
             if await self._shelf.bury_worn_out(self._settings.max_deliveries):
-                self._nudges.tell(self._subscription.id)
+                self._wakeups.tell(self._subscription.id)
             if self._epochs and (free := await self._room.free()):
                 self._came(await self._shelf.offer_again(self._epochs, free))
             self._sweep = now + SWEEP_EVERY
@@ -245,7 +245,7 @@ class Offering:
     def _came(self, count: int) -> int:
         if count:
             self._room.offered(count)
-            self._nudges.tell(self._subscription.id)
+            self._wakeups.tell(self._subscription.id)
         return count
 
     async def _act_on(self, event: ConsumerEvent) -> None:

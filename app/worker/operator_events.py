@@ -19,7 +19,7 @@ from app.bindings.table import Binding
 from app.bindings.transcode import PLAIN, Writing
 from app.delivery import operator_event
 from app.delivery.backoff import doubling
-from app.delivery.tally import Tally
+from app.delivery.coalescing import Tally
 from app.errors import BrokerError, SenderError
 from app.interfaces import Clock, Log
 from app.interfaces.notify import DEAD_LETTERED, LAGGING, PAUSED

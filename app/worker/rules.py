@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.delivery.ages import Ages
+from app.delivery.event_age import Ages
 from app.delivery.outcomes import AT_TOPICS, Fate, Outcome, judge
 from app.delivery.plan import (
     DeadLetterIt,

@@ -27,7 +27,7 @@ from app.interfaces import (
 from app.model.pull import Pull
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
-from app.store.nudges import Nudges
+from app.store.wakeups import Wakeups
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
 from app.worker.budget import Budget
@@ -60,7 +60,7 @@ class Supervisor:
         *,
         installation: str,
         kinds: Mapping[str, str] | None = None,
-        nudges: Nudges | None = None,
+        wakeups: Wakeups | None = None,
         notify: Notify = silence,
         keep: Callable[[Attempt], None] = lambda _: None,
         jitter: Callable[[], float] = random.random,
@@ -73,7 +73,7 @@ class Supervisor:
         self._counters = counters
         self._installation = installation
         self._kinds = kinds or {}
-        self._nudges = nudges or Nudges()
+        self._wakeups = wakeups or Wakeups()
         self._notify = notify
         self._keep_attempt = keep
         self._jitter = jitter
@@ -297,7 +297,7 @@ class Supervisor:
             self._clock,
             group=run.group,
             attempts=run.attempts,
-            nudges=self._nudges,
+            wakeups=self._wakeups,
             kind=self._kinds.get(subscription.source.broker, "embedded"),
             copies=None if target is None else self._logs[target.broker],
             notify=self._notify,

@@ -21,10 +21,10 @@ from typing import Protocol, cast
 
 from msgspec.structs import replace
 
-from app.delivery.gathering import Bounds, Gathering, Piece, leaves_at
 from app.delivery.lanes import Lane, Lanes
 from app.delivery.outcomes import Fate, Outcome
 from app.delivery.plan import DeadLetterIt, Decision, Disable, PauseEndpoint, Settle
+from app.delivery.request_batching import Bounds, Gathering, Piece, leaves_at
 from app.interfaces import Clock, JoiningSink, Outgoing, Sink, SinkAnswer
 from app.model.subscription import Subscription
 from app.worker.attempts import AttemptLog

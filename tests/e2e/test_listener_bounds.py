@@ -211,7 +211,7 @@ async def test_a_request_that_is_answered_early_is_let_go_before_its_answer_leav
         await held.holds(2)
         (connection,) = server._uvicorn.server_state.connections
         held.release(2)
-        first, second = connection._pipe._exchanges
+        first, second = connection._queue._cycles
         assert (first.request is not None, second.request, second.answer.status) == (
             True,
             None,

@@ -103,7 +103,7 @@ async def test_one_read_full_of_requests_is_parsed_no_further_than_may_wait() ->
         sent = asyncio.create_task(peer.send(*(tiny % n for n in range(5000))))
         await held.holds(16)
         (connection,) = server._uvicorn.server_state.connections
-        assert len(connection._pipe) < 500
+        assert len(connection._queue) < 500
         reading = asyncio.create_task(peer.answers(5000))
         while not reading.done():
             held.release(*held.due)

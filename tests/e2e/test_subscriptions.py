@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.store.vault import new_key
+from app.store.encryption import new_key
 from delivery_house import numbered, until
 from forked import completed
 from service_process import ServiceProcess, free_ports

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from schemathesis import checks
 
 from app.api.app import document, skeleton
-from app.store.vault import new_key
+from app.store.encryption import new_key
 from service_process import ServiceProcess, free_ports
 
 EXAMPLES = int(os.environ.get("SKYBRIDGE_SCHEMATHESIS_EXAMPLES", "12"))

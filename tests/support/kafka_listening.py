@@ -16,8 +16,8 @@ from kio.serial import entity_reader, entity_writer
 from app.kafka_listener.gate import CloudEventsGate
 from app.kafka_listener.node import Node, Settings
 from app.kafka_listener.server import KafkaListener
-from app.log.coordinator import Coordinator
 from app.log.engine import Engine
+from app.log.group_coordinator import Coordinator
 from app.log.settings import EngineSettings
 from app.runtime.clock import SystemClock
 from app.telemetry import Counters

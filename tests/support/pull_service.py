@@ -10,7 +10,7 @@ from app.delivery.lane_id import lane_id
 from app.interfaces import EventName, Offered
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
-from app.store.nudges import Nudges
+from app.store.wakeups import Wakeups
 from fake_log import FakeLog
 from memory_store import MemoryStore
 from topics_service import Service
@@ -28,7 +28,7 @@ class PullService(Service):
         self.copies = FakeLog("copies")
         self.logs["copies"] = self.copies
         self.store = MemoryStore()
-        self.nudges = Nudges()
+        self.wakeups = Wakeups()
         self.told: list[tuple[str, Mapping[str, object]]] = []
         self.settings: dict[str, Any] = {}
         self.pull: dict[str, Any] = {}
@@ -49,7 +49,7 @@ class PullService(Service):
         """As the worker does, nudge included."""
         rows = [self._row(record) for record in records]
         await self.store.pulled.offer(rows)
-        self.nudges.tell("billing")
+        self.wakeups.tell("billing")
 
     async def offer_events(self, *numbers: int, key: str | None = None) -> None:
         await self.offer(*(an_event(n, f"k{n}" if key is None else key) for n in numbers))

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.bindings.record import Record
 from app.interfaces import Offered, Store
-from app.store.nudges import Nudges
+from app.store.wakeups import Wakeups
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
 from app.worker.offering import Offering
@@ -49,7 +49,7 @@ class Pulling:
         self.store = store
         self.clock = VirtualClock()
         self.counters = Counters()
-        self.nudges = Nudges()
+        self.wakeups = Wakeups()
         self.told: list[tuple[str, str]] = []
         self.offering: Offering | None = None
         self.task: asyncio.Task[None] | None = None
@@ -65,7 +65,7 @@ class Pulling:
             self.clock,
             group=GROUP,
             attempts=AttemptLog("billing", self.counters),
-            nudges=self.nudges,
+            wakeups=self.wakeups,
             copies=self.copies if "dead_letter" in settings else None,  # type: ignore[arg-type]
             notify=lambda kind, name, _: self.told.append((kind, name)),
             jitter=lambda: 0.5,
@@ -125,7 +125,7 @@ class Pulling:
         tokens = [row.token for row in rows]
         done = await self.store.pulled.acknowledge("billing", tokens, self.now_ms)
         assert all(done.values())
-        self.nudges.tell("billing")
+        self.wakeups.tell("billing")
 
     def counted(self, name: str, label: str) -> int:
         return self.counters.values().get(name, {}).get(("billing", label), 0)

@@ -16,8 +16,8 @@ from app.brokers.embedded.tail import Tail
 from app.brokers.embedded.upkeep import CommitRounds, Rounds
 from app.errors import BrokerError, PositionOutOfRange
 from app.interfaces import Consumer, Wanted
-from app.log.coordinator import Coordinator
 from app.log.engine import Engine
+from app.log.group_coordinator import Coordinator
 from app.log.groups import Code
 from app.log.positions import Committed
 from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
@@ -55,7 +55,7 @@ class Shared(msgspec.Struct, frozen=True):
 class EmbeddedConsumer(Consumer):
     """``group`` is the name of the one it is a member of."""
 
-    nudges = True
+    wakeups = True
 
     def __init__(
         self,

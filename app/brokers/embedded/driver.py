@@ -14,8 +14,8 @@ from app.brokers.embedded.upkeep import CommitRounds, Rounds
 from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Wanted
 from app.log.catalogue import PartitionLog, is_topic_name
-from app.log.coordinator import Coordinator
 from app.log.engine import Engine
+from app.log.group_coordinator import Coordinator
 from app.log.positions import Committed, Declared
 from app.log.settings import EngineSettings
 from app.model.capabilities import Capabilities

@@ -20,8 +20,8 @@ from app.brokers.embedded.assignment import (
     write_subscription,
 )
 from app.brokers.embedded.upkeep import Rounds
-from app.log.coordinator import Coordinator
 from app.log.engine import Engine
+from app.log.group_coordinator import Coordinator
 from app.log.groups import Code, Join, Joined
 from app.model.message import Partition
 

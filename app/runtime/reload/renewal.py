@@ -22,9 +22,9 @@ from app.interfaces import Sink
 from app.model.subscription import Subscription
 from app.routing.keys import PlainMapper
 from app.runtime.build import Parts, budget_of, limits_of, open_events, sinks_of
-from app.runtime.following import Following
 from app.runtime.logs import rebound
 from app.runtime.state import State
+from app.runtime.store_watcher import StoreWatcher
 from app.telemetry import set_up_logging
 
 RETIRED_WITHIN = 15.0  # seconds to wait for what ends; it goes on ending after that
@@ -53,7 +53,7 @@ class Renewal:
         self,
         parts: Parts,
         state: State,
-        following: Following,
+        following: StoreWatcher,
         guard: TokenGuard,
         admin: Listener,
     ) -> None:
@@ -67,7 +67,7 @@ class Renewal:
         """Nothing is in use yet. Raises SetupError for what cannot be made, and StoreUnavailable."""
         parts, config = self._parts, loaded.config
         demand_token(config.server.admin.host, token_of(config))
-        await parts.roster.consider(loaded)
+        await parts.catalog.consider(loaded)
         sink_for = sinks_of(config, parts.logs, parts.clock, parts.callbacks, parts.counters)
         if parts.supervisor is not None:
             await _try_sinks(sink_for, config, found)
@@ -82,7 +82,7 @@ class Renewal:
     async def swap(self, built: Built) -> None:
         """Returns when what is old has ended, or goes on ending in its own time."""
         parts, config = self._parts, built.config
-        await parts.roster.become(built.loaded)
+        await parts.catalog.become(built.loaded)
         self._parts = parts._replace(config=config)
         if parts.events is not None and built.events is not None:
             parts.events.become(built.events)
@@ -101,7 +101,7 @@ class Renewal:
         """Subscriptions of file and API whose own settings are the same."""
         return [
             each.id
-            for each in self._parts.roster.subscriptions
+            for each in self._parts.catalog.subscriptions
             if builds_anew(built.changes, posts=isinstance(each.sink, str), reply=each.reply)
         ]
 

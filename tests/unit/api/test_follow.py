@@ -1,4 +1,4 @@
-"""Following a topic without a group: nothing twice, nothing left out."""
+"""StoreWatcher a topic without a group: nothing twice, nothing left out."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from app.cli import app
 from app.delivery.signing import signed_headers, signer
 from app.model.signing_key import read_key
-from app.store.vault import is_key
+from app.store.encryption import is_key
 
 AT = 1_700_000_000
 BODY = b'{"a":\r\n\r\n1}'

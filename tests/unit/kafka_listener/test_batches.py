@@ -18,8 +18,8 @@ from app.kafka_listener.compression import Damaged, TooLarge, expand
 from app.kafka_listener.errors import Refused
 from app.kafka_listener.wire import ErrorCode, read_request
 from app.log.codec import fields_of
-from app.log.runs import Run
 from app.log.sequences import Batch
+from app.log.stored_batches import Run
 from kafka_batches import batch, read_back
 from kafka_capture import HEADERS, frames
 

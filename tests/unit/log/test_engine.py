@@ -24,7 +24,7 @@ from app.log.database import FILE
 from app.log.engine import Engine
 from app.log.positions import Committed
 from app.log.sequences import Batch
-from app.log.space import reserve
+from app.log.size import reserve
 from app.model.receipt import Receipt
 from log_steps import ManualTime, append, everything, numbered, place, started, stored
 from pages import CHECKOUT
@@ -280,7 +280,7 @@ async def test_a_volume_that_is_nearly_full_takes_no_events_and_still_settles(
 ) -> None:
     """Rule 8: the room that is left is for commits and retention, which bring room back."""
     volume = SimpleNamespace(f_frsize=4096, f_blocks=(40 << 30) // 4096, f_bavail=0)
-    monkeypatch.setattr("app.log.space.os.statvfs", lambda _: volume)
+    monkeypatch.setattr("app.log.size.os.statvfs", lambda _: volume)
     engine = await started(tmp_path, partitions=1, segment_bytes=1)
     volume.f_bavail = reserve(40 << 30) // 4096
     await stored(engine, "t", *numbered(0))

@@ -12,8 +12,8 @@ import pytest
 
 from app.bindings.record import Record
 from app.errors import BoundReached, BrokerRefused, PositionOutOfRange
-from app.log.coordinator import Coordinator
 from app.log.engine import Engine
+from app.log.group_coordinator import Coordinator
 from app.log.groups import Join
 from app.log.positions import Committed, Declared
 from app.log.sequences import Batch

@@ -16,9 +16,9 @@ from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
 from app.runtime.clock import SystemClock
 from app.runtime.registry import Registry
-from app.runtime.roster import Roster
+from app.runtime.subscription_catalog import SubscriptionCatalog
 from app.store import SqlStore, open_store
-from app.store.vault import Vault, new_key
+from app.store.encryption import Vault, new_key
 
 KEY = new_key()
 DOCUMENT = {"source": {"broker": "log", "topics": ["events"]}, "sink": "https://b.example/"}
@@ -31,8 +31,8 @@ class Process:
     def __init__(self, loaded: Loaded, store: SqlStore, *keys: str, most: int = 3) -> None:
         self.store = store
         self.forgotten: list[str] = []
-        self.roster = Roster(loaded, store, Vault(keys))
-        self.registry = Registry(self.roster, store, SystemClock(), most=most, forget=self._forget)
+        self.catalog = SubscriptionCatalog(loaded, store, Vault(keys))
+        self.registry = Registry(self.catalog, store, SystemClock(), most=most, forget=self._forget)
 
     async def _forget(self, subscription: Subscription) -> None:
         self.forgotten.append(subscription.id)
@@ -146,10 +146,10 @@ async def test_another_process_knows_it_and_its_halts(tmp_path: Path, process: P
     other = Process(configured(tmp_path), other_store, KEY)
     await process.registry.make(WITH_SECRET)
     await process.store.halts.halt("made", "paused", "lunch", 1)
-    assert await other.roster.refresh()
-    assert [each.id for each in other.roster.subscriptions] == ["filed", "made"]
-    assert other.roster.halts["made"].cause == "lunch"
-    assert not await other.roster.refresh()
+    assert await other.catalog.refresh()
+    assert [each.id for each in other.catalog.subscriptions] == ["filed", "made"]
+    assert other.catalog.halts["made"].cause == "lunch"
+    assert not await other.catalog.refresh()
     await other_store.stop()
 
 
@@ -161,7 +161,7 @@ async def test_the_same_id_in_file_and_store_refuses_the_start(
     more = '  - {id: both, source: {broker: log, topics: [events]}, sink: "https://x.example/"}'
     anew = Process(configured(tmp_path, more), process.store, KEY)
     with pytest.raises(SetupError) as refused:
-        await anew.roster.load()
+        await anew.catalog.load()
     assert "skybridge.yaml, line 9" in str(refused.value)
     assert "made by the API" in str(refused.value)
 
@@ -176,9 +176,9 @@ async def test_one_that_cannot_run_any_more_is_reported_and_runs_not(
     document = {**DOCUMENT, "id": "lost", "source": {"broker": "main", "topics": ["t"]}}
     await first.registry.make(document)
     later = Process(configured(tmp_path), store, KEY)
-    await later.roster.load()
-    assert [each.id for each in later.roster.subscriptions] == ["filed", "good"]
-    (broken,) = later.roster.broken()
+    await later.catalog.load()
+    assert [each.id for each in later.catalog.subscriptions] == ["filed", "good"]
+    (broken,) = later.catalog.broken()
     assert (broken.id, broken.document) == ("lost", document)
     assert "no broker 'main'" in broken.faults[0]
 
@@ -288,8 +288,8 @@ async def test_under_another_key_it_is_broken_and_says_so(tmp_path: Path, proces
     await process.registry.make(WITH_SECRET)
     other = Process(configured(tmp_path), process.store, new_key())
     await other.registry.rotate()
-    await other.roster.load()
-    (broken,) = other.roster.broken()
+    await other.catalog.load()
+    (broken,) = other.catalog.broken()
     assert "store.encryption" in broken.faults[0]
     mended = await other.registry.change(broken, WITH_SECRET)
     assert mended.faults == ()
@@ -309,11 +309,11 @@ async def test_what_somebody_else_wrote_into_the_store_is_reported(
 ) -> None:
     """Not fatal, and it can be deleted."""
     await process.store.subscriptions.put("odd", document, expected=0, now_ms=1)
-    await process.roster.load()
-    (broken,) = process.roster.broken()
+    await process.catalog.load()
+    (broken,) = process.catalog.broken()
     assert broken.faults
     await process.registry.remove(broken)
-    assert process.roster.broken() == []
+    assert process.catalog.broken() == []
 
 
 async def test_a_filter_on_an_attribute_called_fernet_is_no_secret(process: Process) -> None:

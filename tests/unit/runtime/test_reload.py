@@ -224,7 +224,7 @@ async def test_a_service_without_a_source_refuses_and_looks_at_nothing(house: Ho
     """It was put together by a program: there is no file to read again."""
     async with house.running() as service:
         bare = Reloader(
-            None, service.parts.roster.loaded, service.reloader._renewal, SystemClock(), Counters()
+            None, service.parts.catalog.loaded, service.reloader._renewal, SystemClock(), Counters()
         )
         assert bare.every == 0
         told = await bare.reload("api")
@@ -257,7 +257,7 @@ async def test_one_of_the_api_that_a_reload_breaks_goes_on_where_it_was(house: H
         await house.post(1)
         await until(lambda: house.got("made") == ["1"])
         assert (await house.reload(lambda s: s["routes"].remove(extra))).outcome == "ok"
-        assert [each.id for each in service.parts.roster.broken()] == ["made"]
+        assert [each.id for each in service.parts.catalog.broken()] == ["made"]
         await house.post(2)
         await until(lambda: house.got("one") == ["1", "2"])
         assert (await house.reload(lambda s: s["routes"].append(extra))).outcome == "ok"

@@ -16,11 +16,11 @@ from app.model.metadata import Health
 from app.model.route import Target
 from app.model.subscription_status import SubscriptionStatus
 from app.runtime.build import Parts
-from app.runtime.roster import Roster
 from app.runtime.state import HEALTH_KEPT, State
-from app.runtime.targets import ASK_AGAIN
-from app.store.nudges import Nudges
-from app.store.vault import Vault
+from app.runtime.subscription_catalog import SubscriptionCatalog
+from app.runtime.target_checks import ASK_AGAIN
+from app.store.encryption import Vault
+from app.store.wakeups import Wakeups
 from app.telemetry import Counters
 from fake_log import FakeLog
 from virtual_clock import VirtualClock
@@ -90,9 +90,9 @@ def _state(
         store=None,  # type: ignore[arg-type]
         events=None,
         supervisor=worker,  # type: ignore[arg-type]
-        roster=Roster(Loaded.of(config), None, Vault(())),
+        catalog=SubscriptionCatalog(Loaded.of(config), None, Vault(())),
         registry=None,  # type: ignore[arg-type]
-        nudges=Nudges(),
+        wakeups=Wakeups(),
         keeper=None,
         operator_events=None,
         watcher=None,

@@ -28,8 +28,8 @@ from app.log.engine import Engine
 from app.runtime import service as services
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
-from app.runtime.following import Following
 from app.runtime.service import Service
+from app.runtime.store_watcher import StoreWatcher
 from app.telemetry import Counters, tasks
 from app.telemetry.tasks import FAILURES, TaskName, keep
 from app.worker import run as runs
@@ -103,7 +103,7 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "pulsar-topics": (pulsar_producer.Producer, "_refresh_topics"),
     "rabbitmq-producer": (rabbitmq_producer.Producer, "_run"),
     "retention": (Engine, "_retain"),
-    "store-changes": (Following, "_follow"),
+    "store-changes": (StoreWatcher, "_follow"),
     "subscription": (Dispatcher, "run"),
     "watching": (Watcher, "_watch"),
 }
@@ -283,9 +283,8 @@ BARE = {
     "kafka_listener/connection.py": WAITED_FOR,
     "pipeline/replay/gateway.py": WAITED_FOR,
     "pipeline/replay/run.py": WAITED_FOR,
-    "runtime/following.py": ENDS,
+    "runtime/store_watcher.py": ENDS,
     "runtime/signals.py": WAITED_FOR,
-    "runtime/targets.py": WAITED_FOR,
     "runtime/tokens.py": WAITED_FOR,
     "sinks/consent.py": WAITED_FOR,
     "store/transactions.py": ENDS,

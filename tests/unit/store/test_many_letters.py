@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.interfaces import LetterChoice
-from app.store import letters, open_store
+from app.store import dead_letters, open_store
 from store_house import a_letter, sqlite_file
 
 
@@ -19,7 +19,7 @@ async def store(tmp_path):
 
 async def test_all_that_are_chosen_are_discarded_however_many_a_portion_takes(store, monkeypatch):
     """The count is that of all portions; what was not chosen stays."""
-    monkeypatch.setattr(letters, "AT_ONCE", 3)
+    monkeypatch.setattr(dead_letters, "AT_ONCE", 3)
     for n in range(7):
         await store.letters.add(a_letter(n))
     await store.letters.add(a_letter(100, cause="timeout"))

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.bindings.record import Record
-from app.delivery.gathering import Piece
+from app.delivery.request_batching import Piece
 from app.interfaces import Outgoing, SinkAnswer
 from app.model.message import Partition
 from app.worker.budget import Budget

@@ -16,7 +16,7 @@ from app.errors import SkybridgeError
 from app.interfaces import Clock
 from app.model.subscription import Subscription
 from app.runtime.logs import declare_subscriptions, forget_group
-from app.runtime.roster import UNREAD, Roster
+from app.runtime.subscription_catalog import UNREAD, SubscriptionCatalog
 from app.sinks.callbacks import Callbacks
 from app.telemetry.tasks import FAILURES, keep
 from app.worker.supervisor import Supervisor
@@ -26,23 +26,23 @@ LOOK = 1.0  # seconds between looks at the store's revision
 _log = logging.getLogger(__name__)
 
 
-class Following:
+class StoreWatcher:
     """``supervisor`` None: this process delivers nothing, and only knows what there is."""
 
     def __init__(
         self,
-        roster: Roster,
+        catalog: SubscriptionCatalog,
         supervisor: Supervisor | None,
         logs: Mapping[str, PortableLog],
         clock: Clock,
         callbacks: Callbacks | None = None,
     ) -> None:
-        self._roster = roster
+        self._catalog = catalog
         self._supervisor = supervisor
         self._logs = logs
         self._clock = clock
         self._callbacks = callbacks
-        self._applied: tuple[Subscription, ...] = roster.loaded.config.subscriptions
+        self._applied: tuple[Subscription, ...] = catalog.loaded.config.subscriptions
         self._incarnations: Mapping[str, int] = {}
         self._halfway = False  # the old ones are forgotten, the new ones not begun
         self._seen = UNREAD
@@ -54,7 +54,7 @@ class Following:
         """Returns when what the store has is begun, or its trouble is said."""
         await self.look()
         await self._said("subscriptions", self._change)
-        self._roster.look = self.look
+        self._catalog.look = self.look
         self._tasks.add(keep("store-changes", self._follow))
 
     async def stop(self) -> None:
@@ -77,12 +77,12 @@ class Following:
         await self._said("the store", self._look)
 
     async def _look(self) -> None:
-        await self._roster.refresh()
-        if self._roster.revision == self._seen and not self._left_undone():
+        await self._catalog.refresh()
+        if self._catalog.revision == self._seen and not self._left_undone():
             return
-        seen, supervisor = self._roster.revision, self._supervisor
+        seen, supervisor = self._catalog.revision, self._supervisor
         if supervisor is not None:
-            supervisor.halt(self._roster.halts)
+            supervisor.halt(self._catalog.halts)
             if self._differs():  # beside us: what drains must not hold up halts and commands
                 self._spawn(self._said("subscriptions", self._change))
             await supervisor.take_commands()
@@ -96,9 +96,9 @@ class Following:
         return self._supervisor is not None and self._differs() and not self._changing.locked()
 
     def _differs(self) -> bool:
-        roster = self._roster
+        catalog = self._catalog
         known = self._applied, self._incarnations
-        return self._halfway or known != (roster.subscriptions, roster.incarnations)
+        return self._halfway or known != (catalog.subscriptions, catalog.incarnations)
 
     async def _change(self) -> None:
         """One that was deleted and made again is forgotten in between, or it would go on where the
@@ -106,7 +106,7 @@ class Following:
         async with self._changing:
             if self._supervisor is None or not self._differs():
                 return
-            wanted, incarnations = self._roster.subscriptions, self._roster.incarnations
+            wanted, incarnations = self._catalog.subscriptions, self._catalog.incarnations
             known = {each.id for each in wanted}
             anew = {
                 name
@@ -118,11 +118,11 @@ class Following:
                 await self._supervisor.apply([each for each in wanted if each.id not in anew])
             for each in left:
                 if self._incarnations.get(each.id) != incarnations.get(each.id):
-                    await forget_group(self._roster.loaded.config, self._logs, each)
+                    await forget_group(self._catalog.loaded.config, self._logs, each)
             self._applied, self._incarnations, self._halfway = wanted, incarnations, True
             await self._supervisor.apply(wanted)
             for name, log in self._logs.items():
-                await declare_subscriptions(self._roster.loaded.config, name, log, wanted)
+                await declare_subscriptions(self._catalog.loaded.config, name, log, wanted)
             self._halfway = False
 
     def _spawn(self, step: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -14,10 +14,10 @@ from app.log.catalogue import Catalogue, PartitionLog
 from app.log.codec import Unstorable
 from app.log.commit import Append, CommitGroup, Fates, Single, all_failed
 from app.log.faults import judge
-from app.log.placed import Placed
+from app.log.partition_append import Placed
 from app.log.producers import Producers
 from app.log.settings import EngineSettings
-from app.log.space import Space
+from app.log.size import Space
 
 _log = logging.getLogger(__name__)
 FULL_RETRY = 1.0  # seconds a sender is asked to wait for room

@@ -22,65 +22,65 @@ _HUNDREDS = ((), ("1xx",), ("2xx",), ("3xx",), ("4xx",), ("5xx",))  # labels
 
 
 class Connection(Protocol):
-    """What the pipeline asks of the connection it belongs to."""
+    """What the queue asks of the connection it belongs to."""
 
-    def publish(self, exchange: Exchange) -> Answer | None:
-        """Begin a hot request. None: ``exchange.answered`` will be called, once."""
+    def publish(self, cycle: RequestCycle) -> Answer | None:
+        """Begin a hot request. None: ``cycle.answered`` will be called, once."""
 
-    def begin_asgi(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None: ...
+    def begin_asgi(self, asgi: RequestResponseCycle, app: ASGI3Application) -> None: ...
 
     def write(self, answer: Answer, *, last: bool) -> None:
         """Write ``answer``; close behind it when it is the ``last``."""
 
     def is_receiving(self) -> bool:
-        """Whether a request has begun to arrive that is not in the pipeline yet."""
+        """Whether a request has begun to arrive that is not in the queue yet."""
 
-    def pipeline_changed(self) -> None:
+    def queue_changed(self) -> None:
         """Requests were added or answered."""
 
 
-class Exchange:
+class RequestCycle:
     """One request and, when it has one, its answer. A refusal has only an answer.
 
     ``last``: the connection closes behind it. ``begun``: when the request was whole. ``request`` is let go with
     the answer: answers that are due before it may take long.
     """
 
-    __slots__ = ("answer", "begun", "cycle", "hot", "last", "pipeline", "request")
+    __slots__ = ("answer", "asgi", "begun", "hot", "last", "queue", "request")
 
-    def __init__(self, pipeline: Pipeline, request: Request | None, last: bool) -> None:
-        self.pipeline = pipeline
+    def __init__(self, queue: RequestQueue, request: Request | None, last: bool) -> None:
+        self.queue = queue
         self.request = request
         self.hot = request is not None
         self.last = last
         self.begun = perf_counter()
         self.answer: Answer | None = None
-        self.cycle: RequestResponseCycle | None = None
+        self.asgi: RequestResponseCycle | None = None
 
     def answered(self, answer: Answer) -> None:
         """The answer of a hot request. The connection may be gone by now; then it is dropped."""
         if self.answer is None:
             self.answer = answer
             self.request = None
-            self.pipeline.settled(self)
+            self.queue.settled(self)
 
 
-class OrdinaryExchange(Exchange):
+class OrdinaryCycle(RequestCycle):
     """A request of the ASGI way; it begins when it is at the head."""
 
     __slots__ = ("app", "running")
 
     def __init__(
-        self, pipeline: Pipeline, cycle: RequestResponseCycle, app: ASGI3Application
+        self, queue: RequestQueue, asgi: RequestResponseCycle, app: ASGI3Application
     ) -> None:
-        super().__init__(pipeline, None, last=False)
-        self.cycle = cycle
+        super().__init__(queue, None, last=False)
+        self.asgi = asgi
         self.app = app
         self.running = False
 
 
-class Pipeline:
-    """Exchanges in the order of arrival; those in ``_waiting`` have not begun yet. ``answered``: how long
+class RequestQueue:
+    """Cycles in the order of arrival; those in ``_waiting`` have not begun yet. ``answered``: how long
     hot requests wait for their answer, those before them included, by the hundred of its status."""
 
     def __init__(
@@ -90,73 +90,73 @@ class Pipeline:
         self._answered = Histogram() if answered is None else answered
         self._connection = connection
         self._bound = in_work
-        self._exchanges: deque[Exchange] = deque()
-        self._waiting: deque[Exchange] = deque()
+        self._cycles: deque[RequestCycle] = deque()
+        self._waiting: deque[RequestCycle] = deque()
         self._working = 0
         self._starting = False
 
     def __len__(self) -> int:
-        return len(self._exchanges)
+        return len(self._cycles)
 
     @property
     def is_full(self) -> bool:
-        return len(self._exchanges) >= self._bound
+        return len(self._cycles) >= self._bound
 
     def add_hot(self, request: Request, *, last: bool) -> None:
-        exchange = Exchange(self, request, last)
-        self._exchanges.append(exchange)
+        cycle = RequestCycle(self, request, last)
+        self._cycles.append(cycle)
         if self._working < self._bound and not self._waiting:
-            self._begin(exchange)
+            self._begin(cycle)
         else:
-            self._waiting.append(exchange)
+            self._waiting.append(cycle)
 
-    def add_asgi(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        self._exchanges.append(OrdinaryExchange(self, cycle, app))
+    def add_asgi(self, asgi: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._cycles.append(OrdinaryCycle(self, asgi, app))
         self._flush()
 
     def add_refusal(self, answer: Answer) -> None:
         """Nothing may be added behind it."""
-        refusal = Exchange(self, None, last=True)
+        refusal = RequestCycle(self, None, last=True)
         refusal.answer = answer
-        self._exchanges.append(refusal)
+        self._cycles.append(refusal)
         self._flush()
 
-    def settled(self, exchange: Exchange) -> None:
+    def settled(self, cycle: RequestCycle) -> None:
         """A hot request has its answer."""
         self._working -= 1
-        if self._exchanges and self._exchanges[0] is exchange:
+        if self._cycles and self._cycles[0] is cycle:
             self._flush()
         if self._waiting:
             self._begin_waiting()
 
     def asgi_completed(self) -> None:
         """The ordinary request at the head has written its whole answer."""
-        self._exchanges.popleft()
+        self._cycles.popleft()
         self._flush()
 
-    def withdraw_asgi(self, cycle: RequestResponseCycle) -> None:
+    def withdraw_asgi(self, asgi: RequestResponseCycle) -> None:
         """The newest request will never be whole; its application gets no more of it."""
-        if self._exchanges and self._exchanges[-1].cycle is cycle:
-            self._exchanges.pop()
+        if self._cycles and self._cycles[-1].asgi is asgi:
+            self._cycles.pop()
 
     def drain(self) -> None:
         """No request is taken after those that are there: the answer of the newest says so."""
         self.draining = True
-        if len(self._exchanges) == 1 and (cycle := self._exchanges[0].cycle) is not None:
-            cycle.keep_alive = False
+        if len(self._cycles) == 1 and (asgi := self._cycles[0].asgi) is not None:
+            asgi.keep_alive = False
 
     def drop(self) -> list[RequestResponseCycle]:
         """The connection is gone. What has not begun never will. Returns the ordinary requests."""
-        cycles = [exchange.cycle for exchange in self._exchanges if exchange.cycle is not None]
-        self._exchanges.clear()
+        asgi_cycles = [cycle.asgi for cycle in self._cycles if cycle.asgi is not None]
+        self._cycles.clear()
         self._waiting.clear()
-        return cycles
+        return asgi_cycles
 
-    def _begin(self, exchange: Exchange) -> None:
+    def _begin(self, cycle: RequestCycle) -> None:
         self._working += 1
-        answer = self._connection.publish(exchange)
+        answer = self._connection.publish(cycle)
         if answer is not None:
-            exchange.answered(answer)
+            cycle.answered(answer)
 
     def _begin_waiting(self) -> None:
         """A loop, not a recursion, also when each one is answered at once."""
@@ -168,28 +168,28 @@ class Pipeline:
         self._starting = False
 
     def _flush(self) -> None:
-        exchanges = self._exchanges
-        while exchanges:
-            head = exchanges[0]
+        cycles = self._cycles
+        while cycles:
+            head = cycles[0]
             if head.answer is None:
-                if type(head) is OrdinaryExchange:
+                if type(head) is OrdinaryCycle:
                     self._begin_asgi(head)
                 break
-            exchanges.popleft()
+            cycles.popleft()
             if head.hot:
                 labels = _HUNDREDS[head.answer.status // 100]
                 self._answered[labels].add(perf_counter() - head.begun)
             self._connection.write(head.answer, last=head.last or self._ends_here())
-        self._connection.pipeline_changed()
+        self._connection.queue_changed()
 
-    def _begin_asgi(self, head: OrdinaryExchange) -> None:
-        if head.running or head.cycle is None:
+    def _begin_asgi(self, head: OrdinaryCycle) -> None:
+        if head.running or head.asgi is None:
             return
         head.running = True
         if self._ends_here(own=1):
-            head.cycle.keep_alive = False
-        self._connection.begin_asgi(head.cycle, head.app)
+            head.asgi.keep_alive = False
+        self._connection.begin_asgi(head.asgi, head.app)
 
     def _ends_here(self, own: int = 0) -> bool:
         """Whether a connection that drains has nothing more to come after this answer."""
-        return self.draining and len(self._exchanges) == own and not self._connection.is_receiving()
+        return self.draining and len(self._cycles) == own and not self._connection.is_receiving()

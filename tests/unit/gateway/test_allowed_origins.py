@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.gateway.senders import Senders
+from app.gateway.allowed_origins import Senders
 
 ASKED = b"webhook-request-origin"
 

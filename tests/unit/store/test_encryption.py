@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.store.vault import Unreadable, Vault, is_key, is_sealed, new_key
+from app.store.encryption import Unreadable, Vault, is_key, is_sealed, new_key
 
 OLD, NEW = new_key(), new_key()
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.gateway.answers import Answer
-from app.gateway.pipeline import Exchange, Pipeline
+from app.gateway.request_queue import RequestCycle, RequestQueue
 
 APP: Any = object()
 
@@ -18,17 +18,17 @@ class Recorder:
     """A connection that remembers. ``at_once``: names of requests answered without waiting."""
 
     def __init__(self, in_work: int = 16, at_once: frozenset[int] = frozenset()) -> None:
-        self.pipeline = Pipeline(self, in_work)
+        self.pipeline = RequestQueue(self, in_work)
         self.at_once = at_once
         self.receiving = False
-        self.begun: dict[int, Exchange] = {}
+        self.begun: dict[int, RequestCycle] = {}
         self.cycle: Any = None
         self.written: list[Any] = []
         self.lasts: list[Any] = []
 
-    def publish(self, exchange: Exchange) -> Answer | None:
-        name: Any = exchange.request
-        self.begun[name] = exchange
+    def publish(self, cycle: RequestCycle) -> Answer | None:
+        name: Any = cycle.request
+        self.begun[name] = cycle
         return Answer(202, (), b"%d" % name) if name in self.at_once else None
 
     def begin_asgi(self, cycle: Any, app: Any) -> None:
@@ -44,7 +44,7 @@ class Recorder:
     def is_receiving(self) -> bool:
         return self.receiving
 
-    def pipeline_changed(self) -> None: ...
+    def queue_changed(self) -> None: ...
 
     def hot(self, name: int, *, last: bool = False) -> None:
         request: Any = name
@@ -149,9 +149,9 @@ def test_an_answer_for_a_connection_that_is_gone_is_dropped() -> None:
 def test_a_request_answered_twice_is_answered_once() -> None:
     connection = Recorder()
     connection.hot(1)
-    exchange = connection.begun[1]
+    cycle = connection.begun[1]
     connection.answer(1)
-    exchange.answered(Answer(202, (), b"9"))
+    cycle.answered(Answer(202, (), b"9"))
     assert connection.written == [1]
 
 

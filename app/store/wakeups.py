@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Nudges:
+class Wakeups:
     """By subscription. Must be used on the event loop."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from app.interfaces import Halt, Store, StoredSubscription
 from app.model.places import places_of, replaced, value_at
 from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
-from app.store.vault import Unreadable, Vault, is_sealed
+from app.store.encryption import Unreadable, Vault, is_sealed
 
 _REFERENCES = re.compile(r"(\$\{[^}]*\})+")
 
@@ -42,7 +42,7 @@ class Made(NamedTuple):
         return self.entry.subscription is not None and not self.entry.faults
 
 
-class Roster:
+class SubscriptionCatalog:
     """All of it is as of the last ``refresh``.
 
     ``halts``  why some deliver nothing.

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bindings.record import ContentMode, Decoded
-from app.delivery.gathering import FRAME, JOINT, Bounds, Gathering, Piece, leaves_at
 from app.delivery.lanes import Lanes
+from app.delivery.request_batching import FRAME, JOINT, Bounds, Gathering, Piece, leaves_at
 from app.event.value import CloudEvent
 
 DECODED = Decoded(CloudEvent({}), ContentMode.BINARY)

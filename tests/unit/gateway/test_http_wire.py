@@ -6,7 +6,7 @@ import json
 
 from app.errors import Fault
 from app.gateway.answers import ACCEPTED, problem, unavailable
-from app.gateway.wire import Renderer
+from app.gateway.http_wire import Renderer
 
 
 def test_a_plain_202_is_empty_and_says_so() -> None:

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from app.errors import BoundReached
-from app.log.coordinator import Coordinator
 from app.log.engine import Engine
+from app.log.group_coordinator import Coordinator
 from app.log.groups import Code, Join, State
 from app.log.positions import Committed
 from log_steps import place, started

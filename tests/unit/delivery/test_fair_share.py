@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from app.delivery.shares import Shares
+from app.delivery.fair_share import Shares
 
 
 def taken(shares: Shares, member: str) -> int:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.gateway.limits import Limits
-from app.gateway.watch import Phase, Watch
+from app.gateway.timeouts import Phase, Watch
 
 LIMITS = Limits(head_timeout=4, body_timeout=16, keep_alive=40, linger=4)
 LOOK = 0.5  # an eighth of the shortest

@@ -15,7 +15,7 @@ import pytest
 from app.api import subscription_verbs
 from app.config.load import load
 from app.errors import BrokerUnavailable, StoreUnavailable
-from app.runtime import following
+from app.runtime import store_watcher
 from app.runtime.build import Role, build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service
@@ -30,7 +30,7 @@ DOCUMENT = {
 
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "LOOK", 0.02)
+    monkeypatch.setattr(store_watcher, "LOOK", 0.02)
     monkeypatch.setattr(subscription_verbs, "TAKEN_WITHIN", 0.2)
 
 
@@ -79,7 +79,7 @@ async def test_a_worker_takes_up_what_a_gateway_was_asked(tmp_path: Path) -> Non
         assert status["health"]["state"] == "elsewhere"
         await client.post("/v1/subscriptions/made:pause")
         assert (await client.get("/v1/subscriptions?state=paused")).json()[0]["id"] == "made"
-        await until(lambda: "made" in worker.parts.roster.halts)
+        await until(lambda: "made" in worker.parts.catalog.halts)
         tested = (await client.post("/v1/subscriptions/made:test")).json()
         assert tested["fault"] == "connect"
         assert (await client.delete("/v1/subscriptions/made")).status_code == 200
@@ -138,7 +138,7 @@ async def test_what_cannot_run_is_named_and_takes_nobody_out_of_service(tmp_path
             b'{"id":"lost","source":{"broker":"gone","topics":["t"]},"sink":"https://x.example/"}'
         )
         await worker.parts.store.subscriptions.put("lost", document, expected=0, now_ms=1)
-        await until(worker.parts.roster.broken)
+        await until(worker.parts.catalog.broken)
         role = (await client.get("/readyz")).json()["roles"]["worker"]
         assert role["ready"]
         assert any("lost is broken" in cause and "gone" in cause for cause in role["causes"])
@@ -219,8 +219,8 @@ async def test_a_change_that_met_trouble_is_taken_up_by_a_later_look(
             raise BrokerUnavailable("the log is full", broker="main")
         declared.append([each.id for each in given[-1]])
 
-    monkeypatch.setattr(following, "forget_group", forget)
-    monkeypatch.setattr(following, "declare_subscriptions", declare)
+    monkeypatch.setattr(store_watcher, "forget_group", forget)
+    monkeypatch.setattr(store_watcher, "declare_subscriptions", declare)
     async with served(tmp_path, "worker") as (worker, _):
         stored = worker.parts.store.subscriptions
         await stored.put("made", json.dumps(DOCUMENT).encode(), expected=0, now_ms=1)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.delivery.tally import Tally
+from app.delivery.coalescing import Tally
 
 
 def test_the_first_is_told_at_once_and_the_others_when_the_window_is_over():

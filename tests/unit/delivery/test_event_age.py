@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.delivery.ages import Ages
+from app.delivery.event_age import Ages
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0
