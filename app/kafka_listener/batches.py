@@ -38,10 +38,12 @@ RECORD_AT_LEAST = 7  # bytes of a record without key, value and headers
 
 
 class Arrived(msgspec.Struct, frozen=True):
-    """A batch as a producer sent it. ``numbers``: where the producer is an idempotent one."""
+    """A batch as a producer sent it. ``numbers``: where the producer is an idempotent one. ``expanded``:
+    bytes that it became, where it was compressed."""
 
     records: tuple[Record, ...]
     numbers: Batch | None
+    expanded: int = 0
 
 
 def is_quick(data: bytes) -> bool:
@@ -50,13 +52,17 @@ def is_quick(data: bytes) -> bool:
         return True
     (count,) = _COUNT.unpack_from(data, _HEADER.size - _COUNT.size)
     few = len(data) <= QUICK and count <= QUICK_RECORDS
-    return few and not data[_CHECKED + 1] & _CODEC
+    return few and not is_compressed(data)
 
 
-def read_batch(data: bytes | None, bound: int) -> Arrived:
+def is_compressed(data: bytes) -> bool:
+    return len(data) >= _HEADER.size and bool(data[_CHECKED + 1] & _CODEC)
+
+
+def read_batch(data: bytes, bound: int, room: int | None = None) -> Arrived:
     """The one batch of a partition in a Produce request, of at most ``bound`` bytes, also expanded.
-    Raises Refused."""
-    if data is None or len(data) <= _MAGIC:
+    ``room``: bytes that it may become where it is compressed, if these are fewer. Raises Refused."""
+    if len(data) <= _MAGIC:
         raise Refused(ErrorCode.invalid_record, "there is no batch of records")
     if len(data) > bound:
         raise _too_large(bound)
@@ -74,10 +80,12 @@ def read_batch(data: bytes | None, bound: int) -> Arrived:
     _check_kind(attributes)
     if count < 1 or delta != count - 1:
         raise Refused(ErrorCode.invalid_record, f"{count} records, numbered up to {delta}")
-    plain = _expanded(data, attributes & _CODEC, bound)
+    codec = attributes & _CODEC
+    plain = _expanded(data, codec, bound if room is None else min(bound, room))
     if (len(plain) - _HEADER.size) // RECORD_AT_LEAST < count:
         raise Refused(ErrorCode.invalid_record, f"{count} records cannot be in {len(plain)} bytes")
-    return Arrived(_records(plain), _numbers(producer, epoch, first, count))
+    numbers = _numbers(producer, epoch, first, count)
+    return Arrived(_records(plain), numbers, len(plain) if codec else 0)
 
 
 def _check_whole(data: bytes, length: int, crc: int) -> None:
@@ -114,7 +122,8 @@ def _expanded(data: bytes, codec: int, bound: int) -> bytes:
             ErrorCode.unsupported_compression_type, f"there is no codec {codec}"
         ) from None
     except TooLarge:
-        raise _too_large(bound) from None
+        why = f"a batch would become more than the {bound} bytes that are left to its request"
+        raise Refused(ErrorCode.message_too_large, why) from None
     except Damaged as error:
         raise Refused(ErrorCode.corrupt_message, f"a batch cannot be expanded: {error}") from error
     head = bytearray(data[: _HEADER.size])

@@ -10,6 +10,7 @@ import msgspec
 
 from app.bindings.record import Record
 from app.interfaces import Clock
+from app.kafka_listener.room import Room
 from app.log.engine import Engine
 from app.log.group_coordinator import Coordinator
 from app.telemetry import Counters
@@ -39,8 +40,10 @@ class Logins(Protocol):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """``host``, ``port``     where it listens; 0 takes a free port.
     ``advertised``        host and port that clients are told to come to; None: where it listens.
-    ``max_frame``         bytes of one request; a larger one ends its connection.
-    ``receiving``         bytes of unfinished requests over all connections; beyond them reading waits.
+    ``max_frame``         bytes of one request; a larger one ends its connection. Its compressed batches
+                          become no more than that together.
+    ``receiving``         bytes of unfinished requests over all connections, and as many that compressed
+                          batches become; beyond them reading waits.
     ``connections``       open at once; one more is closed.
     ``in_work``           requests of one connection in work before its reading pauses.
     ``handshake_timeout`` seconds for a TLS hand-shake.
@@ -100,11 +103,13 @@ class Session:
                 answers now; ``waiting`` are set with it.
     ``turn``    how many Fetches there were: they take turns in who comes first.
     ``lane``    keeps what a connection produces in order, also where a batch is read in a thread.
+    ``expanded``  the room for what compressed batches become, that of all connections.
     ``login``   what is under way of a login (``sasl``); ``denied`` when one came to nothing.
     """
 
-    def __init__(self, peer: str, *, authenticated: bool = True) -> None:
+    def __init__(self, peer: str, expanded: Room, *, authenticated: bool = True) -> None:
         self.peer = peer
+        self.expanded = expanded
         self.user: str | None = None
         self.authenticated = authenticated
         self.ending = asyncio.Event()

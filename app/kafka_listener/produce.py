@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from app.errors import BrokerError, PositionOutOfRange
-from app.kafka_listener.batches import QUICK, Arrived, is_quick, read_batch
+from app.kafka_listener.batches import QUICK, Arrived, is_compressed, is_quick, read_batch
 from app.kafka_listener.errors import Refused, code_of
-from app.kafka_listener.node import Gate, Node, Session
+from app.kafka_listener.node import Node, Session
+from app.kafka_listener.room import Share
 from app.kafka_listener.wire import ErrorCode, Malformed, Request
 from app.log.partition_append import Stored
 from app.model.message import Partition
@@ -40,45 +41,64 @@ async def produce(node: Node, session: Session, request: Request) -> Any:
     """Answers when every batch is durable, for acks 1 as for all: one fsync serves both. With acks 0
     there is no answer; what was refused ends the connection, as Kafka does it."""
     payload = request.payload
-    async with session.lane:  # so that batches of one connection are stored in their order
-        asked = await _read(node, payload)
-        waiting = [(each, _begin(node, each)) for each in asked]
-    if payload.acks == 0:
-        return _unanswered(node, waiting)
-    fates = await _fates(waiting, payload.timeout)
+    with Share(session.expanded) as share:
+        async with session.lane:  # so that batches of one connection are stored in their order
+            asked = await _read(node, payload, share)
+            waiting = [(each, _begin(node, each)) for each in asked]
+        if payload.acks == 0:
+            return _unanswered(node, waiting)
+        fates = await _fates(waiting, payload.timeout)
     _count(node, fates)
     return _answer(node, request, fates)
 
 
-async def _read(node: Node, payload: Any) -> list[Asked]:
+async def _read(node: Node, payload: Any, share: Share) -> list[Asked]:
     if payload.acks not in ACKS:
         return _refused(payload, ErrorCode.invalid_required_acks, f"acks {payload.acks}")
     if payload.transactional_id is not None:
         return _refused(payload, *NO_TRANSACTIONS)
     parts = [
-        (Partition(topic.name, data.index), data.records)
+        (Partition(topic.name, data.index), data.records or b"")
         for topic in payload.topic_data
         for data in topic.partition_data
     ]
-    bound, gate = node.settings.max_batch, node.gate
-    size = sum(len(data or b"") for _, data in parts)
-    if size <= QUICK and all(
-        is_quick(data or b"") and not gate.guards(place.topic) for place, data in parts
+    if sum(len(data) for _, data in parts) <= QUICK and all(
+        is_quick(data) and not node.gate.guards(place.topic) for place, data in parts
     ):
-        return [_read_one(place, data, bound, gate) for place, data in parts]
-    return await asyncio.to_thread(
-        lambda: [_read_one(place, data, bound, gate) for place, data in parts]
-    )
+        return _read_all(node, parts, 0)
+    compressed = sum(is_compressed(data) for _, data in parts)
+    room = min(compressed * node.settings.max_batch, node.settings.max_frame)
+    if room:
+        await share.take(room)
+    asked = await asyncio.to_thread(_read_all, node, parts, room)
+    share.keep(sum(_expanded(each) for each in asked))
+    return asked
 
 
-def _read_one(place: Partition, data: bytes | None, bound: int, gate: Gate) -> Asked:
-    """Any thread."""
+def _read_all(node: Node, parts: Iterable[tuple[Partition, bytes]], room: int) -> list[Asked]:
+    """Any thread. ``room``: bytes that the compressed batches may become together."""
+    asked: list[Asked] = []
+    for place, data in parts:
+        asked.append(_read_one(node, place, data, room))
+        room -= _expanded(asked[-1])
+    return asked
+
+
+def _read_one(node: Node, place: Partition, data: bytes, room: int) -> Asked:
+    """What is for no partition is not looked into."""
     try:
-        batch = read_batch(data, bound)
+        node.engine.partition(place)
+        batch = read_batch(data, node.settings.max_batch, room)
+    except PositionOutOfRange as error:
+        return Asked(place, Refused(ErrorCode.unknown_topic_or_partition, str(error)))
     except Refused as refusal:
         return Asked(place, refusal)
-    faults = gate.refusals(place.topic, batch.records)
+    faults = node.gate.refusals(place.topic, batch.records)
     return Asked(place, _barred(place.topic, faults) if faults else batch)
+
+
+def _expanded(asked: Asked) -> int:
+    return 0 if isinstance(asked.batch, Refused) else asked.batch.expanded
 
 
 def _barred(topic: str, faults: Mapping[int, str]) -> Refused:
@@ -101,10 +121,6 @@ def _refused(payload: Any, code: ErrorCode, why: str) -> list[Asked]:
 def _begin(node: Node, asked: Asked) -> asyncio.Future[Stored] | Exception:
     if isinstance(asked.batch, Refused):
         return asked.batch
-    try:
-        node.engine.partition(asked.place)
-    except PositionOutOfRange as error:
-        return Refused(ErrorCode.unknown_topic_or_partition, str(error))
     return node.engine.append_to(asked.place, asked.batch.records, asked.batch.numbers)
 
 

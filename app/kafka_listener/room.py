@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from types import TracebackType
+from typing import Self
 
 
 class Room:
@@ -46,3 +48,32 @@ class Room:
             if not given.done():
                 self.held += size
                 given.set_result(None)
+
+
+class Share:
+    """What one request has of a room. Taken once, for who has some and waits for more would wait for
+    others who do; it may be given back bit by bit, and is at the end."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._size = 0
+
+    async def take(self, size: int) -> None:
+        await self._room.take(size)
+        self._size = size
+
+    def keep(self, size: int) -> None:
+        """No more than so much of it."""
+        self._room.give(self._size - size)
+        self._size = size
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.keep(0)

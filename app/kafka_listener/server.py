@@ -37,7 +37,8 @@ class KafkaListener:
         self._bound = bound
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], Connection] = {}
-        self._room = Room(node.settings.receiving)
+        self._received = Room(node.settings.receiving)
+        self._expanded = Room(node.settings.receiving)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -50,8 +51,8 @@ class KafkaListener:
 
     @property
     def held(self) -> int:
-        """Bytes of requests that have no answer yet."""
-        return self._room.held
+        """Bytes of requests that are not finished, and of what was expanded of them."""
+        return self._received.held + self._expanded.held
 
     async def start(self) -> None:
         """Raises SetupError for an address that cannot be had."""
@@ -110,8 +111,8 @@ class KafkaListener:
         self._node.counters.add("kafka_connections", "accepted")
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - the server runs it as one
-        session = Session(peer, authenticated=self._node.logins is None)
-        connection = Connection(self._node, session, reader, writer, self._room)
+        session = Session(peer, self._expanded, authenticated=self._node.logins is None)
+        connection = Connection(self._node, session, reader, writer, self._received)
         self._connections[task] = connection
         try:
             await connection.serve()

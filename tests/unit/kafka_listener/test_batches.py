@@ -117,7 +117,6 @@ ONE = batch([Record(None, (), b"x" * 100)])
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        (None, ErrorCode.invalid_record),
         (b"", ErrorCode.invalid_record),
         (ONE[:-1], ErrorCode.corrupt_message),
         (ONE[:40], ErrorCode.corrupt_message),
@@ -137,7 +136,7 @@ ONE = batch([Record(None, (), b"x" * 100)])
         (batch([Record(None, (), b"x" * MIB)]), ErrorCode.message_too_large),
     ],
 )  # fmt: skip
-def test_what_is_no_batch_is_refused(data: bytes | None, code: ErrorCode) -> None:
+def test_what_is_no_batch_is_refused(data: bytes, code: ErrorCode) -> None:
     """Each with the error that tells a client what to do: mend, split, or send again."""
     with pytest.raises(Refused) as refusal:
         read_batch(data, MIB)

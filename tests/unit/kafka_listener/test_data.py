@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import threading
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +24,8 @@ from kafka_batches import batch, read_back
 from kafka_listening import Listening, RawClient, framed, kafka_listening, unframed
 from listening import until
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
+ZSTD = 4
 
 
 @pytest.fixture
@@ -54,6 +58,41 @@ def produce(
         topic_data=(producing.TopicProduceData(name=topic, partition_data=(part,)),),
         **rest,
     )
+
+
+def many(data: bytes, count: int, topic: str = "t", acks: int = -1) -> Any:
+    """One request with the same batch so many times."""
+    part = producing.PartitionProduceData(index=0, records=data)
+    topics = (producing.TopicProduceData(name=topic, partition_data=(part,) * count),)
+    return producing.ProduceRequest(acks=acks, timeout=timedelta(seconds=60), topic_data=topics)
+
+
+@asynccontextmanager
+async def connected(kafka: Listening, count: int) -> AsyncIterator[list[RawClient]]:
+    clients = [await kafka.connect() for _ in range(count)]
+    try:
+        yield clients
+    finally:
+        for client in clients:
+            await client.close()
+
+
+@contextmanager
+def stalled(kafka: Listening) -> Iterator[None]:
+    """The log stores nothing meanwhile."""
+    go_on = threading.Event()
+    writer = kafka.engine._writer
+    assert writer is not None
+    writer.run(lambda _: go_on.wait(60))
+    try:
+        yield
+    finally:
+        go_on.set()
+
+
+def codes(answer: Any) -> list[ErrorCode]:
+    (topic,) = answer.responses
+    return [part.error_code for part in topic.partition_responses]
 
 
 async def produced(client: RawClient, *given: Any, **named: Any) -> Any:
@@ -209,6 +248,59 @@ async def test_a_topic_of_cloudevents_takes_nothing_else(
     assert (await produced(client, batch([structured]), "strict")).base_offset == 2
     assert (await produced(client, batch(plain(b"?")), "t")).error_code is ErrorCode.none
     assert kafka.counters.values()["kafka_refused_batches"]["invalid_record",] == 1
+
+
+async def test_what_is_for_no_partition_is_not_expanded(client: RawClient) -> None:
+    """60 batches of a megabyte each are 8 kB on the wire: nothing is made of them for nobody."""
+    request = many(batch(plain(bytes(MIB)), ZSTD), 60, "none")
+    assert len(framed(request)) < 8 * KIB
+    await client.call(many(b"", 1, "none"))  # what is loaded once is there
+    tracemalloc.start()
+    try:
+        answer = await client.call(request)
+        assert tracemalloc.get_traced_memory()[1] < MIB
+    finally:
+        tracemalloc.stop()
+    assert codes(answer) == [ErrorCode.unknown_topic_or_partition] * 60
+
+
+async def test_what_is_expanded_has_a_bound_over_all_connections(tmp_path: Path) -> None:
+    """Two requests of a few kB, each of which becomes 6 MB: where there is room for one, the other waits
+    with what came, until the first is stored."""
+    request = many(batch(plain(bytes(100 * KIB)), ZSTD), 60)
+    bounds = {"max_batch": 128 * KIB, "receiving": 8 * MIB}
+    async with kafka_listening(tmp_path, **bounds) as kafka, connected(kafka, 3) as clients:
+        await kafka.engine.create_topic("t", 1)
+        await clients[0].call(many(b"", 1))  # what is loaded once is there
+        tracemalloc.start()
+        try:
+            with stalled(kafka):
+                for client in clients:
+                    await client.send(framed(request))
+                await until(lambda: kafka.counters.total("kafka_requests") == 4)
+                await until(lambda: 6_000 * KIB < kafka.listener.held < 6_100 * KIB)
+                assert tracemalloc.get_traced_memory()[0] < 8 * MIB
+            for client in clients:
+                assert codes(unframed(request, await client.take())) == [ErrorCode.none] * 60
+        finally:
+            tracemalloc.stop()
+        await until(lambda: kafka.listener.held == 0)
+
+
+async def test_what_is_expanded_of_one_request_is_no_more_than_a_request_may_be(
+    tmp_path: Path,
+) -> None:
+    """What would not be taken as it is is not taken compressed; what is not compressed counts nothing."""
+    async with (
+        kafka_listening(tmp_path, max_frame=MIB) as kafka,
+        connected(kafka, 1) as (client,),
+    ):
+        await kafka.engine.create_topic("t", 1)
+        found = await client.call(many(batch(plain(bytes(300 * KIB)), ZSTD), 5))
+        assert codes(found) == [ErrorCode.none] * 3 + [ErrorCode.message_too_large] * 2
+        found = await client.call(many(batch(plain(bytes(200 * KIB))), 5))
+        assert codes(found) == [ErrorCode.none] * 5
+        await until(lambda: kafka.listener.held == 0)
 
 
 # --- Fetch
