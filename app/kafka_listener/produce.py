@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -39,17 +38,16 @@ class Fate(msgspec.Struct, frozen=True):
 
 async def produce(node: Node, session: Session, request: Request) -> Any:
     """Answers when every batch is durable, for acks 1 as for all: one fsync serves both. With acks 0
-    there is no answer; what was refused ends the connection, as Kafka does it."""
+    there is no answer, but the request is in work for as long; what was refused ends the connection, as
+    Kafka does it."""
     payload = request.payload
     with Share(session.expanded) as share:
         async with session.lane:  # so that batches of one connection are stored in their order
             asked = await _read(node, payload, share)
             waiting = [(each, _begin(node, each)) for each in asked]
-        if payload.acks == 0:
-            return _unanswered(node, waiting)
-        fates = await _fates(waiting, payload.timeout)
+        fates = await _fates(waiting, payload.timeout if payload.acks else None)
     _count(node, fates)
-    return _answer(node, request, fates)
+    return _answer(node, request, fates) if payload.acks else _unanswered(fates)
 
 
 async def _read(node: Node, payload: Any, share: Share) -> list[Asked]:
@@ -125,12 +123,14 @@ def _begin(node: Node, asked: Asked) -> asyncio.Future[Stored] | Exception:
 
 
 async def _fates(
-    waiting: list[tuple[Asked, asyncio.Future[Stored] | Exception]], patience: timedelta
+    waiting: list[tuple[Asked, asyncio.Future[Stored] | Exception]], patience: timedelta | None
 ) -> list[Fate]:
-    """What is not stored in the producer's own time is given up, as far as it is not being stored."""
+    """What is not stored in the producer's own time is given up, as far as it is not being stored.
+    ``patience``: None where nobody waits for an answer."""
     futures = [each for _, each in waiting if isinstance(each, asyncio.Future)]
+    seconds = None if patience is None else max(0.001, patience.total_seconds())
     if futures:
-        await asyncio.wait(futures, timeout=max(0.001, patience.total_seconds()))
+        await asyncio.wait(futures, timeout=seconds)
     return [_fate(asked, each) for asked, each in waiting]
 
 
@@ -148,17 +148,10 @@ def _fate(asked: Asked, each: asyncio.Future[Stored] | Exception) -> Fate:
     return Fate(asked.place, each.result(), records)
 
 
-def _unanswered(
-    node: Node, waiting: list[tuple[Asked, asyncio.Future[Stored] | Exception]]
-) -> None:
-    for asked, each in waiting:
-        if isinstance(each, Exception):
-            raise Malformed(f"a batch for {asked.place} with acks 0: {each}")
-        each.add_done_callback(partial(_count_one, node, asked))
-
-
-def _count_one(node: Node, asked: Asked, done: asyncio.Future[Stored]) -> None:
-    _count(node, [_fate(asked, done)])
+def _unanswered(fates: Iterable[Fate]) -> None:
+    for fate in fates:
+        if isinstance(fate.result, Refused):
+            raise Malformed(f"a batch for {fate.place} with acks 0: {fate.result}")
 
 
 def _count(node: Node, fates: Iterable[Fate]) -> None:

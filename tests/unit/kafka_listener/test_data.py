@@ -20,6 +20,7 @@ from kio.schema.produce.v9 import request as producing
 
 from app.bindings.record import Record
 from app.kafka_listener.wire import ErrorCode
+from app.model.message import Partition
 from kafka_batches import batch, read_back
 from kafka_listening import Listening, RawClient, framed, kafka_listening, unframed
 from listening import until
@@ -60,11 +61,12 @@ def produce(
     )
 
 
-def many(data: bytes, count: int, topic: str = "t", acks: int = -1) -> Any:
+def many(data: bytes, count: int, topic: str = "t", acks: int = -1, timeout: float = 60) -> Any:
     """One request with the same batch so many times."""
     part = producing.PartitionProduceData(index=0, records=data)
     topics = (producing.TopicProduceData(name=topic, partition_data=(part,) * count),)
-    return producing.ProduceRequest(acks=acks, timeout=timedelta(seconds=60), topic_data=topics)
+    patience = timedelta(seconds=timeout)
+    return producing.ProduceRequest(acks=acks, timeout=patience, topic_data=topics)
 
 
 @asynccontextmanager
@@ -202,6 +204,28 @@ async def test_no_answer_is_given_where_none_is_wanted(kafka: Listening, client:
     await client.send(framed(produce(b"rubbish", acks=0)))
     assert await client.take() == b""
     assert kafka.counters.total("kafka_refused_frames") == 1
+    assert kafka.counters.values()["kafka_refused_batches"] == {("invalid_record",): 1}
+
+
+async def test_what_needs_no_answer_holds_its_room_until_it_is_stored(tmp_path: Path) -> None:
+    """acks 0: a log that does not keep up makes its producers wait, like those of any other acks. Nobody
+    waits for an answer, so the time that the producer gives it says nothing."""
+    request = framed(many(batch(plain(bytes(10 * KIB))), 1, acks=0, timeout=0))
+    async with (
+        kafka_listening(tmp_path, receiving=200 * KIB) as kafka,
+        connected(kafka, 3) as clients,
+    ):
+        await kafka.engine.create_topic("t", 1)
+        with stalled(kafka):
+            for client in clients:
+                for _ in range(40):
+                    await client.send(request)
+            await until(lambda: kafka.listener.held > 180 * KIB)
+            assert kafka.listener.held <= 200 * KIB
+            assert kafka.counters.total("kafka_requests") < 20
+        stored = kafka.engine.partition(Partition("t", 0))
+        await until(lambda: stored.next_offset == 120 and kafka.listener.held == 0)
+        assert kafka.counters.values()["kafka_records"]["produced",] == 120
 
 
 @pytest.mark.parametrize(
