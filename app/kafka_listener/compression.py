@@ -13,6 +13,8 @@ from struct import Struct
 import cramjam
 
 GZIP = zlib.MAX_WBITS | 16
+MEMBERS = 1_000  # of gzip, at most: each costs, also when it is empty
+_PIECE = 4_096
 _XERIAL = b"\x82SNAPPY\0"
 _XERIAL_HEADER = 16  # magic, version, oldest version that reads it
 _LENGTH = Struct(">i")
@@ -37,21 +39,24 @@ def expand(codec: int, data: bytes, bound: int) -> Bytes:
         raise Damaged(str(error)) from error
 
 
-def _gunzip(data: bytes, bound: int) -> bytes:
-    """Of any number of members."""
-    parts: list[bytes] = []
-    room = bound
-    while data:
+def _gunzip(data: bytes, bound: int) -> Bytes:
+    """All members (RFC 1952 2.2). In pieces: zlib copies what it leaves over."""
+    content = bytearray()
+    view, at, members = memoryview(data), 0, 0
+    while at < len(data):
+        members += 1
+        if members > MEMBERS:
+            raise Damaged(f"gzip: it has more than {MEMBERS} members")
         member = zlib.decompressobj(wbits=GZIP)
-        part = member.decompress(data, room + 1)
-        room -= len(part)
-        if room < 0:
-            raise TooLarge
+        while not member.eof and at < len(data):
+            piece = view[at : at + _PIECE]
+            content += member.decompress(piece, bound + 1 - len(content))
+            if len(content) > bound:
+                raise TooLarge
+            at += len(piece) - len(member.unused_data)
         if not member.eof:
             raise Damaged("gzip: it ends too early")
-        parts.append(part)
-        data = member.unused_data
-    return b"".join(parts)
+    return content
 
 
 def _unsnap(data: bytes, bound: int) -> Bytes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import struct
+import time
+from random import Random
 
 import cramjam
 import pytest
@@ -168,6 +170,7 @@ def test_little_that_stands_for_much_is_refused(codec: int, data: bytes) -> None
     [
         (1, gzip.compress(BOMB)[:-9]),
         (1, b"no gzip"),
+        (1, gzip.compress(b"x") + b"no gzip"),
         (2, b""),
         (2, b"\x82SNAPPY\0" + bytes(8) + struct.pack(">i", -4)),
         (2, b"\x82SNAPPY\0" + bytes(8) + struct.pack(">i", 1 << 30)),
@@ -181,6 +184,27 @@ def test_what_no_codec_wrote_is_said_to_be_damaged(codec: int, data: bytes) -> N
     """A length that points backwards would never end."""
     with pytest.raises(Damaged):
         expand(codec, data, 8 * MIB)
+
+
+def test_members_of_gzip_are_read_as_they_come() -> None:
+    """What is behind a member is not copied for each: that would be the square of what came."""
+    member = gzip.compress(Random(1).randbytes(8 * MIB), compresslevel=0)
+
+    def took(data: bytes) -> float:
+        begun = time.thread_time()
+        assert len(expand(1, data, 9 * MIB)) == 8 * MIB
+        return time.thread_time() - begun
+
+    alone, behind_others = took(member), took(gzip.compress(b"") * 999 + member)
+    assert behind_others < 10 * alone
+
+
+def test_members_of_gzip_are_bounded_in_number() -> None:
+    """Each costs, also when it is empty."""
+    empty = gzip.compress(b"")
+    assert bytes(expand(1, gzip.compress(b"a") + empty * 999, MIB)) == b"a"
+    with pytest.raises(Damaged, match="1000 members"):
+        expand(1, empty * 1_001, MIB)
 
 
 def test_only_what_is_read_quickly_is_read_on_the_loop() -> None:
