@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
-from typing import Any
 
 from app.errors import SetupError
 from app.kafka_listener.connection import Connection, Incoming
@@ -28,13 +26,10 @@ class KafkaListener:
         *,
         setting: str = "",
         tls: ssl.SSLContext | None = None,
-        bound: socket.socket | None = None,
     ) -> None:
-        """``bound`` listens already, at an address that others hold too; else that of the settings is taken."""
         self._node = node
         self._setting = setting
         self._tls = tls
-        self._bound = bound
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], Connection] = {}
         self._received = Room(node.settings.receiving)
@@ -57,13 +52,11 @@ class KafkaListener:
     async def start(self) -> None:
         """Raises SetupError for an address that cannot be had."""
         settings = self._node.settings
-        where: dict[str, Any] = {"host": settings.host, "port": settings.port}
-        if self._bound is not None:
-            where = {"sock": self._bound}
         try:
             self._server = await asyncio.get_running_loop().create_server(
                 self._protocol,
-                **where,
+                host=settings.host,
+                port=settings.port,
                 ssl=self._tls,
                 ssl_handshake_timeout=settings.handshake_timeout if self._tls else None,
                 ssl_shutdown_timeout=1.0 if self._tls else None,

@@ -1,7 +1,7 @@
 """A service from its start to its end. The order is the guarantee.
 
 start   store and logs, then the admin listener, so that it can say what is missing; then who needs
-        them: subscriptions, last of all the events listener
+        them: subscriptions, behind them clients of Kafka, last of all the events listener
 stop    not ready, for as long as a load balancer needs to notice; then nothing new is taken, what is
         under way is finished or released and committed; then logs and store are closed (rule 11)
 
@@ -35,6 +35,7 @@ from app.telemetry.tasks import FAILURES, keep
 
 LAST_WORDS = 5.0  # seconds for operator events and attempts that wait, when all others have left
 RELEASE = 5.0  # seconds beyond the drain bound; a part that takes longer is left behind
+TAKEN = 10.0  # seconds for subscriptions to take their groups, before clients of Kafka may come
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +103,6 @@ class Service:
             await log.start()
             self._closing.push_async_callback(bounded, f"broker {name}", log.stop, drain)
             await declare_subscriptions(parts.config, name, log, parts.catalog.subscriptions)
-            await self._listen(name, log, drain)
         for name, each in (("operator events", parts.operator_events), ("attempts", parts.keeper)):
             if each is not None:
                 await each.start()
@@ -116,24 +116,39 @@ class Service:
             self._closing.push_async_callback(parts.watcher.stop)
         await self._following.start()
         self._closing.push_async_callback(self._following.stop)
+        for name, log in parts.logs.items():
+            await self._open_kafka_listener(name, log, drain)
         if parts.events is not None:
             await parts.events.start()
             self.events_url = parts.events.url
 
-    async def _listen(self, name: str, log: PortableLog, drain: float) -> None:
-        """Clients of Kafka may come: before the log's other users have, and until they have left. Kafka's
-        protocol is imported for those who want it: half a second of a start."""
+    async def _open_kafka_listener(self, name: str, log: PortableLog, drain: float) -> None:
+        """Once its subscriptions have their groups: else a client could set the positions of one that is
+        about to begin. Kafka's protocol is imported for those who want it: half a second of a start."""
         parts = self.parts
         broker = parts.config.brokers.get(name)  # a relaxed log has none of its own
-        if isinstance(broker, EmbeddedBroker) and broker.kafka_listener is not None:
-            from app.runtime.kafka_listeners import open_kafka_listener  # noqa: PLC0415
+        if not isinstance(broker, EmbeddedBroker) or broker.kafka_listener is None:
+            return
+        from app.runtime.kafka_listeners import open_kafka_listener  # noqa: PLC0415
 
-            listener = await open_kafka_listener(
-                parts.config, name, log, parts.clock, parts.counters
-            )
-            self.state.listeners[name] = listener
-            self._closing.push_async_callback(
-                bounded, f"Kafka listener of {name}", listener.stop, drain, drain
+        await self._until_taken(name)
+        listener = await open_kafka_listener(parts.config, name, log, parts.clock, parts.counters)
+        self.state.listeners[name] = listener
+        self._closing.push_async_callback(
+            bounded, f"Kafka listener of {name}", listener.stop, drain, drain
+        )
+
+    async def _until_taken(self, log: str) -> None:
+        if self.parts.supervisor is None:
+            return
+        try:
+            async with asyncio.timeout(TAKEN):
+                await self.parts.supervisor.taken(log)
+        except TimeoutError:
+            _log.warning(
+                "log %s: clients of Kafka may come, though not all subscriptions have begun in %g s",
+                log,
+                TAKEN,
             )
 
     async def stop(self) -> None:

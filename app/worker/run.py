@@ -17,6 +17,8 @@ from app.worker.dispatch import Dispatcher
 from app.worker.offering import Offering
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a dispatcher that died begins anew
+LOOK = 0.02  # seconds between looks at one that begins
+BEGINNING = frozenset({"starting", "restarting"})
 HEALTHY = 60.0  # seconds of running after which earlier deaths are forgotten
 
 
@@ -54,11 +56,16 @@ class Run:
         name = f"subscription {self.subscription.id}"
         self._task = asyncio.create_task(self._keep(), name=name)
 
+    async def taken(self) -> None:
+        """Returns when it is in its group, or has ended."""
+        while self.status().state in BEGINNING:
+            await self._clock.sleep(LOOK)
+
     async def end(self, drain: float) -> None:
         """``drain``: seconds for its attempts on the wire (rule 11)."""
         self._ending = True
         if self._task is not None:
-            if self.status().state in {"starting", "restarting"}:
+            if self.status().state in BEGINNING:
                 self._task.cancel()
             elif self.dispatcher is not None:
                 await self.dispatcher.stop(drain)

@@ -95,6 +95,12 @@ class Supervisor:
         for run in self._runs.values():
             run.begin()
 
+    async def taken(self, broker: str) -> None:
+        """Returns when the subscriptions of this log are in their groups, or have ended."""
+        for run in list(self._runs.values()):
+            if run.subscription.source.broker == broker:
+                await run.taken()
+
     async def stop(self, drain: float) -> None:
         """All at once; each gives its attempts on the wire ``drain`` seconds (rule 11)."""
         self._leaving = True

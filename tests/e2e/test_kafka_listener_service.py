@@ -1,16 +1,30 @@
-"""``skybridge serve`` with a Kafka listener that asks for logins: what the file says is what clients meet."""
+"""``skybridge serve`` with a Kafka listener: what the file says is what clients meet, and when they do."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import socket
 import ssl
 import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 
+from app.config.load import load
+from app.kafka_listener.wire import ErrorCode
+from app.runtime import service as service_module
+from app.runtime.build import build
+from app.runtime.clock import SystemClock
+from app.runtime.service import Service
+from app.worker.dispatch import Dispatcher
 from authority import Authority
+from kafka_asking import Asking, part
+from kafka_listening import RawClient
 from service_process import ServiceProcess, free_ports
 
 EVENT = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]
@@ -94,3 +108,96 @@ routes: [{{name: all, to: {{broker: log, topic: orders}}}}]
     finally:
         service.stop()
     assert "very secret" not in service.log.read_text()
+
+
+class Starting:
+    """A service whose one subscription waits, on its way into its group, until ``go_on`` is set."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (self.port,) = free_ports(1)
+        file = folder / "skybridge.yaml"
+        file.write_text(f"""\
+version: 1
+server: {{events: {{port: 0}}, admin: {{port: 0}}}}
+timeouts: {{store: 60s, not_ready: 0, drain: 1s}}
+store: {{kind: sqlite, path: {folder}/store.db}}
+brokers: {{log: {{kind: embedded, path: {folder}/log, kafka_listener: "127.0.0.1:{self.port}"}}}}
+routes: [{{name: all, to: {{broker: log, topic: orders}}}}]
+subscriptions: [{{id: bill, source: {{broker: log, topics: [orders]}}, sink: "http://127.0.0.1:9/"}}]
+webhooks: {{allow_private: ["127.0.0.0/8"]}}
+""")
+        self.service = Service(build(load(file, {}).config, SystemClock()))
+        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
+        halt_if_asked = Dispatcher._halt_if_asked
+
+        async def held(dispatcher: Dispatcher) -> None:
+            self.reached.set()
+            await self.go_on.wait()
+            await halt_if_asked(dispatcher)
+
+        monkeypatch.setattr(Dispatcher, "_halt_if_asked", held)
+
+    async def reset(self) -> ErrorCode:
+        """As a tool does it, which is no member of the group."""
+        client = Asking(RawClient(*await asyncio.open_connection("127.0.0.1", self.port)))
+        place = part(
+            "OffsetCommitRequestPartition",
+            partition_index=0,
+            committed_offset=0,
+            committed_metadata="",
+        )
+        topic = part("OffsetCommitRequestTopic", name="orders", partitions=(place,))
+        group = "skybridge.skybridge.bill"
+        try:
+            answer = await client.ask(
+                8,
+                2,
+                group_id=group,
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                topics=(topic,),
+            )
+        finally:
+            await client.close()
+        return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+@asynccontextmanager
+async def beginning(starting: Starting) -> AsyncIterator[asyncio.Task[None]]:
+    """It is on its way, and the subscription has come as far as it may."""
+    task = asyncio.create_task(starting.service.start())
+    try:
+        await asyncio.wait_for(starting.reached.wait(), 60)
+        yield task
+    finally:
+        starting.go_on.set()
+        await task
+        await starting.service.stop()
+
+
+async def test_nobody_sets_the_positions_of_a_subscription_that_is_about_to_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients may come once it has its group: from then on what is no member of it is refused."""
+    starting = Starting(tmp_path, monkeypatch)
+    async with beginning(starting) as begun:
+        with pytest.raises(ConnectionRefusedError):
+            await starting.reset()
+        starting.go_on.set()
+        await begun
+        assert await starting.reset() is ErrorCode.unknown_member_id
+
+
+async def test_a_subscription_that_cannot_begin_keeps_clients_out_for_a_while_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A store that does not answer is no reason to take nothing in."""
+    monkeypatch.setattr(service_module, "TAKEN", 0.1)
+    starting = Starting(tmp_path, monkeypatch)
+    with caplog.at_level(logging.WARNING):
+        async with beginning(starting) as begun:
+            await asyncio.wait_for(begun, 60)
+            assert starting.service.events_url
+            (listener,) = starting.service.state.kafka_listeners()
+            assert listener.address == f"127.0.0.1:{starting.port}"
+    assert "clients of Kafka may come" in caplog.text
