@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.config.finding import Path
+from app.config.lint_routes import fits_broker
 from app.config.reach import feeds, may_both_match
 from app.config.report import Report
-from app.errors import SetupError
 from app.model.pull import Pull
-from app.model.route import Exchange, Target
+from app.model.route import Target
 from app.model.subscription import Subscription
-from app.routing.places import compile_place, is_fixed
+from app.routing.places import is_fixed
 
 Hop = tuple[int, Subscription, Target]
 """A subscription, where it stands in the list, and the topic that it mirrors to."""
@@ -24,27 +24,12 @@ def check_mirrors(report: Report) -> None:
         at: Path = ("subscriptions", n, "sink")
         if isinstance(target, str | Pull) or not report.broker((*at, "broker"), target.broker):
             continue
-        _place(report, at, target)
+        fits_broker(report, at, target)
         if isinstance(target, Target):
             hops.append((n, subscription, target))
     for hop in hops:
         if not _own_source(report, hop):
             _circle(report, hop, hops)
-
-
-def _place(report: Report, at: Path, target: Target | Exchange) -> None:
-    kind = report.config.brokers[target.broker].kind
-    if isinstance(target, Exchange) and kind != "rabbitmq":
-        report.error(
-            (*at, "exchange"),
-            f"{target.broker!r} is of kind {kind}, and only rabbitmq has exchanges",
-            "name a topic, or a broker of kind rabbitmq",
-        )
-        return
-    try:
-        compile_place(target, kind)
-    except SetupError as error:
-        report.refused((*at, error.setting.rpartition(".")[2]), error)
 
 
 def _own_source(report: Report, hop: Hop) -> bool:

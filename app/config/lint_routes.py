@@ -43,13 +43,14 @@ def _targets(report: Report, n: int, route: Route) -> None:
     for m, target in enumerate(route.to):
         path = target_path(report, n, m)
         if report.broker((*path, "broker"), target.broker):
-            _fits_broker(report, path, target)
+            fits_broker(report, path, target)
             _relaxes_kafka(report, n, route, target)
         if target in route.to[:m]:
             report.error(path, "is named twice", "keep one")
 
 
-def _fits_broker(report: Report, path: Path, target: Target | Exchange) -> None:
+def fits_broker(report: Report, path: Path, target: Target | Exchange) -> None:
+    """Of a route or a mirror: whether the broker has such a place."""
     kind = report.config.brokers[target.broker].kind
     if isinstance(target, Exchange) and kind != "rabbitmq":
         report.error(

@@ -5,6 +5,7 @@ advertised; ``docs/embedded-log.md`` shows this table.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -28,8 +29,7 @@ from app.kafka_listener.produce import produce
 from app.kafka_listener.producer_ids import init_producer_id
 from app.kafka_listener.sasl import sasl_authenticate, sasl_handshake
 from app.kafka_listener.topics import create_partitions, create_topics, delete_topics
-from app.kafka_listener.versions import api_versions
-from app.kafka_listener.wire import Offered, Request
+from app.kafka_listener.wire import ErrorCode, Offered, Request
 
 Handler = Callable[[Node, Session, Request], Awaitable[Any]]
 """The answer, of ``request.shapes``; None for none at all (Produce with acks 0). What a handler does
@@ -46,6 +46,20 @@ class Api(msgspec.Struct, frozen=True):
     newest: int
     handler: Handler
     overlaps: bool = False
+
+
+async def _api_versions(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    """What is offered, to every client, before it logs in (KIP-511). A version from the future is answered
+    in version 0, with an error and the same list."""
+    shapes = request.shapes
+    return shapes.ApiVersionsResponse(
+        error_code=ErrorCode.unsupported_version if request.version < 0 else ErrorCode.none,
+        api_keys=tuple(
+            shapes.ApiVersion(api_key=api.key, min_version=api.oldest, max_version=api.newest)
+            for api in APIS.values()
+        ),
+        throttle_time=timedelta(0),
+    )
 
 
 APIS: Mapping[int, Api] = {
@@ -65,7 +79,7 @@ APIS: Mapping[int, Api] = {
         Api(15, "DescribeGroups", 0, 5, describe_groups),
         Api(16, "ListGroups", 0, 5, list_groups),
         Api(17, "SaslHandshake", 1, 1, sasl_handshake),
-        Api(18, "ApiVersions", 0, 4, api_versions),
+        Api(18, "ApiVersions", 0, 4, _api_versions),
         Api(19, "CreateTopics", 2, 7, create_topics),
         Api(20, "DeleteTopics", 1, 5, delete_topics),
         Api(22, "InitProducerId", 0, 5, init_producer_id),

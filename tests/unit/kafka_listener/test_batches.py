@@ -168,9 +168,9 @@ def test_little_that_stands_for_much_is_refused(codec: int, data: bytes) -> None
 @pytest.mark.parametrize(
     ("codec", "data"),
     [
-        (1, gzip.compress(BOMB)[:-9]),
+        (1, gzip.compress(BOMB, mtime=0)[:-9]),
         (1, b"no gzip"),
-        (1, gzip.compress(b"x") + b"no gzip"),
+        (1, gzip.compress(b"x", mtime=0) + b"no gzip"),
         (2, b""),
         (2, b"\x82SNAPPY\0" + bytes(8) + struct.pack(">i", -4)),
         (2, b"\x82SNAPPY\0" + bytes(8) + struct.pack(">i", 1 << 30)),
