@@ -129,6 +129,11 @@ class HttpProtocol(Connection):
         else:
             self._expects = named.get(b"expect", b"").lower() == b"100-continue"
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """A peer that sends no more has left: its stream, or its long poll, ends at once."""
+        super().eof_received()
+        return False
+
     def _is_hot(self) -> bool:
         """Whether the request goes the short way."""
         return False
@@ -165,6 +170,10 @@ class EventsProtocol(HttpProtocol):
     """The short way: events go to the resource as they are."""
 
     _listener: EventsResource
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """A sender may send all it has, close its side, and read its answers."""
+        return Connection.eof_received(self)
 
     def _is_hot(self) -> bool:
         return self.parser.get_method() in POSTS and self._is_for_events()

@@ -6,6 +6,7 @@ Where it is not, no listener starts: the bounds are in our protocol, and uvicorn
 from __future__ import annotations
 
 import inspect
+import sys
 
 import httptools
 import uvicorn
@@ -56,9 +57,14 @@ def _missing(thing: object, names: frozenset[str]) -> list[str]:
     return [f"{shown} has no {name}" for name in sorted(names) if not hasattr(thing, name)]
 
 
+def _source_of(module: str) -> str:
+    """Of the whole module: to find the part of a class, ``inspect`` would parse it."""
+    return inspect.getsource(sys.modules[module])
+
+
 def _unset(kind: type, names: frozenset[str]) -> list[str]:
     """Fields that no method of ``kind`` sets."""
-    source = inspect.getsource(kind)
+    source = _source_of(kind.__module__)
     return [
         f"{kind.__name__} sets no {name}"
         for name in sorted(names)

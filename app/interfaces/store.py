@@ -37,9 +37,11 @@ class Owners(Protocol):
         broker: str,
         partitions: Collection[Partition],
         epoch: int,
+        *,
+        newest: bool = False,
     ) -> None:
-        """Called on assignment: from now on writes under any other epoch are stale. Epochs are compared
-        for being the same, never for which is greater: whoever asked last owns, by nobody's clock."""
+        """Called on assignment: from now on writes under any other epoch are stale. ``newest``: raises
+        StaleOwner where a greater epoch is noted, for logs whose epochs grow; else the last to ask owns."""
 
 
 class DeadLetters(Protocol):

@@ -22,10 +22,16 @@ class Owners:
         self._transactions = transactions
 
     async def own(
-        self, subscription: str, broker: str, partitions: Collection[Partition], epoch: int
+        self,
+        subscription: str,
+        broker: str,
+        partitions: Collection[Partition],
+        epoch: int,
+        *,
+        newest: bool = False,
     ) -> None:
         places = sorted(partitions, key=_order)
-        await self._transactions.together(_own, subscription, broker, places, epoch)
+        await self._transactions.together(_own, subscription, broker, places, epoch, newest)
 
 
 def fence_all(connection: Connection, kept: Iterable[Kept]) -> None:
@@ -76,13 +82,39 @@ def _own(
     broker: str,
     partitions: Collection[Partition],
     epoch: int,
+    newest: bool,
 ) -> None:
     """One statement however many partitions: a thousand subscriptions that start own thousands."""
     rows = [_row(subscription, broker, partition, epoch) for partition in partitions]
-    if rows:
-        new = insert(connection, owners)
-        same, changed = list(owners.primary_key), {"epoch": new.excluded.epoch}
+    if not rows:
+        return
+    new = insert(connection, owners)
+    same, changed = list(owners.primary_key), {"epoch": new.excluded.epoch}
+    if not newest:
         connection.execute(new.on_conflict_do_update(index_elements=same, set_=changed), rows)
+        return
+    older = owners.c.epoch <= new.excluded.epoch
+    connection.execute(
+        new.on_conflict_do_update(index_elements=same, set_=changed, where=older), rows
+    )
+    _demand_owned(connection, subscription, broker, partitions, epoch)
+
+
+def _demand_owned(
+    connection: Connection,
+    subscription: str,
+    broker: str,
+    partitions: Collection[Partition],
+    epoch: int,
+) -> None:
+    query = select(owners.c.topic, owners.c.partition, owners.c.epoch).where(
+        owners.c.subscription == subscription, owners.c.broker == broker, owners.c.epoch > epoch
+    )
+    for topic, number, noted in connection.execute(query):
+        if (partition := Partition(topic, number)) in set(partitions):
+            raise StaleOwner(
+                f"{subscription}: {partition} is owned under epoch {noted}, which is no older than {epoch}"
+            )
 
 
 def _row(subscription: str, broker: str, partition: Partition, epoch: int) -> dict[str, object]:

@@ -78,7 +78,14 @@ class WayOut:
         self.expiry = ExpiryAlarm(
             subscription, log, clock, notify, group=group, flows=lambda: courier.flows
         )
-        self.ownership = Ownership(subscription, store, clock, jitter, self._load)
+        self.ownership = Ownership(
+            subscription,
+            store,
+            clock,
+            jitter,
+            self._load,
+            generations=log.capabilities.generations,
+        )
 
     def begin(self, tasks: asyncio.TaskGroup, consumer: Consumer) -> list[asyncio.Task[None]]:
         """Tasks that last until they are cancelled; the others end with what they do."""

@@ -33,16 +33,13 @@ def scraped(port: int) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_one_event_is_in_every_histogram_on_its_way(tmp_path, hook, workers):
-    """Of one process or several: a histogram travels between them as a counter does."""
+def test_one_event_is_in_every_histogram_on_its_way(tmp_path, hook):
     events, admin = free_ports(2)
     config = {
         "version": 1,
         "server": {
             "events": {"port": events},
             "admin": {"port": admin},
-            "workers": workers,
         },
         "store": {"kind": "sqlite", "path": str(tmp_path / "store.db")},
         "brokers": {"log": {"kind": "embedded", "path": str(tmp_path / "log"), "partitions": 1}},

@@ -50,7 +50,6 @@ class House:
         broker: dict[str, Any],
         sink: str,
         traces: dict[str, Any],
-        workers: int = 1,
     ) -> None:
         self.topic = f"traced-{uuid4().hex[:8]}"
         self.events, self.admin = free_ports(2)
@@ -58,7 +57,6 @@ class House:
             "version": 1,
             "installation": self.topic,
             "server": {
-                "workers": workers,
                 "events": {"port": self.events},
                 "admin": {"port": self.admin},
             },

@@ -20,7 +20,12 @@ from app.routing.partitions import partition_of
 from app.worker.waiting import happened
 
 CAPABILITIES = Capabilities(
-    replayable=True, partitions=True, seek_by_time=True, null_body=True, binary_keys=True
+    replayable=True,
+    partitions=True,
+    seek_by_time=True,
+    null_body=True,
+    binary_keys=True,
+    generations=True,
 )
 Stored = tuple[Record, int]  # with its time, milliseconds since the epoch
 Commit = tuple[int, str]  # position, finished runs above it

@@ -89,7 +89,12 @@ class _Owners:
         broker: str,
         partitions: Collection[Partition],
         epoch: int,
+        *,
+        newest: bool = False,
     ) -> None:
+        for partition in partitions if newest else ():
+            if self.noted.get((subscription, broker, partition), epoch) > epoch:
+                raise StaleOwner(f"{partition} is owned under a greater epoch than {epoch}")
         for partition in partitions:
             self.noted[subscription, broker, partition] = epoch
 

@@ -77,6 +77,17 @@ class OwnersContract:
             await store.owners.own(*MINE, [ORDERS, PAYMENTS], 9)
         await store.letters.add(a_letter(epoch=9))
 
+    async def test_of_a_log_whose_epochs_grow_an_older_owner_is_refused(self, store):
+        """It was replaced, and asks late."""
+        await store.owners.own(*MINE, [ORDERS], 6, newest=True)
+        with pytest.raises(StaleOwner):
+            await store.owners.own(*MINE, [PAYMENTS, ORDERS], 5, newest=True)
+        await store.parked.park([a_row(1, epoch=6)])
+        await store.owners.own(*MINE, [ORDERS], 6, newest=True)
+        await store.owners.own(*MINE, [ORDERS], 7, newest=True)
+        with pytest.raises(StaleOwner):
+            await store.parked.park([a_row(2, epoch=6)])
+
     async def test_whoever_did_not_ask_owns_nothing(self, store):
         """Its place would not be known to what was written before."""
         await store.parked.park([a_row(1, epoch=6)])

@@ -33,6 +33,7 @@ CAPABILITIES = Capabilities(
     binary_keys=True,
     null_headers=True,
     max_record=MAX_RECORD,
+    generations=True,
 )
 
 
