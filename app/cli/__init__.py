@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
-from types import ModuleType
 from typing import Annotated
 
 import typer
 
 from app import __version__
-from app.cli import (
-    asyncapi,
-    attempts,
+from app.cli import (  # noqa: F401 - each registers its verbs
     check,
     dead_letters,
+    deliveries,
     demo,
+    documents,
     exits,
     explain,
-    init,
-    openapi,
-    parked,
     pipeline,
     plan,
     printing,
     pull,
     receive,
-    schema,
+    replaying,
     secret,
     send,
     serve,
@@ -35,58 +30,18 @@ from app.cli import (
     tail,
     test,
     topics,
+    verbs,
     verify,
 )
 
-_EPILOG = "Exit codes: " + " · ".join(f"{code} {text}" for code, text in exits.MEANING.items())
-
-app = typer.Typer(
-    name="skybridge",
-    help="The CloudEvents bridge: HTTP in, Kafka or an embedded durable log, webhooks out.\n\n"
-    "Try it: skybridge demo. Or run skybridge serve in one terminal and "
-    "skybridge send --type com.example.hello in another.",
-    epilog=_EPILOG,
-    no_args_is_help=True,
-    rich_markup_mode=None,  # plain help: importing what draws boxes takes longer than helping
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+app = verbs.root
+_ORDER = (
+    *("serve", "send", "receive", "pull", "tail", "explain", "attempts", "parked"),
+    *("demo", "init", "check", "test", "plan", "schema", "openapi", "asyncapi", "secret", "verify"),
 )
-
-
-def _help(verb: ModuleType) -> str:
-    """The verb's docstring and its examples, which must not be wrapped."""
-    return "\n\n".join(
-        [inspect.cleandoc(verb.run.__doc__ or ""), "\b\nExamples:\n  " + "\n  ".join(verb.EXAMPLES)]
-    )
-
-
-for each in (
-    serve,
-    send,
-    receive,
-    pull,
-    tail,
-    explain,
-    attempts,
-    parked,
-    demo,
-    init,
-    check,
-    test,
-    plan,
-    schema,
-    openapi,
-    asyncapi,
-    secret,
-    verify,
-):
-    app.command(name=each.__name__.rpartition(".")[2], help=_help(each))(each.run)
-
-app.add_typer(topics.app)
-app.add_typer(subscriptions.app)
-app.add_typer(dead_letters.app)
-app.add_typer(store.app)
-app.add_typer(pipeline.app)
+app.registered_commands.sort(key=lambda each: _ORDER.index(each.name or ""))
+for _group in (topics, subscriptions, dead_letters, store, pipeline):
+    app.add_typer(_group.app)
 
 
 def _version(wanted: bool) -> None:

@@ -1,17 +1,24 @@
-"""Questions to the admin listener of a service, and what its refusals mean to a person."""
+"""The client of the admin listener: it asks, and says what a refusal means to a person.
+
+A verb that asks a service takes ``service`` and has the options --server, --token and --json for it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+import functools
+import inspect
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
-from app.cli import address, exits, printing
+from app.cli import exits, given, printing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import httpx
+
+    from app.cli.printing import Column
 
 Server = Annotated[
     str, typer.Option(envvar="SKYBRIDGE_SERVER", help="The admin listener of a service.")
@@ -23,14 +30,18 @@ Broker = Annotated[
     str,
     typer.Option("--broker", "-b", help="The topic's broker, by its name in the configuration."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+Subscription = Annotated[
+    str, typer.Option("--subscription", "-s", help="Of this one; all by default.")
+]
 Partition = Annotated[
     int | None, typer.Option("--partition", "-p", min=0, help="This one alone; all by default.")
 ]
 Raw = Annotated[bool, typer.Option("--raw", help="With each record as it is on the wire.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 SERVER = "http://127.0.0.1:8081"
 BROKER = "log"
+LINES = "One JSON object a line."  # what --json prints
 WITHIN = 40.0  # seconds: beyond the longest that the service itself waits
 
 _AWAY = "Start the service, or name its admin listener with --server."
@@ -43,62 +54,96 @@ _CURES = {
 }
 
 
-def ask(
-    server: str,
-    token: str,
-    path: str,
-    query: Mapping[str, Any] | None = None,
-    *,
-    post: tuple[bytes, Mapping[str, str]] | None = None,
-    cures: Mapping[int, str] | None = None,
-) -> Any:
-    """The JSON answer. ``query``: without what is None. ``post``: body and headers. ``cures``: by status,
-    where they are not those of topics. Ends the verb for whatever is no success."""
-    import msgspec
+class Service(NamedTuple):
+    """What the options of a verb name. ``cures`` of a request: by status, where they are not those of
+    topics. Whatever is no success ends the verb."""
 
-    method = "GET" if post is None else "POST"
-    answer = request(method, server, token, path, query, content=post, cures=cures)
-    return msgspec.json.decode(answer.content)
+    url: str
+    token: str
+    as_json: bool
+
+    def get(
+        self,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        cures: Mapping[int, str] | None = None,
+    ) -> Any:
+        """The JSON answer. What is empty or None in ``query`` is left out."""
+        return self.request("GET", path, query, cures=cures).json()
+
+    def post(self, path: str, json: Any) -> Any:
+        """The JSON answer to a JSON body."""
+        return self.request("POST", path, json=json).json()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        *,
+        json: Any = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        cures: Mapping[int, str] | None = None,
+    ) -> httpx.Response:
+        """The answer as it is, headers and all. Its body is ``json``, or ``content`` with its headers."""
+        import httpx
+        import msgspec
+
+        given.demand_address("--server", self.url, SERVER)
+        sent = {**(headers or {}), **authorization(self.token)}
+        if json is not None:
+            content = msgspec.json.encode(json)
+            sent["content-type"] = "application/json"
+        try:
+            answer = httpx.request(
+                method,
+                f"{self.url}{path}",
+                params={name: it for name, it in (query or {}).items() if it not in (None, "", [])},
+                content=content,
+                headers=sent,
+                timeout=httpx.Timeout(WITHIN, connect=10),
+                trust_env=False,
+            )
+        except (httpx.TransportError, httpx.InvalidURL) as fault:
+            printing.nobody(self.url, fault, _AWAY)
+        if not answer.is_success:
+            refused(self.url, answer, cures)
+        return answer
+
+    def show(self, found: Any, for_people: Callable[[Any], None]) -> None:
+        """One JSON document with --json; else as ``for_people`` prints it."""
+        (printing.json_line if self.as_json else for_people)(found)
+
+    def show_all(self, found: Iterable[Any], columns: Sequence[Column]) -> None:
+        """A line of JSON each with --json; else a table."""
+        if self.as_json:
+            for each in found:
+                printing.json_line(each)
+        else:
+            printing.listing(columns, found)
 
 
-def request(
-    method: str,
-    server: str,
-    token: str,
-    path: str,
-    query: Mapping[str, Any] | None = None,
-    *,
-    content: tuple[bytes | None, Mapping[str, str]] | None = None,
-    cures: Mapping[int, str] | None = None,
-) -> httpx.Response:
-    """The answer as it is, headers and all. ``content``: body and headers. Ends the verb likewise."""
-    import httpx
+def with_options(run: Callable[..., None], json: str) -> Callable[..., None]:
+    """A verb with --server, --token and --json (``json``: its help) in the place of ``service``, where it
+    takes one; else the verb itself."""
+    if "service" not in run.__annotations__:
+        return run
 
-    address.demand("--server", server, SERVER)
-    body, headers = content or (None, {})
-    try:
-        answer = httpx.request(
-            method,
-            f"{server}{path}",
-            params={name: value for name, value in (query or {}).items() if value is not None},
-            content=body,
-            headers={**headers, **authorization(token)},
-            timeout=httpx.Timeout(WITHIN, connect=10),
-            trust_env=False,
-        )
-    except (httpx.TransportError, httpx.InvalidURL) as fault:
-        address.nobody(server, fault, _AWAY)
-    if not answer.is_success:
-        refused(server, answer, cures)
-    return answer
+    @functools.wraps(run)
+    def asking(*, server: str, token: str, as_json: bool, **options: Any) -> None:
+        run(**options, service=Service(server, token, as_json))
 
-
-def post(server: str, token: str, path: str, body: Mapping[str, Any]) -> Any:
-    """The JSON answer to a JSON body."""
-    import msgspec
-
-    content = {"content-type": "application/json"}
-    return ask(server, token, path, post=(msgspec.json.encode(body), content))
+    as_json = Annotated[bool, typer.Option("--json", help=json)]
+    named = {"server": (Server, SERVER), "token": (Token, ""), "as_json": (as_json, False)}
+    signature = inspect.signature(run, eval_str=True)
+    parameters = [each for name, each in signature.parameters.items() if name != "service"]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+        for name, (kind, default) in named.items()
+    ]
+    asking.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return asking
 
 
 def topic_path(broker: str, topic: str, what: str = "") -> str:
@@ -106,6 +151,12 @@ def topic_path(broker: str, topic: str, what: str = "") -> str:
     from urllib.parse import quote
 
     return f"/v1/topics/{quote(broker, safe='')}/{quote(topic)}{what}"
+
+
+def subscription_path(name: str, what: str = "") -> str:
+    from urllib.parse import quote
+
+    return f"/v1/subscriptions/{quote(name, safe='')}{what}"
 
 
 def authorization(token: str) -> dict[str, str]:

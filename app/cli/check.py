@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import exits, printing
+from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
 CONNECT_WITHIN = 10.0  # seconds for each broker
 
-EXAMPLES = (
+
+@verb(
+    "check",
     "skybridge check skybridge.yaml",
     "skybridge check skybridge.yaml --connect    # also ask the store and each broker",
     "skybridge check skybridge.yaml --json | jq .setting",
 )
-
-
 def run(
     file: Annotated[Path, typer.Argument(help="The configuration file.")],
     connect: Annotated[

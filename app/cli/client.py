@@ -18,7 +18,7 @@ from app.bindings.documents import FormatName
 from app.bindings.http import HttpMessage
 from app.bindings.record import Decoded
 from app.bindings.transcode import Writing
-from app.cli.address import reason
+from app.cli.printing import reason
 
 Mode = Literal["binary", "structured", "batch"]
 REPEATED = frozenset({429, 502, 503, 504})  # the same bytes may be welcome later

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import asking, exits, letters, printing, redriving, verbs
-from app.cli.asking import SERVER, Json, Server, Token
-from app.cli.letters import Cause, Ids, Since, Source, Subscription, Type, Until
+from app.cli import exits, printing, redriving, verbs
+from app.cli.asking import Service, Subscription, Yes
+from app.cli.redriving import PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from app.cli.printing import Column
 
 app = verbs.group(
     "dead-letters",
@@ -22,10 +25,21 @@ app = verbs.group(
     "is redriven or discarded. Begin with `count`, look at one with `show`, mend the target, then "
     "`redrive`.",
 )
-_verb = functools.partial(verbs.verb, app)
+_verb = functools.partial(verbs.verb, of=app)
 
-PATH = "/v1/dead-letters"
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Cause = Annotated[
+    list[str] | None,
+    typer.Option("--cause", "-c", help="As `count` shows it: status-415, schedule-exhausted."),
+]
+Since = Annotated[
+    str, typer.Option(help="Given up then or later: 2026-01-01T00:00:00Z, or milliseconds.")
+]
+Until = Annotated[str, typer.Option(help="Given up before then.")]
+Source = Annotated[str, typer.Option(help="The event's source.")]
+Type = Annotated[
+    str, typer.Option("--type", "-t", help="The event's type; com.example.* for what begins so.")
+]
+Ids = Annotated[list[int] | None, typer.Option("--id", min=1, help="This one; may be repeated.")]
 
 
 @_verb(
@@ -42,56 +56,26 @@ def list_(
     source: Source = "",
     type_: Type = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """List dead letters, the newest first."""
-    query = letters.chosen(subscription, cause, since, until, source, type_)
-    found, more = _pages(server, token, query, limit)
-    if as_json:
-        for each in found:
-            printing.json_line(each)
-        return
-    printing.table(
-        ("id", "at", "subscription", "cause", "attempts", "type", "event id"),
-        [_line(each) for each in found],
-    )
-    if more:
+    query = _chosen(subscription, cause, since, until, source, type_)
+    found, more = _pages(service, query, limit)
+    service.show_all(found, _LETTERS)
+    if more and not service.as_json:
         printing.err().print("there are more: raise --limit, or see `count`", markup=False)
 
 
 @_verb("show", "skybridge dead-letters show 17", "skybridge dead-letters show 17 --json")
 def show(
     letter: Annotated[int, typer.Argument(help="Its id, as `list` shows it.", min=1)],
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Show one dead letter: where it comes from, why it is one, its event, its attempts."""
     missing = {404: "`skybridge dead-letters list` shows those that there are."}
-    found = asking.ask(server, token, f"{PATH}/{letter}", cures=missing)
-    if as_json:
-        printing.json_line(found)
-        return
-    for name, value in _said(found):
-        printing.text_line(f"{name:<13} {value}")
-    if found["history"]:
-        printing.text_line("")
-        printing.table(
-            ("attempt", "at", "ms", "outcome", "status", "detail"),
-            [
-                (
-                    each["number"],
-                    letters.moment(each["started_ms"]),
-                    round(each["duration_ms"]),
-                    each["outcome"],
-                    each["status"],
-                    printing.one_line(each["detail"]),
-                )
-                for each in found["history"]
-            ],
-        )
+    service.show(service.get(f"{PATH}/{letter}", cures=missing), _show)
 
 
 @_verb(
@@ -106,17 +90,12 @@ def count(
     until: Until = "",
     source: Source = "",
     type_: Type = "",
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Count dead letters by subscription and cause."""
-    query = letters.chosen(subscription, cause, since, until, source, type_)
-    found = asking.ask(server, token, f"{PATH}/count", query)
-    if as_json:
-        printing.json_line(found)
-    else:
-        show_counts(found["counts"])
+    query = _chosen(subscription, cause, since, until, source, type_)
+    service.show(service.get(f"{PATH}/count", query), _show_counts)
 
 
 @_verb(
@@ -143,27 +122,22 @@ def redrive(
         bool,
         typer.Option("--wait/--no-wait", help="Follow them, or leave when they are on their way."),
     ] = True,
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Send dead letters to their subscriptions again: same event, same id, one at a time a key.
 
     First it says what would go, then it asks. What fails again is a dead letter again. Interrupting it
     stops nothing that is on its way. With --json nothing goes without --yes."""
-    choice = letters.chosen(subscription, cause, since, until, source, type_, id_)
-    found = redriving.order(server, token, choice, dry_run=True)
-    able = found["left"]
-    if not as_json:
-        show_counts(found["counts"])
+    choice = _chosen(subscription, cause, since, until, source, type_, id_)
+    found = redriving.order(service, choice, dry_run=True)
+    if not service.as_json:
+        _show_counts(found)
         redriving.warn(found)
-    if able and not yes and not as_json:
-        _demand(f"Redrive {able} of them?")
-    if not able or (as_json and not yes):
-        if as_json:
-            printing.json_line(found)
-        return
-    redriving.run(server, token, choice, found, rate=rate, wait=wait, as_json=as_json)
+    if _demanded(found["left"], "Redrive {} of them?", yes=yes, service=service):
+        redriving.run(service, choice, found, rate=rate, wait=wait)
+    elif service.as_json:
+        printing.json_line(found)
 
 
 @_verb(
@@ -180,79 +154,116 @@ def discard(
     type_: Type = "",
     id_: Ids = None,
     yes: Yes = False,
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Throw dead letters away for good. First it says which, then it asks."""
-    choice = letters.chosen(subscription, cause, since, until, source, type_, id_)
-    found = asking.post(server, token, f"{PATH}:discard", {**choice, "dry_run": True})
-    if not as_json:
-        show_counts(found["counts"])
-    if found["matched"] and not yes and not as_json:
-        _demand(f"Throw {found['matched']} of them away for good?")
-    if found["matched"] and (yes or not as_json):
-        found = asking.post(server, token, f"{PATH}:discard", {**choice, "dry_run": False})
-    if as_json:
-        printing.json_line(found)
-    else:
-        printing.text_line(f"discarded {found['discarded']}")
+    choice = _chosen(subscription, cause, since, until, source, type_, id_)
+    found = service.post(f"{PATH}:discard", {**choice, "dry_run": True})
+    if not service.as_json:
+        _show_counts(found)
+    question = "Throw {} of them away for good?"
+    if _demanded(found["matched"], question, yes=yes, service=service):
+        found = service.post(f"{PATH}:discard", {**choice, "dry_run": False})
+    service.show(found, lambda found: printing.text_line(f"discarded {found['discarded']}"))
 
 
-def show_counts(counts: list[Mapping[str, Any]]) -> None:
-    columns = ("subscription", "cause", "count")
-    printing.table(columns, [[each[name] for name in columns] for each in counts])
+def _chosen(
+    subscription: str,
+    cause: Sequence[str] | None,
+    since: str,
+    until: str,
+    source: str,
+    type_: str,
+    ids: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """As the API takes them, without what was not given."""
+    given = {
+        "subscription": subscription,
+        "cause": list(cause or ()),
+        "since": since,
+        "until": until,
+        "source": source,
+        "type": type_,
+        "id": list(ids or ()),
+    }
+    return {name: value for name, value in given.items() if value}
 
 
-def _demand(question: str) -> None:
-    """Leaves unless the answer is yes. Nobody to ask is no yes."""
-    import sys
-
+def _demanded(count: int, question: str, *, yes: bool, service: Service) -> bool:
+    """Whether there is something to do, and it is to be done: with --json only where --yes says so. Nobody
+    to ask is no yes; whoever says no ends the verb."""
+    if not count or yes or service.as_json:
+        return bool(count) and yes
     if not sys.stdin.isatty():
         printing.fail(
             "nobody is there to be asked.", cure="Say --yes if you mean it.", code=exits.SETUP
         )
-    if not typer.confirm(question):
+    if not typer.confirm(question.format(count)):
         raise typer.Exit(exits.FAILED)
+    return True
 
 
 def _pages(
-    server: str, token: str, query: dict[str, Any], limit: int
+    service: Service, query: dict[str, Any], limit: int
 ) -> tuple[list[dict[str, Any]], bool]:
     """So many of them, and whether there are more."""
     found: list[dict[str, Any]] = []
     query = {**query, "limit": min(limit, 1000)}
     while True:
-        page = asking.ask(server, token, PATH, query)
+        page = service.get(PATH, query)
         found += page["dead_letters"]
         if page["next"] is None or len(found) >= limit:
             return found[:limit], page["next"] is not None or len(found) > limit
         query["before"] = found[-1]["id"]
 
 
-def _line(each: dict[str, Any]) -> tuple[Any, ...]:
-    event = letters.event_of(each["message"])
-    return (
-        each["id"],
-        letters.moment(each["at_ms"]),
-        each["subscription"],
-        each["cause"],
-        each["attempts"],
-        event.get("type"),
-        event.get("id"),
-    )
+def _event_of(letter: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Attributes of its event, as far as there is one."""
+    message = letter["message"]
+    found: Mapping[str, Any] = message.get("event") or message.get("attributes") or {}
+    return found
 
 
-def _said(found: dict[str, Any]) -> list[tuple[str, Any]]:
+_LETTERS: Sequence[Column] = (
+    "id",
+    ("at", printing.moment_of("at_ms")),
+    "subscription",
+    "cause",
+    "attempts",
+    ("type", lambda each: _event_of(each).get("type")),
+    ("event id", lambda each: _event_of(each).get("id")),
+)
+_HISTORY: Sequence[Column] = (
+    ("attempt", "number"),
+    ("at", printing.moment_of("started_ms")),
+    ("ms", printing.rounded("duration_ms")),
+    "outcome",
+    "status",
+    ("detail", lambda each: printing.one_line(each["detail"])),
+)
+
+
+def _show_counts(found: Mapping[str, Any]) -> None:
+    printing.listing(("subscription", "cause", "count"), found["counts"])
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    for name, value in _said(found):
+        printing.text_line(f"{name:<13} {value}")
+    if found["history"]:
+        printing.text_line("")
+        printing.listing(_HISTORY, found["history"])
+
+
+def _said(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
     message = found["message"]
     place = f"{found['broker']}/{message['topic']}/{message['partition']}@{message['position']}"
     rows = [
-        ("id", found["id"]),
-        ("subscription", found["subscription"]),
-        ("cause", found["cause"]),
+        *((name, found[name]) for name in ("id", "subscription", "cause")),
         ("detail", printing.one_line(found["detail"])),
         ("attempts", found["attempts"]),
-        ("given up", letters.moment(found["at_ms"])),
+        ("given up", printing.moment(found["at_ms"])),
         ("from", place),
         ("key", message["key"]),
     ]

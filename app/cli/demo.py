@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import exits, printing
+from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
 
 GENERATED = 329  # events, where the real feed cannot be had
 
-EXAMPLES = (
+
+@verb(
+    "demo",
     "skybridge demo",
     "skybridge demo --generated --count 2000    # events of our own making",
     "skybridge demo --keep /tmp/demo            # look at the configuration and the log afterwards",
     "skybridge demo --json | tail -1 | jq .",
 )
-
-
 def run(
     generated: Annotated[
         bool, typer.Option("--generated", help="Use the generator even where npm is there.")

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import asking, exits, given, printing
-from app.cli.asking import SERVER, Json, Server, Token
+from app.cli.asking import Service
+from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-EXAMPLES = (
+
+@verb(
+    "explain",
     "skybridge explain --type com.example.order.created -a partitionkey=order-7",
     "skybridge explain event.json",
     "skybridge explain event.json --as-from main/orders       # written there by another client",
     "skybridge explain event.json --config skybridge.yaml      # no service needed",
     "skybridge explain event.json --route orders --json | jq '.hops[].subscriptions'",
 )
-
-
 def run(
     file: Annotated[
         Path | None, typer.Argument(help="An event or a batch in JSON; - is stdin.")
@@ -49,9 +50,8 @@ def run(
     ] = None,
     data: Annotated[str, typer.Option("--data", "-d", help="Its data; @FILE reads a file.")] = "",
     key: Annotated[str, typer.Option("--key", "-k", help="The request's own record key.")] = "",
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Explain which route an event would take, under which key, to which topics and subscriptions.
 
@@ -61,7 +61,7 @@ def run(
     if (file is None) == (not type_):
         printing.fail(
             "explain needs either a FILE with an event or --type.",
-            cure=EXAMPLES[0],
+            cure="skybridge explain --type com.example.order.created -a partitionkey=order-7",
             code=exits.SETUP,
         )
     if file is not None:
@@ -72,21 +72,18 @@ def run(
     if key:
         headers["skybridge-key"] = key
     journeys = (
-        asking.ask(
-            server,
-            token,
+        service.request(
+            "POST",
             "/v1/explain",
-            {"route": route or None, "as_from": as_from or None},
-            post=(body, headers),
-        )
+            {"route": route, "as_from": as_from},
+            content=body,
+            headers=headers,
+        ).json()
         if config is None
         else _by_configuration(config, body, headers, route or None, as_from or None)
     )
     for journey in journeys:
-        if as_json:
-            printing.json_line(journey)
-        else:
-            printing.text_line("\n".join(told(journey)))
+        service.show(journey, lambda found: printing.text_line("\n".join(told(found))))
     if not all(journey["accepted"] for journey in journeys):
         raise typer.Exit(exits.FAILED)
 
@@ -115,16 +112,13 @@ def _by_configuration(
     file: Path, body: bytes, headers: Mapping[str, str], route: str | None, as_from: str | None
 ) -> list[Any]:
     """No broker is asked: how many partitions there are, and what runs, is not known."""
-    import os
-
     from app.api import journeys, problems
     from app.bindings import http
     from app.config.kinds import kinds_of
-    from app.config.load import load
     from app.errors import SenderError
     from app.runtime.explain import guide_of
 
-    settings = load(file, os.environ).config
+    settings = given.configuration(file)
     key = headers.get("skybridge-key")
     try:
         decoded = http.decode(

@@ -1,11 +1,16 @@
-"""What a person gives to a verb: files, data, attributes; and what is wrong with them."""
+"""What a person gives to a verb: files, data, attributes, addresses; and what is wrong with them."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.cli import exits, printing
+
+if TYPE_CHECKING:
+    from app.config.model import Config
 
 
 def attributes(pairs: Sequence[str]) -> dict[str, str]:
@@ -21,21 +26,48 @@ def attributes(pairs: Sequence[str]) -> dict[str, str]:
 
 def data(text: str) -> bytes | None:
     """Of an event: text, ``@FILE``, or none."""
-    if text.startswith("@"):
-        return content(Path(text[1:]))
-    return text.encode() if text else None
+    return argument(text) if text else None
 
 
-def content(file: Path) -> bytes:
+def argument(text: str) -> bytes:
+    """The text itself, or what ``@FILE`` holds."""
+    return content(text[1:]) if text.startswith("@") else text.encode()
+
+
+def content(file: Path | str) -> bytes:
     """Of a file; ``-`` is standard input."""
-    import sys
-
     if str(file) == "-":
         return sys.stdin.buffer.read()
     try:
-        return file.read_bytes()
+        return Path(file).read_bytes()
     except OSError as failure:
         printing.fail(f"{file} cannot be read: {failure.strerror}.", code=exits.SETUP)
+
+
+def configuration(file: Path | None) -> Config:
+    """Raises SetupError with every line that is wrong."""
+    import os
+
+    from app.config.load import load
+
+    return load(file, os.environ).config
+
+
+def demand_address(option: str, address: str, example: str) -> None:
+    """Ends the verb for what is no http address at all: starting a service would not help."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(address)
+        fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits:
+        printing.fail(
+            f"{option} {address} is no address of a server.",
+            cure=f"Write it as {example}",
+            code=exits.SETUP,
+        )
 
 
 def now() -> str:

@@ -7,31 +7,33 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import asking, exits, printing
-from app.cli.asking import SERVER, Server, Token
+from app.cli import exits, printing
+from app.cli.asking import Service
+from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from app.config.difference import Difference
 
-EXAMPLES = (
-    "skybridge plan skybridge.yaml                       # against the service that runs here",
-    "skybridge plan skybridge.yaml --server https://bridge.example:8081",
-    "skybridge plan new.yaml --old skybridge.yaml        # two files, no service needed",
-    "skybridge plan new.yaml --json | jq '.changes[].setting'",
-)
 
 _CURES = {404: "That service is older than this verb: compare two files with --old."}
 _OVERRIDE = "${env:SKYBRIDGE_"
 
 
+@verb(
+    "plan",
+    "skybridge plan skybridge.yaml                       # against the service that runs here",
+    "skybridge plan skybridge.yaml --server https://bridge.example:8081",
+    "skybridge plan new.yaml --old skybridge.yaml        # two files, no service needed",
+    "skybridge plan new.yaml --json | jq '.changes[].setting'",
+    json="One JSON object.",
+)
 def run(
     file: Annotated[Path, typer.Argument(help="The new configuration.")],
     old: Annotated[
         Path | None, typer.Option("--old", help="Compare with this file instead of a service.")
     ] = None,
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    *,
+    service: Service,
 ) -> None:
     """Say what a reload to FILE would change: which settings, from what to what, which subscriptions would
     end and begin anew, and which changes need a restart.
@@ -53,11 +55,11 @@ def run(
         before, against = view_of(other.load(other.read())), str(old)
         found = difference(before, new)
     else:
-        told = asking.ask(server, token, "/v1/config", cures=_CURES)
-        before, against = view_of_shown(told["configuration"]), server
+        told = service.get("/v1/config", cures=_CURES)
+        before, against = view_of_shown(told["configuration"]), service.url
         found = _without_overrides(difference(before, view_of_shown(new.shown)))
     digests = (digest_of(before.shown), digest_of(new.shown))
-    if as_json:
+    if service.as_json:
         _print_json(found, against, digests)
     else:
         _print(found, f"{file} against {against}", digests, running=old is None)

@@ -13,11 +13,12 @@ import typer
 from app.cli import exits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import Console
     from rich.progress import Progress
+
+    Column = str | tuple[str, str | Callable[[Any], Any]]
 
 
 def out() -> Console:
@@ -48,20 +49,6 @@ def counting(*fields: str, quiet: bool = False) -> Progress:
     )
 
 
-def document(value: Mapping[str, Any], out: Path | None) -> None:
-    """As JSON for people, into the file ``out`` or to standard output."""
-    import json
-
-    text = json.dumps(value, indent=2) + "\n"
-    if out is None:
-        print(text, end="")
-        return
-    try:
-        out.write_text(text)
-    except OSError as failure:
-        fail(f"{out} cannot be written: {failure.strerror}.")
-
-
 def json_line(value: Any) -> None:
     import msgspec
 
@@ -83,6 +70,23 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         text_line("  ".join(padded).rstrip())
 
 
+def listing(columns: Sequence[Column], found: Iterable[Any]) -> None:
+    """A table with a row of each object. A column is its heading, and what stands below it: the name of a
+    field, ``event.id`` where it is further in, or a function of the object; the heading itself by default.
+    """
+    named = [(each, each) if isinstance(each, str) else each for each in columns]
+    rows = [[_of(each, what) for _, what in named] for each in found]
+    table([heading for heading, _ in named], rows)
+
+
+def _of(found: Any, what: str | Callable[[Any], Any]) -> Any:
+    if not isinstance(what, str):
+        return what(found)
+    for name in what.split("."):
+        found = found[name]
+    return found
+
+
 def _texts(row: Sequence[Any]) -> list[str]:
     return [_text(value) for value in row]
 
@@ -91,6 +95,24 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value)) or "-"
     return "-" if value is None else str(value)
+
+
+def moment(milliseconds: int) -> str:
+    """RFC 3339, to the second."""
+    import datetime as dt
+
+    at = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def moment_of(field: str) -> Callable[[Any], str | None]:
+    """For a column: RFC 3339 of a field in milliseconds, where it has a value."""
+    return lambda found: None if found[field] is None else moment(found[field])
+
+
+def rounded(field: str, form: str = "{:.0f}") -> Callable[[Any], str | None]:
+    """For a column: a number, where the field has one."""
+    return lambda found: None if found[field] is None else form.format(found[field])
 
 
 def one_line(text: str) -> str:
@@ -112,3 +134,14 @@ def fail(message: str, *, cure: str = "", code: int = exits.FAILED) -> NoReturn:
     """``explain``, then leave with ``code``."""
     explain(message, cure)
     raise typer.Exit(code)
+
+
+def nobody(address: str, fault: Exception, cure: str) -> NoReturn:
+    """Leaves because nothing usable answers there."""
+    fail(
+        f"nothing usable answers at {address}: {reason(fault)}.", cure=cure, code=exits.UNREACHABLE
+    )
+
+
+def reason(fault: Exception) -> str:
+    return str(fault).rstrip(".") or type(fault).__name__

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import address, printing
-from app.cli.asking import SERVER, Server, Token
+from app.cli import given, printing
+from app.cli.asking import SERVER, Service
+from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
 
     from app.cli.pulling import Consumer, Deal
 
-EXAMPLES = (
+
+@verb(
+    "pull",
     "skybridge pull billing                      # print, acknowledge, go on",
     "skybridge pull billing --no-follow --json   # what waits now",
     "skybridge pull billing --exec './book.sh'   # the event on its standard input",
+    json="One JSON object an event.",
 )
-
-
 def run(
     subscription: Annotated[str, typer.Argument(help="Its id; its sink is {pull: {}}.")],
     command: Annotated[
@@ -43,9 +45,8 @@ def run(
     delay: Annotated[
         float, typer.Option(min=0, max=3600, help="Seconds before what was released comes again.")
     ] = 10.0,
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object an event.")] = False,
+    *,
+    service: Service,
 ) -> None:
     """Fetch events of a subscription with sink: {pull: {}}; acknowledge each that is printed or done.
 
@@ -54,12 +55,12 @@ def run(
 
     from app.cli.pulling import Consumer, Wishes, in_shell
 
-    address.demand("--server", server, SERVER)
-    show = printing.json_line if as_json else _show
+    given.demand_address("--server", service.url, SERVER)
+    show = printing.json_line if service.as_json else _show
     deal = in_shell(command) if command else _printed(show)
     wishes = Wishes(most, limit, follow, delay)
-    counts = asyncio.run(_pull(Consumer(server, token, subscription, deal, wishes)))
-    if not as_json:
+    counts = asyncio.run(_pull(Consumer(service.url, service.token, subscription, deal, wishes)))
+    if not service.as_json:
         told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         printing.err().print(told or "nothing waits", markup=False)
 

@@ -7,12 +7,11 @@ import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import httpx
 import msgspec
 
-from app.cli import address, asking, printing
+from app.cli import asking, printing
 
 Deal = Callable[[dict[str, Any]], Awaitable[int]]
 """What is done with what was received; its exit code: 0, ``REJECT``, or any other for not now."""
@@ -44,7 +43,7 @@ class Consumer:
         self, server: str, token: str, subscription: str, deal: Deal, wishes: Wishes
     ) -> None:
         self._server = server
-        self._path = f"/v1/subscriptions/{quote(subscription, safe='')}"
+        self._path = asking.subscription_path(subscription)
         self._http = httpx.AsyncClient(
             base_url=server,
             headers=asking.authorization(token),
@@ -66,7 +65,7 @@ class Consumer:
                 while not asked.is_set() and await self._page():
                     pass
             except (httpx.TransportError, httpx.InvalidURL) as fault:
-                address.nobody(self._server, fault, _AWAY)
+                printing.nobody(self._server, fault, _AWAY)
             finally:
                 await self._give_back()
         return self._counts

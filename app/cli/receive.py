@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import printing
+from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,13 +15,12 @@ if TYPE_CHECKING:
     from app.cli.receiver import Arrival, Reply
 
 
-EXAMPLES = (
+@verb(
+    "receive",
     "skybridge receive",
     "skybridge receive --fail-first 3 --retry-after 2  # retries and Retry-After at work",
     "skybridge receive --status 415  # everything becomes a dead letter",
 )
-
-
 def run(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 takes a free one.")] = 9000,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.cli import asking, letters, printing
+from app.cli import printing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from app.cli.asking import Service
 
 PATH = "/v1/dead-letters"
 LOOK = 0.5  # seconds between looks
@@ -24,10 +25,9 @@ class Standing(NamedTuple):
 
 
 def order(
-    server: str, token: str, choice: Mapping[str, Any], *, dry_run: bool, **more: Any
+    service: Service, choice: Mapping[str, Any], *, dry_run: bool, **more: Any
 ) -> dict[str, Any]:
-    body = {**choice, **more, "dry_run": dry_run}
-    found: dict[str, Any] = asking.post(server, token, f"{PATH}:redrive", body)
+    found: dict[str, Any] = service.post(f"{PATH}:redrive", {**choice, **more, "dry_run": dry_run})
     return found
 
 
@@ -43,36 +43,34 @@ def warn(found: Mapping[str, Any]) -> None:
 
 
 def run(
-    server: str,
-    token: str,
+    service: Service,
     choice: Mapping[str, Any],
     found: Mapping[str, Any],
     *,
     rate: float,
     wait: bool,
-    as_json: bool,
 ) -> None:
     """``found``: by the dry run."""
     begun = found["at_ms"]
     bounded = {"until": begun, **choice}  # what fails again meanwhile is left alone
-    moved = _all(server, token, bounded, found["left"], rate)
+    moved = _all(service, bounded, found["left"], rate)
     followed = {each["subscription"] for each in found["counts"]} - {*found["waiting"]}
     standing = Standing(moved, 0)
     if wait and moved and followed:
         whole = None if found["waiting"] else moved
-        standing = _follow(server, token, followed, whole, begun, quiet=as_json)
-    if as_json:
+        standing = _follow(service, followed, whole, begun)
+    if service.as_json:
         printing.json_line({"redriven": moved, "left": standing.left, "dead_again": standing.dead})
     else:
         _conclude(moved, standing, begun)
 
 
-def _all(server: str, token: str, choice: Mapping[str, Any], total: int, rate: float) -> int:
+def _all(service: Service, choice: Mapping[str, Any], total: int, rate: float) -> int:
     """Portion after portion; how many went."""
     moved = 0
     while moved < total:
         limit = min(PORTION, total - moved)
-        found = order(server, token, choice, dry_run=False, rate=rate, limit=limit)
+        found = order(service, choice, dry_run=False, rate=rate, limit=limit)
         if not found["redriven"]:  # somebody else was faster
             break
         moved += found["redriven"]
@@ -80,24 +78,18 @@ def _all(server: str, token: str, choice: Mapping[str, Any], total: int, rate: f
 
 
 def _follow(
-    server: str,
-    token: str,
-    subscriptions: Collection[str],
-    total: int | None,
-    begun: int,
-    *,
-    quiet: bool,
+    service: Service, subscriptions: Collection[str], total: int | None, begun: int
 ) -> Standing:
     """Until none is on its way, or the person has seen enough."""
-    standing = _standing(server, token, subscriptions, begun)
+    standing = _standing(service, subscriptions, begun)
     total = standing.left if total is None else total
-    with printing.counting("said", quiet=quiet) as bar:
+    with printing.counting("said", quiet=service.as_json) as bar:
         task = bar.add_task("redriving", total=total, said="")
         since = time.monotonic()
         try:
             while standing.left:
                 time.sleep(LOOK)
-                standing = _standing(server, token, subscriptions, begun)
+                standing = _standing(service, subscriptions, begun)
                 done = max(0, total - standing.left)
                 speed = done / (time.monotonic() - since)
                 said = f"{speed:.1f}/s, {standing.dead} dead again"
@@ -108,9 +100,9 @@ def _follow(
     return standing
 
 
-def _standing(server: str, token: str, subscriptions: Collection[str], begun: int) -> Standing:
-    waiting = asking.ask(server, token, "/v1/parked/count")["counts"]
-    dead = asking.ask(server, token, f"{PATH}/count", {"since": begun})["counts"]
+def _standing(service: Service, subscriptions: Collection[str], begun: int) -> Standing:
+    waiting = service.get("/v1/parked/count")["counts"]
+    dead = service.get(f"{PATH}/count", {"since": begun})["counts"]
     return Standing(
         sum(each["redriven"] for each in waiting if each["subscription"] in subscriptions),
         sum(each["count"] for each in dead if each["subscription"] in subscriptions),
@@ -124,5 +116,5 @@ def _conclude(moved: int, standing: Standing, begun: int) -> None:
     if standing.dead:
         printing.text_line(
             f"{standing.dead} dead letters since: "
-            f"skybridge dead-letters list --since {letters.moment(begun)}"
+            f"skybridge dead-letters list --since {printing.moment(begun)}"
         )

@@ -7,26 +7,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import exits, printing, subscribing
-from app.cli.asking import SERVER, Json, Server, Token
-from app.cli.subscribing import PATH, Name
+from app.cli import exits, printing, subscriptions
+from app.cli.asking import Service, subscription_path
+from app.cli.subscriptions import CURES, Name
+from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.progress import Progress
 
-EXAMPLES = (
+LOOK = 0.5  # seconds between looks
+_CURES = {
+    **CURES,
+    409: "`skybridge subscriptions replay ID --cancel` ends one that is under way.",
+}
+
+
+@verb(
+    "replay",
     "skybridge subscriptions replay billing --from 2026-01-01T00:00:00Z --dry-run",
     "skybridge subscriptions replay billing --from 2026-01-01T00:00:00Z --until 2026-01-02T00:00:00Z --rate 50",
     "skybridge subscriptions replay billing --from 0@42,3@17 --topic orders",
     "skybridge subscriptions replay billing --cancel",
+    of=subscriptions.app,
 )
-LOOK = 0.5  # seconds between looks
-_CURES = {409: "`skybridge subscriptions replay ID --cancel` ends one that is under way."}
-
-
-def run(
+def replay(
     name: Name,
     begin: Annotated[
         str,
@@ -38,32 +44,32 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would be.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow it to its end.")] = True,
     cancel: Annotated[bool, typer.Option("--cancel", help="End the one under way.")] = False,
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Deliver a range of the log to one subscription once more, beside new events.
 
     Filters, order per key and retries are those of the subscription; its place in the log does not move.
     """
     if cancel:
-        subscribing.ask("DELETE", server, token, name, "/replays")
+        service.request("DELETE", subscription_path(name, "/replays"), cures=CURES)
         printing.text_line("ended")
         return
     if not begin:
         printing.fail("from where?", cure="--from earliest, a time, or 0@42", code=exits.SETUP)
     asked: dict[str, Any] = {"from": _place(begin), "until": _place(until), "rate": rate}
     asked |= {"dry_run": dry_run} | ({"topic": topic} if topic else {})
-    content = subscribing.content(asked)
-    plan = subscribing.ask("POST", server, token, name, ":replay", content, cures=_CURES).json()
+    plan = service.request(
+        "POST", subscription_path(name, ":replay"), json=asked, cures=_CURES
+    ).json()
     if dry_run:
-        _show(plan, as_json=as_json)
+        service.show(plan, _show)
         return
-    left = _follow(server, token, name, plan, quiet=as_json) if wait else plan["replays"]
-    if as_json:
+    left = _follow(service, name, plan) if wait else plan["replays"]
+    if service.as_json:
         printing.json_line({**plan, "replays": left})
     elif left:
-        printing.text_line(f"under way: {PATH}/{name}/replays")
+        printing.text_line(f"under way: {subscriptions.PATH}/{name}/replays")
     else:
         printing.text_line("done")
 
@@ -78,27 +84,21 @@ def _place(text: str) -> Any:
     return {"position": {number.strip(): position.strip() for number, _, position in pairs}}
 
 
-def _show(plan: Mapping[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        printing.json_line(plan)
-        return
-    columns = ("topic", "partition", "next", "until", "remaining")
-    printing.table(columns, [[each[name] for name in columns] for each in plan["replays"]])
+def _show(plan: Mapping[str, Any]) -> None:
+    printing.listing(("topic", "partition", "next", "until", "remaining"), plan["replays"])
     total = "cannot be counted" if plan["total"] is None else f"at most {plan['total']} records"
     printing.err().print(total, markup=False)
 
 
-def _follow(
-    server: str, token: str, name: str, plan: Mapping[str, Any], *, quiet: bool
-) -> Sequence[Any]:
+def _follow(service: Service, name: str, plan: Mapping[str, Any]) -> Sequence[Any]:
     """Until nothing is left, or the person has seen enough."""
     left: Sequence[Any] = plan["replays"]
-    with _progress(quiet) as bar:
+    with _progress(service.as_json) as bar:
         task = bar.add_task("replaying", total=plan["total"])
         try:
             while left:
                 time.sleep(LOOK)
-                left = subscribing.ask("GET", server, token, name, "/replays").json()
+                left = service.get(subscription_path(name, "/replays"), cures=CURES)
                 if plan["total"] is not None:
                     remaining = sum(each["remaining"] for each in left)
                     bar.update(task, completed=max(0, plan["total"] - remaining))

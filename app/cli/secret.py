@@ -8,12 +8,8 @@ from typing import Annotated
 import typer
 
 from app.cli import exits, printing
+from app.cli.verbs import verb
 
-EXAMPLES = [
-    "skybridge secret > billing.secret",
-    "skybridge secret --ed25519 --json",
-    "skybridge secret --kind store > store.key",
-]
 _BYTES = 32
 
 
@@ -22,6 +18,12 @@ class Kind(StrEnum):
     store = "store"
 
 
+@verb(
+    "secret",
+    "skybridge secret > billing.secret",
+    "skybridge secret --ed25519 --json",
+    "skybridge secret --kind store > store.key",
+)
 def run(
     ed25519: Annotated[
         bool, typer.Option("--ed25519", help="A key pair: whsk_ signs, whpk_ is for receivers.")

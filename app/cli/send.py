@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import address, exits, given, printing
+from app.cli import exits, given, printing
+from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -17,15 +18,6 @@ if TYPE_CHECKING:
     from app.cli.client import EventsClient, Fate
 
 PROGRESS_FROM = 20  # events; fewer are there before a bar is drawn
-
-
-EXAMPLES = (
-    'skybridge send --type com.example.hello --data \'{"hello": "world"}\'',
-    "skybridge send -t com.example.order.created -k order-7 -a partitionkey=order-7",
-    "skybridge send -t com.example.load -n 10000 --mode batch",
-    "skybridge send events.jsonl --mode structured",
-    "skybridge send events.jsonl --mode batch --format protobuf",
-)
 
 
 class Mode(StrEnum):
@@ -40,6 +32,14 @@ class Format(StrEnum):
     avro = "avro"
 
 
+@verb(
+    "send",
+    'skybridge send --type com.example.hello --data \'{"hello": "world"}\'',
+    "skybridge send -t com.example.order.created -k order-7 -a partitionkey=order-7",
+    "skybridge send -t com.example.load -n 10000 --mode batch",
+    "skybridge send events.jsonl --mode structured",
+    "skybridge send events.jsonl --mode batch --format protobuf",
+)
 def run(
     file: Annotated[
         Path | None,
@@ -99,7 +99,7 @@ def run(
             cure=f"Add --mode structured{'' if format_ is Format.avro else ' or --mode batch'}.",
             code=exits.SETUP,
         )
-    address.demand("--url", url, "http://127.0.0.1:8080/events")
+    given.demand_address("--url", url, "http://127.0.0.1:8080/events")
     if file is not None:
         events = _events(file)
     else:
@@ -150,7 +150,7 @@ def _post(
         accepted, refused = asyncio.run(post_all())
     except (httpx.HTTPError, httpx.InvalidURL) as fault:
         cure = "Start the service with `skybridge serve`, or name its events listener with --url."
-        address.nobody(url, fault, cure)
+        printing.nobody(url, fault, cure)
     except (
         SenderError
     ) as fault:  # no document of this format can hold them, or its library is missing

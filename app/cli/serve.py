@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import printing
+from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,20 +18,20 @@ if TYPE_CHECKING:
     from app.config.model import Config
     from app.runtime.service import Service
 
-EXAMPLES = (
-    "skybridge serve                               # the embedded log in ./skybridge-data",
-    "skybridge serve --config skybridge.yaml",
-    "skybridge serve --config skybridge.yaml --role gateway",
-    "skybridge serve --config skybridge.yaml --role gateway   # any number: docs/operations.md",
-    "SKYBRIDGE_SERVER__EVENTS__PORT=9090 skybridge serve",
-)
-
 
 class RoleName(StrEnum):
     gateway = "gateway"
     worker = "worker"
 
 
+@verb(
+    "serve",
+    "skybridge serve                               # the embedded log in ./skybridge-data",
+    "skybridge serve --config skybridge.yaml",
+    "skybridge serve --config skybridge.yaml --role gateway",
+    "skybridge serve --config skybridge.yaml --role gateway   # any number: docs/operations.md",
+    "SKYBRIDGE_SERVER__EVENTS__PORT=9090 skybridge serve",
+)
 def run(
     config: Annotated[
         Path | None,

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import printing, verbs
+from app.cli import given, printing, verbs
 
 if TYPE_CHECKING:
-    from app.config.model import Config
     from app.store.upkeep import Standing
 
 app = verbs.group(
@@ -20,7 +19,7 @@ app = verbs.group(
     "These verbs work on the file or database that the configuration names, without a service. A service "
     "brings an older store up by itself when it starts; `migrate` does it beforehand.",
 )
-_verb = functools.partial(verbs.verb, app)
+_verb = functools.partial(verbs.verb, of=app)
 
 ConfigFile = Annotated[
     Path | None,
@@ -35,7 +34,7 @@ def status(config: ConfigFile = None, as_json: Json = False) -> None:
     from app.config.store import PostgresStore
     from app.store import upkeep
 
-    loaded = _config(config)
+    loaded = given.configuration(config)
     if isinstance(loaded.store, PostgresStore):
         dsn = loaded.store.dsn.get_secret_value()
         found = upkeep.look_at_database(dsn, loaded.timeouts.store)
@@ -57,7 +56,7 @@ def migrate(config: ConfigFile = None) -> None:
     from app.store import schema
 
     async def bring_up() -> None:
-        store = open_store(_config(config), ("worker",))
+        store = open_store(given.configuration(config), ("worker",))
         await store.start()
         await store.stop()
 
@@ -86,7 +85,7 @@ def backup(
                 tasks[name] = bars.add_task(f"copying {name}", total=of)
             bars.update(tasks[name], completed=done, total=of)
 
-        copied, absent = backups.back_up(_config(config), folder, told)
+        copied, absent = backups.back_up(given.configuration(config), folder, told)
     if as_json:
         printing.json_line({"folder": str(folder), "files": copied})
         return
@@ -108,18 +107,10 @@ def restore(
     """
     from app.runtime import backup as backups
 
-    for each in backups.restore(_config(config), folder):
+    for each in backups.restore(given.configuration(config), folder):
         if each.kept:
             printing.text_line(f"what was there is in {each.kept}")
         printing.text_line(f"{each.name}: {each.place} is what {folder} holds")
-
-
-def _config(file: Path | None) -> Config:
-    import os
-
-    from app.config.load import load
-
-    return load(file, os.environ).config
 
 
 def _tell(found: Standing, *, as_json: bool) -> None:

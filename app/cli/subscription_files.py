@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from app.cli import exits, printing
+from app.cli import exits, given, printing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +25,7 @@ def read(file: str) -> list[dict[str, Any]]:
     from app.config.secrets import resolve
 
     try:
-        document = parse(_bytes(file))
+        document = parse(given.content(file))
     except BadConfiguration as bad:
         _refuse(file, bad.findings)
     document.root = {"subscriptions": document.root.get("subscriptions", [document.root])}
@@ -44,20 +42,6 @@ def _refuse(file: str, findings: Iterable[Finding]) -> NoReturn:
     for finding in findings:
         printing.explain(f"{file}: {finding}")
     raise typer.Exit(exits.SETUP)
-
-
-def argument(text: str) -> bytes:
-    """JSON as a person gives it: the text itself, or ``@FILE``."""
-    return _bytes(text[1:]) if text.startswith("@") else text.encode()
-
-
-def _bytes(file: str) -> bytes:
-    if file == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(file).read_bytes()
-    except OSError as failure:
-        printing.fail(f"{file} cannot be read: {failure.strerror}.", code=exits.SETUP)
 
 
 def _escaped(value: Any) -> Any:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import asking, exits, printing, replaying, subscribing, subscription_files, verbs
-from app.cli.asking import SERVER, Json, Server, Token
-from app.cli.subscribing import CURES, PATH, Name
+from app.cli import asking, exits, given, printing, subscription_files, verbs
+from app.cli.asking import Service, Yes, subscription_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    import httpx
+
+    from app.cli.printing import Column
 
 app = verbs.group(
     "subscriptions",
@@ -22,7 +25,16 @@ app = verbs.group(
     "A document is the same in the file and here: `export` writes what the file takes, `create --file` "
     "takes what stands there.",
 )
-_verb = functools.partial(verbs.verb, app)
+_verb = functools.partial(verbs.verb, of=app)
+
+PATH = "/v1/subscriptions"
+CURES = {
+    404: "`skybridge subscriptions list` shows those that there are.",
+    409: "",
+    412: "Somebody changed it in between: look at it with `show`, and try again.",
+    504: "`skybridge subscriptions show` says how it fares; a worker must run.",
+}
+Name = Annotated[str, typer.Argument(help="Its id.", metavar="ID")]
 
 File = Annotated[
     str, typer.Option("--file", "-f", help="YAML as in the configuration; - is standard input.")
@@ -41,59 +53,45 @@ Etag = Annotated[
 def list_(
     broker: Annotated[str, typer.Option("--broker", "-b", help="That read from this one.")] = "",
     state: Annotated[str, typer.Option(help="running, paused, disabled, broken ...")] = "",
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """List subscriptions, of the file and of the API, and how each fares.
 
     OLDEST is the age of the oldest event that is taken or parked and not delivered."""
-    query = {"broker": broker or None, "state": state or None}
-    found = asking.ask(server, token, PATH, query, cures=CURES)
-    if as_json:
-        for each in found:
-            printing.json_line(each)
-        return
-    columns = (
-        "id",
-        "made by",
-        "state",
-        "broker",
-        "lag",
-        "parked",
-        "oldest",
-        "dead letters",
-        "to",
-    )
-    printing.table(
-        columns, [(each["id"], each["origin"], *_fares(each["health"])) for each in found]
-    )
+    service.show_all(service.get(PATH, {"broker": broker, "state": state}, CURES), _SUBSCRIPTIONS)
 
 
-def _fares(health: Mapping[str, Any]) -> tuple[Any, ...]:
-    ages = (health["oldest"], health["parked"]["oldest_seconds"])
+def _oldest(each: Mapping[str, Any]) -> str | None:
+    ages = (each["health"]["oldest"], each["health"]["parked"]["oldest_seconds"])
     oldest = max((age for age in ages if age is not None), default=None)
-    return (
-        health["state"],
-        "up" if health["broker_health"]["healthy"] else "down",
-        health["lag"],
-        health["parked"]["rows"],
-        None if oldest is None else f"{oldest:.0f}s",
-        sum(health["dead_letters"].values()),
-        health["sink"],
-    )
+    return None if oldest is None else f"{oldest:.0f}s"
+
+
+_SUBSCRIPTIONS: Sequence[Column] = (
+    "id",
+    ("made by", "origin"),
+    ("state", "health.state"),
+    ("broker", lambda each: "up" if each["health"]["broker_health"]["healthy"] else "down"),
+    ("lag", "health.lag"),
+    ("parked", "health.parked.rows"),
+    ("oldest", _oldest),
+    ("dead letters", lambda each: sum(each["health"]["dead_letters"].values())),
+    ("to", "health.sink"),
+)
 
 
 @_verb(
     "show", "skybridge subscriptions show billing", "skybridge subscriptions show billing --json"
 )
-def show(name: Name, server: Server = SERVER, token: Token = "", as_json: Json = False) -> None:
+def show(name: Name, *, service: Service) -> None:
     """Show how a subscription fares, and its document."""
-    document = subscribing.ask("GET", server, token, name).json()
-    status = subscribing.ask("GET", server, token, name, "/status").json()
-    if as_json:
-        printing.json_line({**status, "document": document})
-        return
+    document = service.get(subscription_path(name), cures=CURES)
+    status = service.get(subscription_path(name, "/status"), cures=CURES)
+    service.show({**status, "document": document}, _show)
+
+
+def _show(status: Mapping[str, Any]) -> None:
     health = status["health"]
     told = {
         "made by": status["place"] or status["origin"],
@@ -112,7 +110,7 @@ def show(name: Name, server: Server = SERVER, token: Token = "", as_json: Json =
     for warning in status["warnings"]:
         printing.text_line(f"{'warning':<13} {warning}")
     printing.text_line("")
-    printing.text_line(subscription_files.write([document])[0].rstrip())
+    printing.text_line(subscription_files.write([status["document"]])[0].rstrip())
 
 
 @_verb(
@@ -134,9 +132,8 @@ def create(
         list[str] | None, typer.Option("--type", "-t", help="Events of this type only.")
     ] = None,
     start: Annotated[str, typer.Option(help="earliest or latest.")] = "latest",
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Make subscriptions: those of a file, or one of options."""
     if bool(file) == bool(sink):
@@ -153,10 +150,7 @@ def create(
         }
     ]  # fmt: skip
     for document in documents:
-        answer = asking.request(
-            "POST", server, token, PATH, content=subscribing.content(document), cures=CURES
-        )
-        subscribing.said(answer, "made", as_json=as_json)
+        _change(service, "POST", PATH, "made", json=document)
 
 
 @_verb("replace", "skybridge subscriptions replace billing --file billing.yaml")
@@ -164,20 +158,16 @@ def replace(
     name: Name,
     file: File,
     if_match: Etag = "",
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Put another document in the place of what it is."""
     documents = subscription_files.read(file)
     if len(documents) != 1:
         printing.fail(f"{file} holds {len(documents)} subscriptions, and one is replaced.")
-    etag = if_match or subscribing.etag(server, token, name)
+    headers = {"if-match": if_match or _etag(service, name)}
     document = {"id": name, **documents[0]}
-    answer = subscribing.ask(
-        "PUT", server, token, name, content=subscribing.content(document, {"if-match": etag})
-    )
-    subscribing.said(answer, "replaced", as_json=as_json)
+    _change(service, "PUT", subscription_path(name), "replaced", json=document, headers=headers)
 
 
 @_verb(
@@ -190,53 +180,63 @@ def patch(
     name: Name,
     change: Annotated[str, typer.Argument(help="A JSON merge patch (RFC 7396); @FILE reads one.")],
     if_match: Etag = "",
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Change some settings."""
-    etag = if_match or subscribing.etag(server, token, name)
+    etag = if_match or _etag(service, name)
     headers = {"content-type": "application/merge-patch+json", "if-match": etag}
-    body = subscription_files.argument(change)
-    answer = subscribing.ask("PATCH", server, token, name, content=(body, headers))
-    subscribing.said(answer, "changed", as_json=as_json)
+    content = given.argument(change)
+    _change(service, "PATCH", subscription_path(name), "changed", content=content, headers=headers)
 
 
 @_verb("delete", "skybridge subscriptions delete billing --yes")
 def delete(
     name: Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    yes: Yes = False,
+    *,
+    service: Service,
 ) -> None:
     """Delete it: what waits for it is finished, but for its dead letters."""
     if not yes:
         typer.confirm(f"delete {name} and what waits for it?", abort=True, err=True)
-    subscribing.said(subscribing.ask("DELETE", server, token, name), "deleted", as_json=as_json)
+    _change(service, "DELETE", subscription_path(name), "deleted")
+
+
+def _etag(service: Service, name: str) -> str:
+    return str(service.request("GET", subscription_path(name), cures=CURES).headers["etag"])
+
+
+def _change(service: Service, method: str, path: str, done: str, **sent: Any) -> None:
+    """Say the document of the answer, and beside it what the change does to events that wait."""
+    answer = service.request(method, path, cures=CURES, **sent)
+    if warning := answer.headers.get("skybridge-warning"):
+        printing.err().print(f"warning {warning}", markup=False)
+    service.show(answer.json(), lambda found: printing.text_line(f"{done}  {found['id']}"))
 
 
 @_verb("pause", "skybridge subscriptions pause billing --cause 'until the migration is done'")
 def pause(
     name: Name,
     cause: Annotated[str, typer.Option(help="Why, for those who find it paused.")] = "",
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Deliver nothing until it is resumed; its place is kept."""
-    answer = subscribing.ask(
-        "POST", server, token, name, ":pause", content=subscribing.content({"cause": cause})
-    )
-    subscribing.fares(answer.json(), as_json=as_json)
+    service.show(_post(service, name, ":pause", json={"cause": cause}).json(), _show_state)
 
 
 @_verb("resume", "skybridge subscriptions resume billing")
-def resume(name: Name, server: Server = SERVER, token: Token = "", as_json: Json = False) -> None:
+def resume(name: Name, *, service: Service) -> None:
     """Deliver again, after a pause or after its target answered 410."""
-    subscribing.fares(
-        subscribing.ask("POST", server, token, name, ":resume").json(), as_json=as_json
-    )
+    service.show(_post(service, name, ":resume").json(), _show_state)
+
+
+def _show_state(standing: Mapping[str, Any]) -> None:
+    health = standing["health"]
+    cause = health["cause"].removeprefix(f"{health['state']}: ")
+    why = f": {cause}" if cause else ""
+    printing.text_line(f"{standing['id']} is {health['state']}{why}")
 
 
 @_verb(
@@ -249,28 +249,28 @@ def try_(
     event: Annotated[
         str, typer.Option(help="The event in the JSON format, or @FILE; one of ours by default.")
     ] = "",
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Send one event to its target now, past filters, lanes and pauses, and say what came back.
 
     Exits with 1 when the target did not take it.
     """
-    content = None
+    sent: dict[str, Any] = {}
     if event:
         headers = {"content-type": "application/cloudevents+json"}
-        content = (subscription_files.argument(event), headers)
-    found = subscribing.ask("POST", server, token, name, ":test", content=content).json()
-    if as_json:
-        printing.json_line(found)
-    else:
-        said = found["status"] or f"{found['fault']}: {found['detail']}"
-        printing.text_line(f"{said}  in {found['duration_ms']:.0f} ms")
-        if found["response"]:
-            printing.text_line(printing.one_line(found["response"]))
+        sent = {"content": given.argument(event), "headers": headers}
+    found = _post(service, name, ":test", **sent).json()
+    service.show(found, _show_attempt)
     if not found["delivered"]:
         raise typer.Exit(exits.FAILED)
+
+
+def _show_attempt(found: Mapping[str, Any]) -> None:
+    said = found["status"] or f"{found['fault']}: {found['detail']}"
+    printing.text_line(f"{said}  in {found['duration_ms']:.0f} ms")
+    if found["response"]:
+        printing.text_line(printing.one_line(found["response"]))
 
 
 @_verb(
@@ -283,19 +283,17 @@ def export(
         list[str] | None,
         typer.Argument(help="These; all that the API made by default.", metavar="ID"),
     ] = None,
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Print subscriptions as YAML that the configuration file takes.
 
     Secrets are never shown: a reference to an environment variable stands for each.
     """
-    listed = asking.ask(server, token, PATH, cures=CURES)
+    listed = service.get(PATH, cures=CURES)
     documents = list(subscription_files.documents_of(listed, names or ()))
-    if as_json:
-        for document in documents:
-            printing.json_line(document)
+    if service.as_json:
+        service.show_all(documents, ())
         return
     text, missing = subscription_files.write(documents)
     printing.text_line(text.rstrip())
@@ -303,4 +301,5 @@ def export(
         printing.err().print(f"set {variable} to the secret", markup=False)
 
 
-_verb("replay", *replaying.EXAMPLES)(replaying.run)
+def _post(service: Service, name: str, what: str, **sent: Any) -> httpx.Response:
+    return service.request("POST", subscription_path(name, what), cures=CURES, **sent)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import address, asking, exits, printing
+from app.cli import asking, exits, given, printing
 from app.cli.asking import BROKER, SERVER, Broker, Partition, Raw, Server, Token
+from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -23,13 +24,6 @@ EXAMPLES = (
     "skybridge tail events --json | jq .event.type",
     "skybridge tail --subscription billing",
 )
-TOPICS_EXAMPLES = tuple(
-    each.replace("skybridge tail", "skybridge topics tail") for each in EXAMPLES
-)
-HELP = """Print the messages of a topic as they come. No consumer group is touched.
-
-An embedded log belongs to the service that runs on it, so by default the service is asked. With
---config the broker is read directly: Kafka always, an embedded log while no service runs."""
 
 Begin = Annotated[
     str,
@@ -41,6 +35,7 @@ Begin = Annotated[
 ]
 
 
+@verb("tail", *EXAMPLES)
 def run(
     topic: Annotated[str, typer.Argument(help="The topic to read.", show_default=False)] = "",
     subscription: Annotated[
@@ -63,6 +58,10 @@ def run(
     raw: Raw = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a message.")] = False,
 ) -> None:
+    """Print the messages of a topic as they come. No consumer group is touched.
+
+    An embedded log belongs to the service that runs on it, so by default the service is asked. With
+    --config the broker is read directly: Kafka always, an embedded log while no service runs."""
     import asyncio
 
     display = printing.text_line if as_json else _show
@@ -76,16 +75,16 @@ def run(
     _demand_one(topic, subscription, begin, alone=partition is None and config is None and not raw)
     if config is not None:
         messages = _from_broker(
-            _loaded(config), broker, topic, begin, partition, follow=follow, raw=raw
+            given.configuration(config), broker, topic, begin, partition, follow=follow, raw=raw
         )
     else:
-        address.demand("--server", server, SERVER)
-        path = _events_path(subscription) or asking.topic_path(broker, topic, "/tail")
+        given.demand_address("--server", server, SERVER)
+        if subscription:
+            path = asking.subscription_path(subscription, "/events")
+        else:
+            path = asking.topic_path(broker, topic, "/tail")
         messages = _from_service(f"{server}{path}", server, token, query)
     asyncio.run(_print(messages, display, limit))
-
-
-run.__doc__ = HELP
 
 
 async def _print(
@@ -134,7 +133,7 @@ async def _from_service(
             "Start the service, name its admin listener with --server, or read the broker itself "
             "with --config FILE."
         )
-        address.nobody(server, fault, cure)
+        printing.nobody(server, fault, cure)
 
 
 async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[tuple[str, str], None]:
@@ -215,20 +214,6 @@ def _demand_one(topic: str, subscription: str, begin: str, *, alone: bool) -> No
             cure="skybridge tail TOPIC reads a topic from any place",
             code=exits.SETUP,
         )
-
-
-def _events_path(subscription: str) -> str:
-    from urllib.parse import quote
-
-    return subscription and f"/v1/subscriptions/{quote(subscription, safe='')}/events"
-
-
-def _loaded(file: Path) -> Config:
-    import os
-
-    from app.config.load import load
-
-    return load(file, os.environ).config
 
 
 def _show(text: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import exits, printing
+from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from app.config.cases import Suite
     from app.runtime.cases import Mismatch
 
-EXAMPLES = (
+
+@verb(
+    "test",
     "skybridge test cases.yaml --config skybridge.yaml",
     "skybridge test cases.yaml                     # the file names its configuration",
     "skybridge test cases.yaml --only orders       # cases with that in their name",
@@ -29,8 +32,6 @@ EXAMPLES = (
     "#       event: {type: com.example.other}",
     "#       expect: {refused: no-route}",
 )
-
-
 def run(
     file: Annotated[Path, typer.Argument(help="The cases, in YAML.")],
     config: Annotated[

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import asking, given, printing, tail, verbs
-from app.cli.asking import BROKER, SERVER, Broker, Json, Partition, Raw, Server, Token
+from app.cli.asking import BROKER, Broker, Partition, Raw, Service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from app.cli.printing import Column
 
 app = verbs.group(
     "topics",
@@ -20,7 +22,7 @@ app = verbs.group(
     "Metadata (list, show), Fetch (peek, tail), Offset (offsets) and Produce (publish) of the Kafka "
     "protocol guide, asked of a running service. No consumer group is touched, and no topic is made.",
 )
-_verb = functools.partial(verbs.verb, app)
+_verb = functools.partial(verbs.verb, of=app)
 
 TopicName = Annotated[str, typer.Argument(help="The topic, as its broker has it.")]
 
@@ -35,22 +37,21 @@ def list_(
     broker: Annotated[
         str, typer.Option("--broker", "-b", help="Of this one; all by default.")
     ] = "",
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """List the topics of every broker that can be asked now, and say which cannot."""
-    found = asking.ask(server, token, "/v1/topics", {"broker": broker or None})
-    if as_json:
-        for each in found:
-            printing.json_line(each)
-    else:
-        printing.table(
-            ("broker", "topic", "partitions", "without a leader"),
-            [(each["broker"], each["name"], *_counts(each["partitions"])) for each in found],
-        )
+    service.show_all(service.get("/v1/topics", {"broker": broker}), _TOPICS)
     if not broker:
-        _miss(asking.ask(server, token, "/status")["brokers"])
+        _miss(service.get("/status")["brokers"])
+
+
+_TOPICS: Sequence[Column] = (
+    "broker",
+    ("topic", "name"),
+    ("partitions", lambda each: len(each["partitions"])),
+    ("without a leader", lambda each: sum(it["leader"] is None for it in each["partitions"])),
+)
 
 
 def _miss(brokers: Mapping[str, Mapping[str, Any]]) -> None:
@@ -64,17 +65,13 @@ def _miss(brokers: Mapping[str, Mapping[str, Any]]) -> None:
 def show(
     topic: TopicName,
     broker: Broker = BROKER,
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Show a topic's partitions: leader, replicas, in-sync replicas, both ends."""
-    found = asking.ask(server, token, asking.topic_path(broker, topic))
-    if as_json:
-        printing.json_line(found)
-        return
     columns = ("number", "leader", "replicas", "isr", "earliest", "latest")
-    printing.table(columns, [[each[name] for name in columns] for each in found["partitions"]])
+    found = service.get(asking.topic_path(broker, topic))
+    service.show(found, lambda found: printing.listing(columns, found["partitions"]))
 
 
 @_verb(
@@ -91,22 +88,14 @@ def peek(
     partition: Partition = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 10,
     raw: Raw = False,
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Print some messages of a topic, partition after partition, and where the next ones are."""
-    page = asking.ask(
-        server,
-        token,
-        asking.topic_path(broker, topic, "/records"),
-        {"from": begin, "partition": partition, "limit": limit, "raw": str(raw).lower()},
-    )
+    query = {"from": begin, "partition": partition, "limit": limit, "raw": raw}
+    page = service.get(asking.topic_path(broker, topic, "/records"), query)
     for message in page["messages"]:
-        if as_json:
-            printing.json_line(message)
-        else:
-            tail.show(message)
+        service.show(message, tail.show)
     if not page["complete"]:
         printing.err().print(f"more with --from '{page['next']}'", markup=False)
 
@@ -128,21 +117,21 @@ def offsets(
         typer.Option("--group", "-g", help="Its place and lag; our subscriptions by default."),
     ] = None,
     partition: Partition = None,
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Show positions: earliest, latest, at a time; and where groups are, with their lag."""
-    query = {"time": time or None, "group": group or None, "partition": partition}
-    found = asking.ask(server, token, asking.topic_path(broker, topic, "/offsets"), query)
-    if as_json:
-        printing.json_line(found)
-        return
-    columns = ["number", "earliest", "latest", *(["at_time"] if time else [])]
-    printing.table(columns, [[each[name] for name in columns] for each in found["partitions"]])
-    if found["groups"]:
-        columns = ["group", "subscription", "partition", "committed", "lag"]
-        printing.table(columns, [[each[name] for name in columns] for each in found["groups"]])
+    query = {"time": time, "group": group, "partition": partition}
+    found = service.get(asking.topic_path(broker, topic, "/offsets"), query)
+    columns = ("number", "earliest", "latest", *(("at_time",) if time else ()))
+
+    def show(found: Mapping[str, Any]) -> None:
+        printing.listing(columns, found["partitions"])
+        if found["groups"]:
+            of_groups = ("group", "subscription", "partition", "committed", "lag")
+            printing.listing(of_groups, found["groups"])
+
+    service.show(found, show)
 
 
 @_verb(
@@ -164,9 +153,8 @@ def publish(
     mode: Annotated[
         Mode, typer.Option("--mode", "-m", help="How it is written to the log.")
     ] = Mode.binary,
-    server: Server = SERVER,
-    token: Token = "",
-    as_json: Json = False,
+    *,
+    service: Service,
 ) -> None:
     """Publish one event to a topic that is there, past all routes; the receipt says where it is."""
     from app.bindings import http
@@ -176,22 +164,22 @@ def publish(
     recipe = making.Recipe(type_, source, id_, subject, data=given.data(data))
     message = http.encode(making.make(recipe, 1)[0], PLAIN)
     headers = {**dict(message.headers), **({"skybridge-key": key} if key else {})}
-    receipt = asking.ask(
-        server,
-        token,
+    answer = service.request(
+        "POST",
         asking.topic_path(broker, topic, "/records"),
         {"content_mode": mode.value},
-        post=(message.body, headers),
+        content=message.body,
+        headers=headers,
     )
-    if as_json:
-        printing.json_line(receipt)
-    else:
-        place = "{broker}/{topic}/{partition}@{position}".format_map(receipt)
-        printing.out().print(f"stored  {place}", markup=False)
+    service.show(answer.json(), _stored)
 
 
-app.command(name="tail", help=f"{tail.HELP}\n\n{verbs.examples(*tail.TOPICS_EXAMPLES)}")(tail.run)
+def _stored(receipt: Mapping[str, Any]) -> None:
+    place = "{broker}/{topic}/{partition}@{position}".format_map(receipt)
+    printing.out().print(f"stored  {place}", markup=False)
 
 
-def _counts(partitions: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    return len(partitions), sum(each["leader"] is None for each in partitions)
+_verb(
+    "tail",
+    *(each.replace("skybridge tail", "skybridge topics tail") for each in tail.EXAMPLES),
+)(tail.run)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import exits, printing
+from app.cli import exits, given, printing
+from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from app.model.signing_key import Key
 
-EXAMPLES = [
-    'skybridge verify --key "$(cat billing.secret)" request.txt',
-    "skybridge verify --key-file billing.secret --headers head.txt --body body.json",
-]
 _STDIN = Path("-")
 _WITHOUT_END = 300.0
 
 
+@verb(
+    "verify",
+    'skybridge verify --key "$(cat billing.secret)" request.txt',
+    "skybridge verify --key-file billing.secret --headers head.txt --body body.json",
+)
 def run(
     request: Annotated[
         Path, typer.Argument(help="A request: header lines, an empty line, the body. - is stdin.")
@@ -54,9 +55,9 @@ def run(
     if (headers is None) != (body is None):
         printing.fail("--headers and --body come together.", code=exits.SETUP)
     if headers is not None and body is not None:
-        lines, content = _lines(_content(headers)), _content(body)
+        lines, content = _lines(given.content(headers)), given.content(body)
     else:
-        lines, content = _parted(_content(request))
+        lines, content = _parted(given.content(request))
     now = SystemClock().now() if at is None else at
     verdict = verify(lines, content, _keys(key or [], key_file or []), now, tolerance)
     if json_output:
@@ -70,14 +71,14 @@ def run(
 def _keys(texts: Sequence[str], files: Sequence[Path]) -> list[Key]:
     from app.model.signing_key import read_key
 
-    given: Mapping[str, str] = {
+    texts_of: Mapping[str, str] = {
         **{f"--key {number}": text for number, text in enumerate(texts, start=1)},
-        **{f"--key-file {file}": _content(file).decode("utf-8", "replace") for file in files},
+        **{f"--key-file {file}": given.content(file).decode("utf-8", "replace") for file in files},
     }
-    if not given:
+    if not texts_of:
         printing.fail("There is no key to verify with.", cure="--key whsec_...", code=exits.SETUP)
     keys = []
-    for name, text in given.items():
+    for name, text in texts_of.items():
         try:
             keys.append(read_key(text.strip()))
         except ValueError as error:
@@ -103,12 +104,3 @@ def _lines(head: bytes) -> list[tuple[str, str]]:
         if colon and " " not in name:
             found.append((name.strip(), value.strip()))
     return found
-
-
-def _content(file: Path) -> bytes:
-    if file == _STDIN:
-        return sys.stdin.buffer.read()
-    try:
-        return file.read_bytes()
-    except OSError as failure:
-        printing.fail(f"{file} cannot be read: {failure.strerror}.", code=exits.SETUP)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import verbs
+from app.cli import given, verbs
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,7 +23,7 @@ app = verbs.group(
     "Needs the extra `pipeline` (make install brings it, the image `pipeline` has it) and Java 17 or 21. "
     "The section pipeline of the configuration says where the lake is; without it, in ./skybridge-data/lake.",
 )
-verb = functools.partial(verbs.verb, app)
+verb = functools.partial(verbs.verb, of=app)
 
 ConfigFile = Annotated[
     Path | None,
@@ -41,14 +41,10 @@ def read(file: Path | None) -> Config:
     """The configuration. Raises SetupError with every line that is wrong, and where Spark cannot run: before
     a verb imports what needs it.
     """
-    import os
-
-    from app.config.load import load
     from app.pipeline.session import requirements
 
     requirements()
-
-    return load(file, os.environ).config
+    return given.configuration(file)
 
 
 def open_lake(config: Config, name: str, *, quiet: bool = False) -> tuple[SparkSession, Lake]:

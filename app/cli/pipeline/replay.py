@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import address, exits, printing
+from app.cli import exits, given, printing
 from app.cli.pipeline.group import ConfigFile, Json, moment, open_lake, read, verb
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def run(
         choice = (since, until, topics, types, sources, subjects, sql)
         order = _order(to, form, *choice, marked=not unmarked)
         _check(settings, order)
-    address.demand("--url", url, _URL)
+    given.demand_address("--url", url, _URL)
     session, lake = open_lake(settings, "replay", quiet=as_json)
     try:
         plan, chosen, notes = _prepared(settings, session, lake, order, resume)

@@ -9,7 +9,8 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import app, asking
+from app.cli import app
+from app.cli.asking import Service
 
 HEALTH = {
     "state": "running",
@@ -26,7 +27,7 @@ HEALTH = {
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the service says, by path."""
     found: dict[str, Any] = {}
-    monkeypatch.setattr(asking, "ask", lambda _server, _token, path, *_, **__: found[path])
+    monkeypatch.setattr(Service, "get", lambda _self, path, *_, **__: found[path])
     return found
 
 
@@ -81,7 +82,7 @@ def test_what_a_change_does_to_events_that_wait_is_told(
 ) -> None:
     """Standard output stays the answer."""
     answer = httpx.Response(200, json={"id": "b"}, headers=[("skybridge-warning", "waits [gone]")])
-    monkeypatch.setattr(asking, "request", lambda *_, **__: answer)
+    monkeypatch.setattr(Service, "request", lambda *_, **__: answer)
     file = tmp_path / "b.yaml"
     file.write_text("id: b\n")
     words = {

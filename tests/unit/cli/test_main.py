@@ -12,8 +12,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from app import __version__
-from app.cli import app, exits, main, receive, send, serve, tail
-from app.cli import check as check_verb
+from app.cli import app, exits, main
 
 VERBS = ["serve", "send", "receive", "tail", "demo", "init", "check", "schema", "openapi"]
 HEAVY = ("aiohttp", "aiokafka", "fastapi", "httpx", "msgspec", "pydantic", "sqlalchemy", "uvicorn")
@@ -44,10 +43,11 @@ def test_each_verb_explains_itself_with_examples(verb: str) -> None:
     assert f"skybridge {verb}" in result.output
 
 
-@pytest.mark.parametrize("verb", [serve, send, receive, tail, check_verb])
-def test_examples_parse(verb: object) -> None:
+@pytest.mark.parametrize("verb", ["serve", "send", "receive", "tail", "check"])
+def test_examples_parse(verb: str) -> None:
     """An example that does not parse teaches the wrong thing."""
-    for example in verb.EXAMPLES:  # type: ignore[attr-defined]
+    text = get_command(app).commands[verb].help  # type: ignore[attr-defined]
+    for example in filter(str.strip, text.split("Examples:")[1].splitlines()):
         words = shlex.split(example.split(" | ")[0], comments=True)
         words = words[words.index("skybridge") + 1 :]
         command = get_command(app)

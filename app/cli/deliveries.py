@@ -1,0 +1,103 @@
+"""``skybridge attempts`` and ``skybridge parked``: what was tried and how it ended, and which keys wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import printing
+from app.cli.asking import Service, Subscription
+from app.cli.verbs import verb
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from app.cli.printing import Column
+
+
+@verb(
+    "attempts",
+    "skybridge attempts",
+    "skybridge attempts --subscription billing --outcome retry --limit 20",
+    "skybridge attempts --event A-1001            # why did this one not arrive?",
+    "skybridge attempts --event A-1001 --json | jq .detail",
+)
+def attempts(
+    subscription: Subscription = "",
+    event: Annotated[str, typer.Option("--event", "-e", help="Of the event with this id.")] = "",
+    outcome: Annotated[
+        str, typer.Option("--outcome", help="delivered, retry, dead-letter or disable.")
+    ] = "",
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=1000, help="The newest so many.")
+    ] = 50,
+    *,
+    service: Service,
+) -> None:
+    """Show attempts to deliver, the newest first: when, how long, what came back, when the next one is.
+
+    By default the store keeps those that failed, and the last success of each subscription
+    (store.attempts.keep); the service also remembers its newest thousand of each. Of an event
+    that was not tried yet it is said behind which other of its key it waits."""
+    query = {"subscription": subscription, "event_id": event, "outcome": outcome, "limit": limit}
+    answer = service.get("/v1/attempts", query)
+    waiting, found = answer["waiting"], answer["attempts"]
+    shown = waiting if service.as_json else map(_as_attempt, waiting)
+    service.show_all([*shown, *found], _ATTEMPTS)  # what happens now is first
+
+
+@verb("parked", "skybridge parked", "skybridge parked --subscription billing --json")
+def parked(
+    subscription: Subscription = "",
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many keys.")
+    ] = 50,
+    *,
+    service: Service,
+) -> None:
+    """Show the keys that wait, those that wait longest first: how many messages, why, until when.
+
+    A key parks when its oldest message has used up the waits that hold its lane (retry.hold), so that
+    all other keys go on; redriven dead letters wait here too, until they are sent."""
+    query = {"subscription": subscription, "limit": limit}
+    service.show_all(service.get("/v1/parked/keys", query)["keys"], _KEYS)
+
+
+def _as_attempt(waiting: Mapping[str, Any]) -> Mapping[str, Any]:
+    where, behind = "parked" if waiting["parked"] else "held", waiting["behind"]
+    if behind is not None:
+        where += f", behind event {behind['id']} of {behind['source']}"
+    none = dict.fromkeys(("started_ms", "number", "status", "duration_ms", "next_try_in"))
+    return {**waiting, **none, "outcome": "waits", "detail": where}
+
+
+def _next_try(key: Mapping[str, Any]) -> str:
+    """A wait that is over is no moment to wait for: its endpoint is, or the events before it."""
+    from app.runtime.clock import SystemClock
+
+    due_ms = key["due_ms"]
+    return "due" if due_ms <= SystemClock().now() * 1000 else printing.moment(due_ms)
+
+
+_ATTEMPTS: Sequence[Column] = (
+    ("at", printing.moment_of("started_ms")),
+    "subscription",
+    ("event id", lambda each: each["event"]["id"] or None),
+    ("no", "number"),
+    "outcome",
+    "status",
+    ("ms", printing.rounded("duration_ms")),
+    ("next in", printing.rounded("next_try_in", "{:.3g}s")),
+    ("detail", lambda each: printing.one_line(each["detail"]) or None),
+)
+_KEYS: Sequence[Column] = (
+    "subscription",
+    "key",
+    "rows",
+    ("redriven", lambda each: each["redriven"] or None),
+    ("since", printing.moment_of("at_ms")),
+    ("next try", _next_try),
+    "attempts",
+    ("cause", lambda each: each["cause"] or None),
+)

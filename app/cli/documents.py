@@ -1,0 +1,92 @@
+"""``skybridge init``, ``schema``, ``openapi`` and ``asyncapi``: documents that it prints, or writes to a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import exits, given, printing
+from app.cli.verbs import verb
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead.")]
+
+
+@verb("init", "skybridge init", "skybridge init shop.yaml")
+def init(
+    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("skybridge.yaml"),
+) -> None:
+    """Write a commented configuration file. An existing file is never overwritten."""
+    from app.config.template import TEMPLATE
+
+    try:
+        with file.open("x", encoding="utf-8") as target:
+            target.write(TEMPLATE)
+    except FileExistsError:
+        printing.fail(f"{file} is there already.", cure="Name another file.", code=exits.SETUP)
+    except OSError as failure:
+        printing.fail(f"{file} cannot be written: {failure.strerror}.", code=exits.SETUP)
+    console = printing.err()
+    console.print(f"wrote [bold]{file}[/]")
+    console.print(f"next: skybridge check {file} && skybridge serve --config {file}")
+
+
+@verb(
+    "schema",
+    "skybridge schema > skybridge.schema.json",
+    "# then make this the first line of the YAML file:",
+    "# yaml-language-server: $schema=skybridge.schema.json",
+)
+def schema() -> None:
+    """Print the JSON Schema of the configuration file."""
+    from app.config import schema
+
+    _write(schema.schema(), None)
+
+
+@verb("openapi", "skybridge openapi --out openapi/openapi.json")
+def openapi(out: Out = None) -> None:
+    """Print the OpenAPI 3.1 description of the events listener and the admin listener."""
+    from app.api.app import document, skeleton
+
+    _write(document(skeleton()), out)
+
+
+@verb(
+    "asyncapi",
+    "skybridge asyncapi --config skybridge.yaml --out asyncapi.json",
+    "skybridge asyncapi --config skybridge.yaml | jq '.channels | keys'",
+)
+def asyncapi(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="The configuration; without it, that of a bare serve."),
+    ] = None,
+    out: Out = None,
+) -> None:
+    """Print an AsyncAPI 3 document of the topics of a configuration: brokers as servers, topics as channels,
+    routes and subscriptions as operations, events in each content mode as messages.
+
+    Subscriptions made by the API are not in it, nor is any credential. The HTTP interface is described by
+    skybridge openapi.
+    """
+    from app.config.asyncapi import document
+
+    _write(document(given.configuration(config)), out)
+
+
+def _write(document: Mapping[str, object], out: Path | None) -> None:
+    import json
+
+    text = json.dumps(document, indent=2) + "\n"
+    if out is None:
+        print(text, end="")
+        return
+    try:
+        out.write_text(text)
+    except OSError as failure:
+        printing.fail(f"{out} cannot be written: {failure.strerror}.")
