@@ -1,12 +1,10 @@
 """The client of the admin listener: it asks, and says what a refusal means to a person.
 
-A verb that asks a service takes ``service`` and has the options --server, --token and --json for it.
+A verb that asks a service takes ``service: Service``, which is its options --server, --token and --json.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
@@ -41,7 +39,6 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 SERVER = "http://127.0.0.1:8081"
 BROKER = "log"
-LINES = "One JSON object a line."  # what --json prints
 WITHIN = 40.0  # seconds: beyond the longest that the service itself waits
 
 _AWAY = "Start the service, or name its admin listener with --server."
@@ -58,9 +55,9 @@ class Service(NamedTuple):
     """What the options of a verb name. ``cures`` of a request: by status, where they are not those of
     topics. Whatever is no success ends the verb."""
 
-    url: str
-    token: str
-    as_json: bool
+    server: Server = SERVER
+    token: Token = ""
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False
 
     def get(
         self,
@@ -90,7 +87,7 @@ class Service(NamedTuple):
         import httpx
         import msgspec
 
-        given.demand_address("--server", self.url, SERVER)
+        given.demand_address("--server", self.server, SERVER)
         sent = {**(headers or {}), **authorization(self.token)}
         if json is not None:
             content = msgspec.json.encode(json)
@@ -98,7 +95,7 @@ class Service(NamedTuple):
         try:
             answer = httpx.request(
                 method,
-                f"{self.url}{path}",
+                f"{self.server}{path}",
                 params={name: it for name, it in (query or {}).items() if it not in (None, "", [])},
                 content=content,
                 headers=sent,
@@ -106,9 +103,9 @@ class Service(NamedTuple):
                 trust_env=False,
             )
         except (httpx.TransportError, httpx.InvalidURL) as fault:
-            printing.nobody(self.url, fault, _AWAY)
+            printing.nobody(self.server, fault, _AWAY)
         if not answer.is_success:
-            refused(self.url, answer, cures)
+            refused(self.server, answer, cures)
         return answer
 
     def show(self, found: Any, for_people: Callable[[Any], None]) -> None:
@@ -122,28 +119,6 @@ class Service(NamedTuple):
                 printing.json_line(each)
         else:
             printing.listing(columns, found)
-
-
-def with_options(run: Callable[..., None], json: str) -> Callable[..., None]:
-    """A verb with --server, --token and --json (``json``: its help) in the place of ``service``, where it
-    takes one; else the verb itself."""
-    if "service" not in run.__annotations__:
-        return run
-
-    @functools.wraps(run)
-    def asking(*, server: str, token: str, as_json: bool, **options: Any) -> None:
-        run(**options, service=Service(server, token, as_json))
-
-    as_json = Annotated[bool, typer.Option("--json", help=json)]
-    named = {"server": (Server, SERVER), "token": (Token, ""), "as_json": (as_json, False)}
-    signature = inspect.signature(run, eval_str=True)
-    parameters = [each for name, each in signature.parameters.items() if name != "service"]
-    parameters += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
-        for name, (kind, default) in named.items()
-    ]
-    asking.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return asking
 
 
 def topic_path(broker: str, topic: str, what: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -27,19 +27,30 @@ app = verbs.group(
 )
 _verb = functools.partial(verbs.verb, of=app)
 
-Cause = Annotated[
-    list[str] | None,
-    typer.Option("--cause", "-c", help="As `count` shows it: status-415, schedule-exhausted."),
-]
-Since = Annotated[
-    str, typer.Option(help="Given up then or later: 2026-01-01T00:00:00Z, or milliseconds.")
-]
-Until = Annotated[str, typer.Option(help="Given up before then.")]
-Source = Annotated[str, typer.Option(help="The event's source.")]
-Type = Annotated[
-    str, typer.Option("--type", "-t", help="The event's type; com.example.* for what begins so.")
-]
 Ids = Annotated[list[int] | None, typer.Option("--id", min=1, help="This one; may be repeated.")]
+
+
+class Choice(NamedTuple):
+    """Which dead letters a verb means."""
+
+    subscription: Subscription = ""
+    cause: Annotated[
+        list[str] | None,
+        typer.Option("--cause", "-c", help="As `count` shows it: status-415, schedule-exhausted."),
+    ] = None
+    since: Annotated[
+        str, typer.Option(help="Given up then or later: 2026-01-01T00:00:00Z, or milliseconds.")
+    ] = ""
+    until: Annotated[str, typer.Option(help="Given up before then.")] = ""
+    source: Annotated[str, typer.Option(help="The event's source.")] = ""
+    type: Annotated[
+        str,
+        typer.Option("--type", "-t", help="The event's type; com.example.* for what begins so."),
+    ] = ""
+
+    def with_ids(self, ids: Sequence[int] | None) -> dict[str, Any]:
+        """As the API takes them, without what was not given."""
+        return {name: it for name, it in {**self._asdict(), "id": ids}.items() if it}
 
 
 @_verb(
@@ -49,19 +60,13 @@ Ids = Annotated[list[int] | None, typer.Option("--id", min=1, help="This one; ma
     "skybridge dead-letters list --since 2026-01-01T00:00:00Z --type 'com.example.*' --json",
 )
 def list_(
-    subscription: Subscription = "",
-    cause: Cause = None,
-    since: Since = "",
-    until: Until = "",
-    source: Source = "",
-    type_: Type = "",
+    choice: Choice,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
     *,
     service: Service,
 ) -> None:
     """List dead letters, the newest first."""
-    query = _chosen(subscription, cause, since, until, source, type_)
-    found, more = _pages(service, query, limit)
+    found, more = _pages(service, choice, limit)
     service.show_all(found, _LETTERS)
     if more and not service.as_json:
         printing.err().print("there are more: raise --limit, or see `count`", markup=False)
@@ -83,19 +88,9 @@ def show(
     "skybridge dead-letters count",
     "skybridge dead-letters count --since 2026-01-01T00:00:00Z --json",
 )
-def count(
-    subscription: Subscription = "",
-    cause: Cause = None,
-    since: Since = "",
-    until: Until = "",
-    source: Source = "",
-    type_: Type = "",
-    *,
-    service: Service,
-) -> None:
+def count(choice: Choice, *, service: Service) -> None:
     """Count dead letters by subscription and cause."""
-    query = _chosen(subscription, cause, since, until, source, type_)
-    service.show(service.get(f"{PATH}/count", query), _show_counts)
+    service.show(service.get(f"{PATH}/count", choice._asdict()), _show_counts)
 
 
 @_verb(
@@ -107,12 +102,7 @@ def count(
     "skybridge dead-letters redrive --subscription billing --json --yes",
 )
 def redrive(
-    subscription: Subscription = "",
-    cause: Cause = None,
-    since: Since = "",
-    until: Until = "",
-    source: Source = "",
-    type_: Type = "",
+    choice: Choice,
     id_: Ids = None,
     rate: Annotated[
         float, typer.Option(min=0, help="Letters a second, of each subscription; 0: at once.")
@@ -129,13 +119,13 @@ def redrive(
 
     First it says what would go, then it asks. What fails again is a dead letter again. Interrupting it
     stops nothing that is on its way. With --json nothing goes without --yes."""
-    choice = _chosen(subscription, cause, since, until, source, type_, id_)
-    found = redriving.order(service, choice, dry_run=True)
+    chosen = choice.with_ids(id_)
+    found = redriving.order(service, chosen, dry_run=True)
     if not service.as_json:
         _show_counts(found)
         redriving.warn(found)
     if _demanded(found["left"], "Redrive {} of them?", yes=yes, service=service):
-        redriving.run(service, choice, found, rate=rate, wait=wait)
+        redriving.run(service, chosen, found, rate=rate, wait=wait)
     elif service.as_json:
         printing.json_line(found)
 
@@ -145,49 +135,16 @@ def redrive(
     "skybridge dead-letters discard --subscription billing --cause status-400",
     "skybridge dead-letters discard --until 2026-01-01T00:00:00Z --yes",
 )
-def discard(
-    subscription: Subscription = "",
-    cause: Cause = None,
-    since: Since = "",
-    until: Until = "",
-    source: Source = "",
-    type_: Type = "",
-    id_: Ids = None,
-    yes: Yes = False,
-    *,
-    service: Service,
-) -> None:
+def discard(choice: Choice, id_: Ids = None, yes: Yes = False, *, service: Service) -> None:
     """Throw dead letters away for good. First it says which, then it asks."""
-    choice = _chosen(subscription, cause, since, until, source, type_, id_)
-    found = service.post(f"{PATH}:discard", {**choice, "dry_run": True})
+    chosen = choice.with_ids(id_)
+    found = service.post(f"{PATH}:discard", {**chosen, "dry_run": True})
     if not service.as_json:
         _show_counts(found)
     question = "Throw {} of them away for good?"
     if _demanded(found["matched"], question, yes=yes, service=service):
-        found = service.post(f"{PATH}:discard", {**choice, "dry_run": False})
+        found = service.post(f"{PATH}:discard", {**chosen, "dry_run": False})
     service.show(found, lambda found: printing.text_line(f"discarded {found['discarded']}"))
-
-
-def _chosen(
-    subscription: str,
-    cause: Sequence[str] | None,
-    since: str,
-    until: str,
-    source: str,
-    type_: str,
-    ids: Sequence[int] | None = None,
-) -> dict[str, Any]:
-    """As the API takes them, without what was not given."""
-    given = {
-        "subscription": subscription,
-        "cause": list(cause or ()),
-        "since": since,
-        "until": until,
-        "source": source,
-        "type": type_,
-        "id": list(ids or ()),
-    }
-    return {name: value for name, value in given.items() if value}
 
 
 def _demanded(count: int, question: str, *, yes: bool, service: Service) -> bool:
@@ -204,12 +161,10 @@ def _demanded(count: int, question: str, *, yes: bool, service: Service) -> bool
     return True
 
 
-def _pages(
-    service: Service, query: dict[str, Any], limit: int
-) -> tuple[list[dict[str, Any]], bool]:
+def _pages(service: Service, choice: Choice, limit: int) -> tuple[list[dict[str, Any]], bool]:
     """So many of them, and whether there are more."""
     found: list[dict[str, Any]] = []
-    query = {**query, "limit": min(limit, 1000)}
+    query = {**choice._asdict(), "limit": min(limit, 1000)}
     while True:
         page = service.get(PATH, query)
         found += page["dead_letters"]

@@ -56,7 +56,7 @@ def run(
         found = difference(before, new)
     else:
         told = service.get("/v1/config", cures=_CURES)
-        before, against = view_of_shown(told["configuration"]), service.url
+        before, against = view_of_shown(told["configuration"]), service.server
         found = _without_overrides(difference(before, view_of_shown(new.shown)))
     digests = (digest_of(before.shown), digest_of(new.shown))
     if service.as_json:

@@ -55,11 +55,11 @@ def run(
 
     from app.cli.pulling import Consumer, Wishes, in_shell
 
-    given.demand_address("--server", service.url, SERVER)
+    given.demand_address("--server", service.server, SERVER)
     show = printing.json_line if service.as_json else _show
     deal = in_shell(command) if command else _printed(show)
     wishes = Wishes(most, limit, follow, delay)
-    counts = asyncio.run(_pull(Consumer(service.url, service.token, subscription, deal, wishes)))
+    counts = asyncio.run(_pull(Consumer(service.server, service.token, subscription, deal, wishes)))
     if not service.as_json:
         told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         printing.err().print(told or "nothing waits", markup=False)

@@ -154,13 +154,7 @@ def create(
 
 
 @_verb("replace", "skybridge subscriptions replace billing --file billing.yaml")
-def replace(
-    name: Name,
-    file: File,
-    if_match: Etag = "",
-    *,
-    service: Service,
-) -> None:
+def replace(name: Name, file: File, if_match: Etag = "", *, service: Service) -> None:
     """Put another document in the place of what it is."""
     documents = subscription_files.read(file)
     if len(documents) != 1:
@@ -191,12 +185,7 @@ def patch(
 
 
 @_verb("delete", "skybridge subscriptions delete billing --yes")
-def delete(
-    name: Name,
-    yes: Yes = False,
-    *,
-    service: Service,
-) -> None:
+def delete(name: Name, yes: Yes = False, *, service: Service) -> None:
     """Delete it: what waits for it is finished, but for its dead letters."""
     if not yes:
         typer.confirm(f"delete {name} and what waits for it?", abort=True, err=True)

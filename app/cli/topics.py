@@ -62,12 +62,7 @@ def _miss(brokers: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 @_verb("show", "skybridge topics show events", "skybridge topics show orders -b main --json")
-def show(
-    topic: TopicName,
-    broker: Broker = BROKER,
-    *,
-    service: Service,
-) -> None:
+def show(topic: TopicName, broker: Broker = BROKER, *, service: Service) -> None:
     """Show a topic's partitions: leader, replicas, in-sync replicas, both ends."""
     columns = ("number", "leader", "replicas", "isr", "earliest", "latest")
     found = service.get(asking.topic_path(broker, topic))

@@ -1,15 +1,20 @@
-"""How a verb is registered: in the root or in a group, with its docstring and its examples as help."""
+"""How a verb is registered: in the root or in a group, with its docstring and its examples as help.
+
+Options that several verbs share are a NamedTuple, which such a verb takes as one parameter.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+import functools
+import inspect
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from app.cli import asking, exits
+from app.cli import exits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 F = TypeVar("F", bound="Callable[..., None]")
 
@@ -35,17 +40,45 @@ root = group(
 )
 
 
-def verb(
-    name: str, *examples: str, of: typer.Typer = root, json: str = asking.LINES
-) -> Callable[[F], F]:
-    """Registers a verb. ``json``: what its --json prints, where it asks a service."""
+def verb(name: str, *examples: str, of: typer.Typer = root, json: str = "") -> Callable[[F], F]:
+    """Registers a verb. ``json``: what its --json prints, where that is not what other verbs print."""
 
     def register(run: F) -> F:
-        import inspect
-
         # Examples must not be wrapped.
         text = f"{inspect.cleandoc(run.__doc__ or '')}\n\n\b\nExamples:\n  " + "\n  ".join(examples)
-        of.command(name=name, help=text)(asking.with_options(run, json))
+        of.command(name=name, help=text)(_expanded(run, json))
         return run
 
     return register
+
+
+def _expanded(run: Callable[..., None], json: str) -> Callable[..., None]:
+    """The verb with the options of each of its groups. A group is a parameter whose type is a NamedTuple,
+    with an option for each field."""
+    signature = inspect.signature(run, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, type[Any]] = {}
+    for each in signature.parameters.values():
+        if hasattr(each.annotation, "_fields"):
+            groups[each.name] = each.annotation
+            parameters += _options(each.annotation, json)
+        else:
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(run)
+    def expanded(**given: Any) -> None:
+        made = {name: kind(*map(given.pop, kind._fields)) for name, kind in groups.items()}
+        run(**given, **made)
+
+    expanded.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return expanded
+
+
+def _options(group: type[Any], json: str) -> Iterator[inspect.Parameter]:
+    kinds = get_type_hints(group, include_extras=True)
+    if json:
+        kinds["as_json"] = Annotated[bool, typer.Option("--json", help=json)]
+    for name, default in group._field_defaults.items():
+        yield inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, annotation=kinds[name], default=default
+        )
