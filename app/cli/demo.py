@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import exits, printing
+from app.cli import exits, given, printing
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
@@ -60,11 +60,9 @@ def run(
 
 
 def _feed(environ: Mapping[str, str], *, generated: bool, count: int) -> Feed:
-    import datetime as dt
-
     from app.cli import feed
 
-    received = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    received = given.now("seconds")
     if generated:
         return feed.generated_feed(count, received)
     return feed.load_feed(environ, received, count)
@@ -78,9 +76,9 @@ def _play(feed: Feed, folder: Path, *, as_json: bool) -> Account:
     from rich.live import Live
 
     from app.cli.rehearsal import lines
-    from app.cli.rehearsal.endpoints import NAMES
     from app.cli.rehearsal.ledger import Ledger, Way
     from app.cli.rehearsal.play import play
+    from app.cli.rehearsal.stage import NAMES
 
     console = printing.out()
     live = Live(console=console, auto_refresh=False, transient=True)

@@ -96,15 +96,13 @@ def _media_type(body: bytes) -> str:
 def _made(
     type_: str, source: str, id_: str, subject: str, attribute: Sequence[str], data: str
 ) -> tuple[bytes, dict[str, str]]:
-    from app.bindings import http
-    from app.bindings.transcode import PLAIN
     from app.cli import making
 
     extensions = given.attributes(attribute)
     recipe = making.Recipe(
         type_, source, id_, subject, extensions=extensions, data=given.data(data)
     )
-    message = http.encode(making.make(recipe, 1)[0], PLAIN)
+    message = making.request(recipe)
     return message.body, dict(message.headers)
 
 

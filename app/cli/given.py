@@ -70,7 +70,7 @@ def demand_address(option: str, address: str, example: str) -> None:
         )
 
 
-def now() -> str:
+def now(timespec: str = "milliseconds") -> str:
     import datetime as dt
 
-    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return dt.datetime.now(dt.UTC).isoformat(timespec=timespec).replace("+00:00", "Z")

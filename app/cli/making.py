@@ -8,8 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from app.bindings import http
 from app.bindings.documents import JSON_DOCUMENT
+from app.bindings.http import HttpMessage
 from app.bindings.record import ContentMode, Decoded
+from app.bindings.transcode import PLAIN
 from app.errors import InvalidEvent, SkybridgeError
 from app.event.value import CloudEvent, DataForm
 from app.formats import json
@@ -38,6 +41,11 @@ def make(recipe: Recipe, count: int) -> list[Decoded]:
         Decoded(_event(recipe, _identity(recipe.id, number, count)), ContentMode.BINARY)
         for number in range(count)
     ]
+
+
+def request(recipe: Recipe) -> HttpMessage:
+    """That posts one such event, in the binary mode."""
+    return http.encode(make(recipe, 1)[0], PLAIN)
 
 
 def read(content: bytes) -> list[Decoded]:

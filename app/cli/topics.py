@@ -152,12 +152,10 @@ def publish(
     service: Service,
 ) -> None:
     """Publish one event to a topic that is there, past all routes; the receipt says where it is."""
-    from app.bindings import http
-    from app.bindings.transcode import PLAIN
     from app.cli import making
 
     recipe = making.Recipe(type_, source, id_, subject, data=given.data(data))
-    message = http.encode(making.make(recipe, 1)[0], PLAIN)
+    message = making.request(recipe)
     headers = {**dict(message.headers), **({"skybridge-key": key} if key else {})}
     answer = service.request(
         "POST",

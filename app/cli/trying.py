@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from app.bindings import http
-from app.bindings.transcode import PLAIN
-from app.cli.making import Recipe, make
+from app.cli.making import Recipe, request
 from app.config.model import Config
 from app.errors import SkybridgeError
 from app.filters.model import Filter
@@ -45,7 +44,7 @@ def _message(route: Route) -> http.HttpMessage:
     attributes.pop("specversion", None)
     names = {name: attributes.pop(name) for name in ("id", "source", "type")}
     recipe = Recipe(**names, extensions=attributes, data=_data(route.key.pointer))
-    message = http.encode(make(recipe, 1)[0], PLAIN)
+    message = request(recipe)
     if route.key.mapper == "from_request" and route.key.missing == "reject":
         return http.HttpMessage((*message.headers, ("skybridge-key", _KEY)), message.body)
     return message

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from app.cli import jars
+from app.cli.pipeline.group import bring_jars
 from app.errors import SetupError
 from app.pipeline import java
 from kafka_install import Missing
@@ -18,6 +18,6 @@ def install() -> list[Path]:
     """The jars; fetched once."""
     try:
         java.find(os.environ)
-        return jars.bring(quiet=True)
+        return bring_jars(quiet=True)
     except SetupError as why:
         raise Missing(f"Spark cannot run: {why}") from why

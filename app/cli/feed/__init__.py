@@ -1,13 +1,24 @@
-"""Shell. Events to try the bridge with: GitHub's example webhooks, or a generator of our own."""
+"""Shell. Events to try the bridge with: GitHub's example webhooks, or a generator of our own.
+
+The generator is for machines without npm: orders of an imaginary shop. The same seed gives the same feed.
+Order matters per customer: an order is placed, paid, then sent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from app.cli.feed import generated, github, payloads
+import msgspec
+
+from app.cli.feed import github, payloads
 from app.errors import SetupError
-from app.event.value import CloudEvent
+from app.event.value import CloudEvent, DataForm
+
+_STEPS = ("created", "paid", "packed", "shipped")
+CUSTOMERS = 20
+DISPUTED = 0.04  # share of payments that are disputed instead
 
 
 class Feed(NamedTuple):
@@ -38,4 +49,41 @@ def load_feed(environ: Mapping[str, str], received: str, count: int) -> Feed:
 
 
 def generated_feed(count: int, received: str, why: str = "") -> Feed:
-    return Feed(f"{count} generated events{why}", generated.orders(count, received=received))
+    return Feed(f"{count} generated events{why}", orders(count, received=received))
+
+
+def orders(count: int, *, received: str, seed: int = 329) -> list[CloudEvent]:
+    """``count`` events; ``received`` is the RFC 3339 time they all carry."""
+    chance = random.Random(seed)  # noqa: S311 - a feed, not a secret
+    feed = _steps(chance)
+    return [_event(number, *next(feed), received=received) for number in range(count)]
+
+
+def _steps(chance: random.Random) -> Iterator[tuple[int, int, str]]:
+    """Customer, order and step; orders of all customers interleave."""
+    open_orders: list[tuple[int, int, int]] = []
+    number = 0
+    while True:
+        if not open_orders or chance.random() < 1 / len(_STEPS):
+            number += 1
+            open_orders.append((chance.randrange(CUSTOMERS), number, 0))
+        customer, order, step = open_orders.pop(chance.randrange(len(open_orders)))
+        is_disputed = step == 1 and chance.random() < DISPUTED
+        yield customer, order, "disputed" if is_disputed else _STEPS[step]
+        if step + 1 < len(_STEPS):
+            open_orders.append((customer, order, step + 1))
+
+
+def _event(number: int, customer: int, order: int, step: str, *, received: str) -> CloudEvent:
+    attributes = {
+        "specversion": "1.0",
+        "id": f"generated-{number:06}",
+        "source": f"https://shop.example/customers/{customer}",
+        "type": f"com.example.order.{step}",
+        "subject": str(order),
+        "time": received,
+        "datacontenttype": "application/json",
+        "partitionkey": f"customer-{customer}",
+    }
+    data = msgspec.json.encode({"order": order, "customer": customer, "step": step})
+    return CloudEvent(attributes, data, DataForm.JSON)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import given, verbs
+from app.cli import given, printing, verbs
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,14 +62,34 @@ def open_spark(
 
     ``name``: of the verb. Raises SetupError without the extra, Java or jars.
     """
-    from app.cli import jars
     from app.pipeline.session import open_session
     from app.runtime.pipeline import engine_of
 
     engine = engine_of(config)
     if not {"spark.jars", "spark.jars.packages"} & engine.conf.keys():
-        jars.bring(quiet=quiet)
+        bring_jars(quiet=quiet)
     return open_session(engine, lake, app_name=f"skybridge {name}")
+
+
+def bring_jars(*, quiet: bool = False) -> list[Path]:
+    """The files, fetched first where they are missing. Raises SetupError, which names the cure."""
+    import os
+
+    from rich import progress as bar
+
+    from app.pipeline import jars
+
+    where, source = jars.folder(os.environ), jars.repository(os.environ)
+    absent = jars.missing(where)
+    columns = (bar.TextColumn("{task.description}"), bar.BarColumn(), bar.DownloadColumn())
+    with bar.Progress(
+        *columns,
+        *(bar.TransferSpeedColumn(), bar.TimeRemainingColumn()),
+        console=printing.err(),
+        disable=quiet or not absent,
+    ) as progress:
+        bars = {jar: progress.add_task(jar.artifact, total=jar.size) for jar in absent}
+        return jars.bring(where, source=source, told=lambda jar, n: progress.advance(bars[jar], n))
 
 
 def moment(option: str, text: str) -> datetime | None:

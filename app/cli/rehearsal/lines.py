@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from rich.markup import escape
 from rich.table import Table
 
@@ -72,18 +73,7 @@ def account_json(account: Account, origin: str) -> dict[str, Any]:
         "accepted": account.accepted,
         "holds": account.holds,
         "subscriptions": [
-            {
-                "subscription": line.subscription,
-                "accepted": line.accepted,
-                "delivered": line.delivered,
-                "dead_lettered": line.dead_lettered,
-                "attempts": line.attempts,
-                "duplicates": line.duplicates,
-                "order_breaks": line.order_breaks,
-                "changed": line.changed,
-                "holds": line.holds,
-            }
-            for line in account.lines
+            {**msgspec.structs.asdict(line), "holds": line.holds} for line in account.lines
         ],
     }
 

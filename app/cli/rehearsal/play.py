@@ -12,9 +12,8 @@ from app.bindings.record import ContentMode, Decoded
 from app.cli.client import EventsClient, Mode
 from app.cli.feed import Feed
 from app.cli.receiver import Receiver
-from app.cli.rehearsal.endpoints import NAMES, Endpoints
 from app.cli.rehearsal.ledger import Account, Ledger, Way
-from app.cli.rehearsal.stage import Child, configuration, service
+from app.cli.rehearsal.stage import NAMES, Child, Endpoints, configuration, service
 from app.gateway.server import HttpServer
 
 FINISH_WITHIN = 60.0  # seconds after the last event was accepted

@@ -1,4 +1,13 @@
-"""The service of a demo: its configuration and its process."""
+"""The service of a demo: its configuration, its process, and the endpoints that it delivers to.
+
+The three endpoints of one receiving webhook misbehave as real ones do:
+
+==========  ====================================================================================
+picky       takes everything but one type, which it answers with 415: a dead letter at once
+recovering  answers its first requests with 503: tried again, then the endpoint is paused
+busy        answers now and then with 429 and Retry-After: 1, and must be left alone that long
+==========  ====================================================================================
+"""
 
 from __future__ import annotations
 
@@ -8,12 +17,19 @@ import json
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from app.cli.receiver import Arrival, Reply
+from app.cli.rehearsal.ledger import Ledger
 from app.errors import SetupError
 
+NAMES = ("picky", "recovering", "busy")
+REFUSED_TYPES = frozenset({"com.github.ping", "com.example.order.disputed"})
+DOWN_FOR = 10  # requests: as many as it takes until the endpoint is paused
+BUSY_EVERY = 150  # requests
 START_WITHIN = 30.0  # seconds
 STOP_WITHIN = 30.0
 
@@ -113,3 +129,36 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
 
 def _end_of(log: Path) -> str:
     return log.read_text(errors="replace")[-2000:]
+
+
+_TAKEN = Reply(204)
+_UNSUPPORTED = Reply(415)
+_DOWN = Reply(503)
+_TOO_MANY = Reply(429, ((b"retry-after", b"1"),))
+
+
+class Endpoints:
+    """Answers each request and notes it in the ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._requests: Counter[str] = Counter()
+
+    def answer(self, arrival: Arrival) -> Reply:
+        name = arrival.path.strip("/")
+        if name not in NAMES or not arrival.events:
+            return Reply(400)
+        self._requests[name] += 1
+        event = arrival.events[0].event
+        reply = self._reply(name, self._requests[name], event.type)
+        self._ledger.arrived(name, event.id, event.data, reply.status)
+        return reply
+
+    def _reply(self, name: str, number: int, type_: str) -> Reply:
+        if name == "picky" and type_ in REFUSED_TYPES:
+            return _UNSUPPORTED
+        if name == "recovering" and number <= DOWN_FOR:
+            return _DOWN
+        if name == "busy" and number % BUSY_EVERY == 1:
+            return _TOO_MANY
+        return _TAKEN

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import feed
-from app.cli.feed import generated, payloads
+from app.cli.feed import payloads
 from app.errors import SetupError
 
 RECEIVED = "2026-11-21T00:00:00Z"
@@ -72,13 +72,13 @@ def test_cache_folder_is_the_users(environ: dict[str, str], folder: Path) -> Non
 
 def test_generated_feed_is_the_same_every_time() -> None:
     """A demo that fails must fail again."""
-    assert generated.orders(50, received=RECEIVED) == generated.orders(50, received=RECEIVED)
+    assert feed.orders(50, received=RECEIVED) == feed.orders(50, received=RECEIVED)
 
 
 def test_generated_orders_go_through_their_steps_in_order() -> None:
     """Order per key has to mean something to be worth keeping."""
     seen: dict[str, list[str]] = {}
-    for event in generated.orders(1000, received=RECEIVED):
+    for event in feed.orders(1000, received=RECEIVED):
         assert json.loads(event.data or b"")["step"] == event.type.rpartition(".")[2]
         seen.setdefault(event.attributes["subject"], []).append(event.type.rpartition(".")[2])
     steps = {tuple(order) for order in seen.values() if len(order) == 4}
@@ -90,5 +90,5 @@ def test_generated_orders_go_through_their_steps_in_order() -> None:
 
 def test_generated_feed_has_something_to_refuse() -> None:
     """The demo shows a dead letter with this feed too."""
-    events = generated.orders(329, received=RECEIVED)
+    events = feed.orders(329, received=RECEIVED)
     assert any(event.type == "com.example.order.disputed" for event in events)
