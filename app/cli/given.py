@@ -5,12 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from app.cli import exits, printing
 
 if TYPE_CHECKING:
     from app.config.model import Config
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration file."),
+]
 
 
 def attributes(pairs: Sequence[str]) -> dict[str, str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli import printing
+from app.cli.given import ConfigFile
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
@@ -33,10 +33,7 @@ class RoleName(StrEnum):
     "SKYBRIDGE_SERVER__EVENTS__PORT=9090 skybridge serve",
 )
 def run(
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration file."),
-    ] = None,
+    config: ConfigFile = None,
     role: Annotated[
         list[RoleName] | None,
         typer.Option("--role", help="Run only this role (may be given twice); both by default."),

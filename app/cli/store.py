@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import given, printing, verbs
+from app.cli.given import ConfigFile
 
 if TYPE_CHECKING:
     from app.store.upkeep import Standing
@@ -21,10 +22,6 @@ app = verbs.group(
 )
 _verb = functools.partial(verbs.verb, of=app)
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration file."),
-]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 

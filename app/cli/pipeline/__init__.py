@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from app.cli.pipeline import archive, erase, maintain, query, redrive, replay, report, reroute
-from app.cli.pipeline.group import app
-
-__all__ = [
-    "app",
-    "archive",
-    "erase",
-    "maintain",
-    "query",
-    "redrive",
-    "replay",
-    "report",
-    "reroute",
-]
+from app.cli.pipeline import (  # noqa: F401 - each registers its verb
+    archive,
+    erase,
+    maintain,
+    query,
+    redrive,
+    replay,
+    report,
+    reroute,
+)
+from app.cli.pipeline.group import app as app

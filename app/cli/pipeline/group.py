@@ -25,16 +25,7 @@ app = verbs.group(
 )
 verb = functools.partial(verbs.verb, of=app)
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration file."),
-]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, and no progress bar.")]
-
-
-@app.callback()
-def pipeline() -> None:
-    """A group with few verbs is a group all the same."""
 
 
 def read(file: Path | None) -> Config:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from app.cli import printing
-from app.cli.pipeline.group import ConfigFile, open_lake, read, verb
+from app.cli.given import ConfigFile
+from app.cli.pipeline.group import open_lake, read, verb
 
 if TYPE_CHECKING:
     from app.pipeline.query import Answer

@@ -6,12 +6,13 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from app.cli import exits, given, printing
-from app.cli.pipeline.group import ConfigFile, Json, moment, open_lake, read, verb
+from app.cli.given import ConfigFile
+from app.cli.pipeline.group import Json, moment, open_lake, read, verb
 
 if TYPE_CHECKING:
     from app.config.model import Config
@@ -27,6 +28,22 @@ _URL = "http://127.0.0.1:8080/events"
 _MANY = "TEXT, or a beginning with * behind; may be repeated."
 
 
+class Records(NamedTuple):
+    """Which records of the lake are meant; all of them by default."""
+
+    since: Annotated[
+        str, typer.Option("--from", help="The first time of the log, as 2026-01-01T00:00:00Z.")
+    ] = ""
+    until: Annotated[str, typer.Option(help="The first that is not wanted; likewise.")] = ""
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", help="Records of this topic; may be repeated.")
+    ] = None
+    types: Annotated[list[str] | None, typer.Option("--type", help=_MANY)] = None
+    sources: Annotated[list[str] | None, typer.Option("--source", help=_MANY)] = None
+    subjects: Annotated[list[str] | None, typer.Option("--subject", help=_MANY)] = None
+    sql: Annotated[str, typer.Option("--filter", help="CloudEvents SQL that is true.")] = ""
+
+
 @verb(
     "replay",
     "skybridge pipeline replay --from 2026-01-01 --until 2026-01-02 --to main/orders.again --dry-run",
@@ -35,21 +52,12 @@ _MANY = "TEXT, or a beginning with * behind; may be repeated."
     "skybridge pipeline replay --resume 3f9c21d07ab4",
 )
 def run(
+    *,
     config: ConfigFile = None,
     to: Annotated[
         str, typer.Option("--to", help="BROKER/TOPIC, or gateway: the events listener at --url.")
     ] = "",
-    since: Annotated[
-        str, typer.Option("--from", help="The first time of the log, as 2026-01-01T00:00:00Z.")
-    ] = "",
-    until: Annotated[str, typer.Option(help="The first that is not wanted; likewise.")] = "",
-    topics: Annotated[
-        list[str] | None, typer.Option("--topic", help="Records of this topic; may be repeated.")
-    ] = None,
-    types: Annotated[list[str] | None, typer.Option("--type", help=_MANY)] = None,
-    sources: Annotated[list[str] | None, typer.Option("--source", help=_MANY)] = None,
-    subjects: Annotated[list[str] | None, typer.Option("--subject", help=_MANY)] = None,
-    sql: Annotated[str, typer.Option("--filter", help="CloudEvents SQL that is true.")] = "",
+    records: Records,
     form: Annotated[
         str,
         typer.Option("--as", help="recorded, byte for byte; or 1.0: older versions brought up."),
@@ -82,8 +90,7 @@ def run(
     settings = read(config)
     order = None
     if not resume:
-        choice = (since, until, topics, types, sources, subjects, sql)
-        order = _order(to, form, *choice, marked=not unmarked)
+        order = _order(to, form, records, marked=not unmarked)
         _check(settings, order)
     given.demand_address("--url", url, _URL)
     session, lake = open_lake(settings, "replay", quiet=as_json)
@@ -103,19 +110,7 @@ def run(
         session.stop()
 
 
-def _order(
-    to: str,
-    form: str,
-    since: str,
-    until: str,
-    topics: list[str] | None,
-    types: list[str] | None,
-    sources: list[str] | None,
-    subjects: list[str] | None,
-    sql: str,
-    *,
-    marked: bool,
-) -> Order:
+def _order(to: str, form: str, records: Records, *, marked: bool) -> Order:
     from app.errors import SetupError
     from app.pipeline.replay.choice import Choice
     from app.pipeline.replay.plan import GATEWAY, Order
@@ -130,13 +125,13 @@ def _order(
     if form not in {"recorded", "1.0"}:
         raise SetupError(f"{form!r} is no form", setting="--as", cure="--as recorded, or --as 1.0")
     choice = Choice(
-        since=moment("--from", since),
-        until=moment("--until", until),
-        topics=tuple(topics or ()),
-        types=tuple(types or ()),
-        sources=tuple(sources or ()),
-        subjects=tuple(subjects or ()),
-        sql=sql,
+        since=moment("--from", records.since),
+        until=moment("--until", records.until),
+        topics=tuple(records.topics or ()),
+        types=tuple(records.types or ()),
+        sources=tuple(records.sources or ()),
+        subjects=tuple(records.subjects or ()),
+        sql=records.sql,
     )
     choice.check()
     return Order(choice, to, "1.0" if form == "1.0" else "recorded", marked)
