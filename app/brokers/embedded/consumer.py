@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 
 import msgspec
 
@@ -14,13 +12,14 @@ from app.brokers.embedded.membership import GroupTimes, Membership
 from app.brokers.embedded.owned import OwnedPartition
 from app.brokers.embedded.tail import Tail
 from app.brokers.embedded.upkeep import CommitRounds, Rounds
+from app.brokers.member import Member
 from app.errors import BrokerError, PositionOutOfRange
-from app.interfaces import Consumer, Wanted
+from app.interfaces import Wanted
 from app.log.engine import Engine
 from app.log.group_coordinator import Coordinator
 from app.log.groups import Code
 from app.log.positions import Committed
-from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
+from app.model.message import Assigned, Lost, Message, Partition, Revoked
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ class Shared(msgspec.Struct, frozen=True):
     commits: CommitRounds
 
 
-class EmbeddedConsumer(Consumer):
+class EmbeddedConsumer(Member):
     """``group`` is the name of the one it is a member of."""
 
     wakeups = True
@@ -66,6 +65,7 @@ class EmbeddedConsumer(Consumer):
         client_id: str,
         wanted: Wanted | None = None,
     ) -> None:
+        super().__init__()
         self.group = group
         self._shared = shared
         self._settings = shared.settings
@@ -74,14 +74,7 @@ class EmbeddedConsumer(Consumer):
         self._owned: dict[Partition, OwnedPartition] = {}
         self._ready: dict[OwnedPartition, None] = {}  # with something to hand out, in turn
         self._content: set[OwnedPartition] = set()  # have not asked for more
-        self._events: deque[Assigned | Revoked | Lost] = deque()
-        self._wake = asyncio.Event()
-        self._nudged = False
-        self._revocation: asyncio.Event | None = None  # open, until the user asks for more
-        self._told = False  # the open revocation was handed out
         self._leaving = False  # nothing more is read until the partitions are given up
-        self._failure: Exception | None = None
-        self._closed = False
         self._settled = 0  # since the last commit
         self._storing: asyncio.Future[None] | None = None  # the commit of a round
         self._not_before = 0.0  # time of the next commit, unless the group is at rest
@@ -105,30 +98,9 @@ class EmbeddedConsumer(Consumer):
     def closed(self) -> bool:
         return self._closed
 
-    async def poll(self, wait: float) -> ConsumerEvent | None:
-        self._deal_with_revocation()
-        until = self._loop.time() + wait
-        while not self._closed:
-            self._wake.clear()
-            if self._events:
-                return self._next_change()
-            if self._failure is not None:
-                raise self._failure
-            if messages := self._hand_out():
-                return messages
-            self._ask()
-            left = until - self._loop.time()
-            if left <= 0 or self._nudged:
-                break
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._wake.wait()
-        self._nudged = False
-        return None
-
     def nudge(self) -> None:
         self._nudged = True
-        self._wake.set()
+        self._news.set()
 
     async def settle(self, messages: Collection[Message]) -> None:
         owned = self._owned
@@ -159,7 +131,7 @@ class EmbeddedConsumer(Consumer):
             if owned is not None and owned.paused:
                 owned.paused = False
                 self._content.add(owned)
-        self._wake.set()
+        self._news.set()
 
     def holds(self, message: Message) -> bool:
         owned = self._owned.get(message.partition)
@@ -185,8 +157,7 @@ class EmbeddedConsumer(Consumer):
     async def close(self) -> None:
         if self._closed:
             return
-        self._closed = True
-        self._wake.set()
+        self._end()
         self._shared.commits.remove(self._commit_round)
         await self._membership.leave()
 
@@ -200,13 +171,11 @@ class EmbeddedConsumer(Consumer):
             self._tell(Assigned(tuple(partitions), epoch))
 
     def revoking(self) -> asyncio.Event:
-        done = asyncio.Event()
         self._stop_reading()
-        if not self._owned:
-            done.set()
-            return done
-        self._revocation, self._told = done, False
-        self._tell(Revoked(tuple(self._owned), self._membership.generation))
+        if self._owned:
+            return self._revoke(Revoked(tuple(self._owned), self._membership.generation))
+        done = asyncio.Event()
+        done.set()
         return done
 
     async def released(self) -> None:
@@ -222,8 +191,7 @@ class EmbeddedConsumer(Consumer):
         self._disown()
 
     def failed(self, error: Exception) -> None:
-        self._failure = error
-        self._wake.set()
+        self._fail(error)
 
     def _own(self, place: Partition, epoch: int, committed: Committed | None) -> None:
         log = self._shared.engine.partition(place)
@@ -236,7 +204,7 @@ class EmbeddedConsumer(Consumer):
             log.check(position.offset)
             owned.join()
         except PositionOutOfRange as error:
-            self._failure = error
+            owned.failed(error)
 
     def _stop_reading(self) -> None:
         for owned in self._owned.values():
@@ -249,27 +217,16 @@ class EmbeddedConsumer(Consumer):
         self._stop_reading()
         self._owned = {}
         self._leaving = False
-        self._revocation = None
-        self._failure = None
-
-    def _tell(self, change: Assigned | Revoked | Lost) -> None:
-        self._events.append(change)
-        self._wake.set()
-
-    def _next_change(self) -> Assigned | Revoked | Lost:
-        change = self._events.popleft()
-        self._told = self._told or isinstance(change, Revoked)
-        return change
-
-    def _deal_with_revocation(self) -> None:
-        """To ask for more is to have dealt with the revocation that was handed out."""
-        if self._revocation is not None and self._told:
-            self._revocation.set()
-            self._revocation = None
 
     def _stirred(self, owned: OwnedPartition) -> None:
         self._ready[owned] = None
-        self._wake.set()
+        self._news.set()
+
+    async def _batch(self) -> tuple[Message, ...]:
+        messages = self._hand_out()
+        if not messages:
+            self._ask()
+        return messages
 
     def _hand_out(self) -> tuple[Message, ...]:
         """What lies ready, of all partitions in turn, until a batch is full. Raises what went wrong

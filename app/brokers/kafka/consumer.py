@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -33,10 +32,10 @@ from app.brokers.kafka.reader import message_of, position_lost
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.starts import prepare, resolve_new
 from app.brokers.kafka.unwanted import is_unwanted
+from app.brokers.member import Member
 from app.delivery.offsets import FinishedRuns
-from app.errors import SkybridgeError
-from app.interfaces import Consumer, Wanted
-from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
+from app.interfaces import Wanted
+from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.start import StartAt
 
 log = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ FETCH_MS = 60_000
 NOTHING = Owned(-1, {})
 
 
-class KafkaConsumer(ConsumerRebalanceListener, Consumer):  # type: ignore[misc]  # aiokafka is untyped
+class KafkaConsumer(ConsumerRebalanceListener, Member):  # type: ignore[misc]  # aiokafka is untyped
     """A ``Consumer``."""
 
     def __init__(
@@ -58,6 +57,7 @@ class KafkaConsumer(ConsumerRebalanceListener, Consumer):  # type: ignore[misc] 
         monotonic: Callable[[], float] = time.monotonic,
         wanted: Wanted | None = None,
     ) -> None:
+        Member.__init__(self)
         self._settings = settings
         self._group = group
         self._topics = list(topics)
@@ -65,19 +65,13 @@ class KafkaConsumer(ConsumerRebalanceListener, Consumer):  # type: ignore[misc] 
         self._wanted = wanted
         self._admin = Admin(settings)
         self._owned = NOTHING
-        self._events: deque[Assigned | Revoked | Lost] = deque()
-        self._news = asyncio.Event()  # an event, a failure, or the end
-        self._revoking: Revoked | None = None  # from its begin until the partitions are let go
-        self._dealt = asyncio.Event()  # with ``_revoking``
-        self._told: Assigned | Revoked | Lost | None = None  # by the last poll
-        self._failure: BaseException | None = None
+        self._letting_go = False  # from the begin of a revocation until the partitions are gone
         self._fetch: asyncio.Task[Any] | None = None
         self._paused: set[Partition] = set()
-        self._closed = False
         self._consumer = make_consumer(settings, group, client_id)
         self._membership = Membership(self._consumer, settings.session_timeout, monotonic)
         self._commits = Commits(
-            self._consumer, group, settings, lambda: self._owned, self._fail, monotonic
+            self._consumer, group, settings, lambda: self._owned, self._broke, monotonic
         )
 
     async def start(self) -> None:
@@ -91,25 +85,6 @@ class KafkaConsumer(ConsumerRebalanceListener, Consumer):  # type: ignore[misc] 
             raise
         self._consumer.subscribe(self._topics, listener=self)
         self._commits.start()
-
-    async def poll(self, wait: float) -> ConsumerEvent | None:
-        self._dealt_with()
-        until = asyncio.get_running_loop().time() + wait
-        while not self._closed:
-            if self._failure is not None:
-                failure, self._failure = self._failure, None
-                raise failure
-            if self._events:
-                self._told = self._events.popleft()
-                return self._told
-            self._news.clear()
-            left = until - asyncio.get_running_loop().time()
-            batch = await self._fetched(max(0.0, left))
-            if batch:
-                return batch
-            if left <= 0 and not self._events:
-                return None
-        return None
 
     async def settle(self, messages: Collection[Message]) -> None:
         self._owned.settle(messages)
@@ -135,9 +110,7 @@ class KafkaConsumer(ConsumerRebalanceListener, Consumer):  # type: ignore[misc] 
     async def close(self) -> None:
         if self._closed:
             return
-        self._closed = True
-        self._news.set()
-        self._dealt_with(force=True)
+        self._end()
         await self.commit()
         self._owned = NOTHING
         await self._commits.stop(STOP_WITHIN)
@@ -154,19 +127,15 @@ class KafkaConsumer(ConsumerRebalanceListener, Consumer):  # type: ignore[misc] 
             return
         if self._membership.thrown_out:  # a zombie: nothing can be settled any more
             self._owned = NOTHING
-            self._add(Lost(owned.partitions, owned.epoch))
+            self._tell(Lost(owned.partitions, owned.epoch))
             return
-        self._revoking = Revoked(owned.partitions, owned.epoch)
-        self._dealt.clear()
-        self._add(self._revoking)
-        try:
-            async with asyncio.timeout(self._settings.handover):
-                await self._dealt.wait()
-        except TimeoutError:
+        self._letting_go = True
+        revoked = Revoked(owned.partitions, owned.epoch)
+        if not await self._hand_over(revoked, self._settings.handover):
             log.warning("group %s: a revocation was not dealt with in time", self._group)
         await self.commit()
         self._owned = NOTHING
-        self._revoking = None
+        self._letting_go = False
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         try:
@@ -176,13 +145,13 @@ class KafkaConsumer(ConsumerRebalanceListener, Consumer):  # type: ignore[misc] 
             log.info("group %s rebalances again: %s", self._group, error)
             return
         except Exception as error:  # noqa: BLE001 - aiokafka would only log it: poll raises it
-            self._fail(error)
+            self._broke(error)
             return
         self._forget_fetch()
         self._paused.clear()
         self._owned = Owned(self._membership.generation, runs)
         if runs:
-            self._add(Assigned(self._owned.partitions, self._owned.epoch))
+            self._tell(Assigned(self._owned.partitions, self._owned.epoch))
 
     async def _places(self, assigned: list[TopicPartition]) -> dict[Partition, FinishedRuns]:
         """Begin each partition at its commit; one without gets its start, committed first."""
@@ -200,27 +169,14 @@ class KafkaConsumer(ConsumerRebalanceListener, Consumer):  # type: ignore[misc] 
             runs[Partition(place.topic, place.partition)] = FinishedRuns.restore(offset, metadata)
         return runs
 
-    async def _fetched(self, wait: float) -> tuple[Message, ...]:
-        """The next messages of partitions that are ours and not paused; () when news come first.
-
-        One fetch goes on from poll to poll: while a rebalance is under way aiokafka lets it wait, and
-        nobody may have to wait for it; one that ended with each idle poll has leaked futures
-        (reliability 5.1, #628).
-        """
+    async def _batch(self) -> tuple[Message, ...]:
         if self._fetch is None:
-            self._fetch = asyncio.create_task(
-                self._consumer.getmany(
-                    timeout_ms=FETCH_MS, max_records=self._settings.max_poll_records
-                )
-            )
-        fetch, news = self._fetch, asyncio.ensure_future(self._news.wait())
-        try:
-            await asyncio.wait({fetch, news}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            news.cancel()
-        if self._news.is_set() or fetch is not self._fetch or not fetch.done():
+            await self._begin_fetch()
+        fetch = self._fetch
+        if fetch is None or not fetch.done():
             return ()
         self._fetch = None
+        self._news.set()  # also where it brought nothing of ours: the next one is to begin
         try:
             found = fetch.result()
         except (ConsumerStoppedError, NoOffsetForPartitionError, asyncio.CancelledError):
@@ -232,10 +188,21 @@ class KafkaConsumer(ConsumerRebalanceListener, Consumer):  # type: ignore[misc] 
             raise explain(error, self._settings.name) or error from error
         return tuple(self._ours(found))
 
+    async def _begin_fetch(self) -> None:
+        """One fetch goes on from poll to poll: while a rebalance is under way aiokafka lets it wait, and
+        nobody may have to wait for it; one that ended with each idle poll has leaked futures
+        (reliability 5.1, #628).
+        """
+        most = self._settings.max_poll_records
+        fetching = self._consumer.getmany(timeout_ms=FETCH_MS, max_records=most)
+        self._fetch = asyncio.create_task(fetching)
+        self._fetch.add_done_callback(lambda _: self._news.set())
+        await asyncio.sleep(0)  # what the client has at hand comes in this step
+
     def _ours(self, found: dict[TopicPartition, list[Any]]) -> list[Message]:
         owned = self._owned
         messages: list[Message] = []
-        if self._revoking is not None:
+        if self._letting_go:
             return messages  # they are being let go: whoever gets them next reads these
         for place, raws in found.items():
             partition = Partition(place.topic, place.partition)
@@ -270,20 +237,8 @@ class KafkaConsumer(ConsumerRebalanceListener, Consumer):  # type: ignore[misc] 
         if fetch is not None and not fetch.cancel() and not fetch.cancelled():
             fetch.exception()  # seen, so that nobody warns of it
 
-    def _add(self, event: Assigned | Revoked | Lost) -> None:
-        self._events.append(event)
-        self._news.set()
-
-    def _fail(self, error: BaseException) -> None:
-        known = isinstance(error, SkybridgeError)
-        self._failure = error if known else explain(error, self._settings.name) or error
-        self._news.set()
-
-    def _dealt_with(self, *, force: bool = False) -> None:
-        """Whoever asks for the next event has dealt with the last one."""
-        if force or (self._told is not None and self._told is self._revoking):
-            self._dealt.set()
-        self._told = None
+    def _broke(self, error: BaseException) -> None:
+        self._fail(explain(error, self._settings.name) or error)
 
     def _still_ours(self, partitions: Collection[Partition]) -> list[TopicPartition]:
         places = {TopicPartition(each.topic, each.number) for each in partitions}

@@ -11,10 +11,10 @@ import asyncio
 import logging
 import secrets
 import time
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import uuid4
 
+from app.brokers.member import Change, Member, in_order
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.bridge import ignore
@@ -25,8 +25,7 @@ from app.brokers.pulsar.places import wire_name
 from app.brokers.pulsar.seat import STANDBY, Seat
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.starts import prepare
-from app.interfaces import Consumer
-from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
+from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.start import StartAt
 
 log = logging.getLogger(__name__)
@@ -34,7 +33,7 @@ log = logging.getLogger(__name__)
 ACKS_LEAVE = 0.12  # seconds; the library sends acknowledgements in groups, ten times a second
 
 
-class PulsarConsumer(Consumer):
+class PulsarConsumer(Member):
     """A ``Consumer``."""
 
     def __init__(
@@ -48,6 +47,7 @@ class PulsarConsumer(Consumer):
         topics: Sequence[str],
         client_id: str = "",
     ) -> None:
+        super().__init__()
         self.topics: Sequence[str] = tuple(topics)
         self._settings = settings
         self._admin = admin
@@ -57,14 +57,9 @@ class PulsarConsumer(Consumer):
         self._name = f"{client_id or settings.client_id}-{uuid4().hex[:12]}"
         self._seats: dict[str, Seat] = {}  # by the partition's name on the wire
         self._by_partition: dict[Partition, Seat] = {}
-        self._events: deque[Assigned | Revoked | Lost] = deque()
-        self._told: Assigned | Revoked | Lost | None = None  # by the last poll
-        self._news = asyncio.Event()
         self._epoch = secrets.randbits(62)  # and up: no other member counts there (rule 5)
         self._turn = 0
-        self._failure: BaseException | None = None
         self._returning: dict[str, asyncio.Task[None]] = {}  # who sits down again, by the same name
-        self._closed = False
 
     async def start(self, start: StartAt) -> None:
         """Join. Raises PositionOutOfRange for a start that the log does not hold, AdminError,
@@ -77,26 +72,6 @@ class PulsarConsumer(Consumer):
             await self.close()
             raise
         self._owners.join(self)
-
-    async def poll(self, wait: float) -> ConsumerEvent | None:
-        self._dealt_with()
-        until = asyncio.get_running_loop().time() + wait
-        while not self._closed:
-            if self._failure is not None:
-                failure, self._failure = self._failure, None
-                raise failure
-            if self._events:
-                self._told = self._events.popleft()
-                return self._told
-            self._news.clear()
-            if batch := self._batch():
-                return batch
-            try:
-                async with asyncio.timeout_at(until):
-                    await self._news.wait()
-            except TimeoutError:
-                return None
-        return None
 
     async def settle(self, messages: Collection[Message]) -> None:
         for message in messages:
@@ -152,8 +127,7 @@ class PulsarConsumer(Consumer):
         """Bounded. Closing a consumer of the library sends its acknowledgements first."""
         if self._closed:
             return
-        self._closed = True
-        self._news.set()
+        self._end()
         await self._owners.leave(self)
         for task in (returning := list(self._returning.values())):
             task.cancel()
@@ -181,7 +155,7 @@ class PulsarConsumer(Consumer):
                 self._still_ours(seat, asked, gained)
             elif active and active != self._name:
                 self._somebody_elses(seat, asked, gone)
-        self._revoke(gone)
+        self._take_away(gone)
         self._gain(gained)
         added = {
             number: wire for number, wire in self._numbered(topic, stats) if wire not in self._seats
@@ -232,21 +206,21 @@ class PulsarConsumer(Consumer):
         for seat in seats:
             seat.paused = False
             seat.own(self._epoch)
-        self._add(Assigned(_partitions(seats), self._epoch))
+        self._tell(Assigned(_partitions(seats), self._epoch))
 
-    def _revoke(self, seats: Iterable[Seat]) -> None:
+    def _take_away(self, seats: Iterable[Seat]) -> None:
         """The other one reads already, or soon: nothing new is sent, what is finished still counts."""
         by_epoch: dict[int, list[Seat]] = {}
         for seat in seats:
             seat.leaving = True
             by_epoch.setdefault(seat.epoch, []).append(seat)
         for epoch, leaving in by_epoch.items():
-            self._add(Revoked(_partitions(leaving), epoch))
+            self._tell(Revoked(_partitions(leaving), epoch))
 
     def _lose(self, seat: Seat) -> None:
         epoch = seat.epoch
         seat.let_go()
-        self._add(Lost((seat.partition,), epoch))
+        self._tell(Lost((seat.partition,), epoch))
 
     def _rewound(self, seat: Seat) -> None:
         """Somebody else owned it, unseen between two questions: begin again from what is unfinished."""
@@ -258,20 +232,14 @@ class PulsarConsumer(Consumer):
             self._owners.ask_soon()
         self._news.set()
 
-    def _add(self, event: Assigned | Revoked | Lost) -> None:
-        self._events.append(event)
-        self._news.set()
-
-    def _dealt_with(self) -> None:
-        """Whoever asks for the next event has dealt with the last one."""
-        told, self._told = self._told, None
-        if isinstance(told, Revoked):
-            for seat in self._of(told.partitions):
-                if seat.leaving and seat.epoch == told.epoch:
+    def _dealt_with(self, change: Change) -> None:
+        if isinstance(change, Revoked):
+            for seat in self._of(change.partitions):
+                if seat.leaving and seat.epoch == change.epoch:
                     seat.let_go()
             self._owners.ask_soon()
 
-    def _batch(self) -> tuple[Message, ...]:
+    async def _batch(self) -> tuple[Message, ...]:
         """From every partition that is ours and not paused; each time another one comes first."""
         seats = [
             seat
@@ -334,6 +302,4 @@ class PulsarConsumer(Consumer):
 
 
 def _partitions(seats: Iterable[Seat]) -> tuple[Partition, ...]:
-    return tuple(
-        sorted((seat.partition for seat in seats), key=lambda each: (each.topic, each.number))
-    )
+    return in_order(seat.partition for seat in seats)

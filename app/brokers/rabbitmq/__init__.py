@@ -4,7 +4,7 @@
 hot path · ``topology`` what a
 topic is there · ``frames`` a record as the bytes of a publish · ``targets``, ``flight``, ``culprits``,
 ``producer`` what is asked for, on the wire, confirmed, at fault · ``records``, ``holding``, ``roll``,
-``claims``, ``changes``, ``consumer`` one member of a group · ``stream`` the same for queues that keep what was read · ``admin`` depths and topics · ``errors`` what the client's errors mean · ``driver`` all of
+``claims``, ``consumer`` one member of a group · ``stream`` the same for queues that keep what was read · ``admin`` depths and topics · ``errors`` what the client's errors mean · ``driver`` all of
 it behind the portable log.
 """
 

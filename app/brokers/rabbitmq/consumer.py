@@ -9,27 +9,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from app.brokers.rabbitmq.changes import Changes, pause_for
+from app.brokers.member import Member, in_order, pause_for
 from app.brokers.rabbitmq.claims import Claims
 from app.brokers.rabbitmq.connection import Wire, close_channel, connect
 from app.brokers.rabbitmq.errors import EXPECTED, explain, words
-from app.brokers.rabbitmq.holding import Holding, partitions_of
+from app.brokers.rabbitmq.holding import Holding
 from app.brokers.rabbitmq.roll import Roll
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
 from app.brokers.rabbitmq.underlay import spec
-from app.errors import BrokerUnavailable, SkybridgeError
-from app.interfaces import Consumer
-from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
+from app.errors import BrokerUnavailable
+from app.model.message import Assigned, Lost, Message, Partition, Revoked
 
 log = logging.getLogger(__name__)
 
 LONGEST_DELAY = 2.0  # seconds between attempts to connect again
 
 
-class RabbitConsumer(Consumer):
+class RabbitConsumer(Member):
     """A ``Consumer``."""
 
     def __init__(
@@ -40,6 +39,7 @@ class RabbitConsumer(Consumer):
         topics: Sequence[str],
         client_id: str = "",
     ) -> None:
+        super().__init__()
         self.group = group
         self._settings = settings
         self._topology = topology
@@ -51,11 +51,9 @@ class RabbitConsumer(Consumer):
         self._wire: Wire | None = None
         self._holdings: dict[Partition, Holding] = {}
         self._epoch = secrets.randbits(62)  # and up: no other member counts there (rule 5)
-        self._changes = Changes()
         self._look = asyncio.Event()  # something may be free
         self._paused: dict[Partition, float] = {}  # since when
         self._task: asyncio.Task[None] | None = None
-        self._closed = False
 
     async def start(self) -> None:
         """Join. Raises BrokerRefused for a topic that is not there, or what ``errors.EXPECTED`` names."""
@@ -67,24 +65,6 @@ class RabbitConsumer(Consumer):
             await self.close()
             raise
         self._task = asyncio.create_task(self._run())
-
-    async def poll(self, wait: float) -> ConsumerEvent | None:
-        changes = self._changes
-        changes.dealt_with()
-        until = asyncio.get_running_loop().time() + wait
-        while not self._closed:
-            change = changes.take()
-            if change is not None:
-                return change
-            changes.news.clear()
-            batch = self._batch()
-            if batch:
-                return batch
-            left = until - asyncio.get_running_loop().time()
-            if left <= 0:
-                return None
-            await pause_for(changes.news, left)
-        return None
 
     async def settle(self, messages: Collection[Message]) -> None:
         """Each is acknowledged at once, singly where others before it are open (rule 2)."""
@@ -113,7 +93,7 @@ class RabbitConsumer(Consumer):
     def resume(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
             self._paused.pop(partition, None)
-        self._changes.news.set()
+        self._news.set()
 
     def holds(self, message: Message) -> bool:
         holding = self._holdings.get(message.partition)
@@ -125,8 +105,7 @@ class RabbitConsumer(Consumer):
     async def close(self) -> None:
         if self._closed:
             return
-        self._closed = True
-        self._changes.end()
+        self._end()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -155,7 +134,7 @@ class RabbitConsumer(Consumer):
                 await self._disconnect()
                 delay = LONGEST_DELAY
             except Exception as error:  # noqa: BLE001 - refused, out of range, or a bug: poll raises it
-                self._fail(error)
+                self._fail(explain(error, self._settings.name) or error)
                 return
 
     async def _connect(self) -> None:
@@ -213,7 +192,7 @@ class RabbitConsumer(Consumer):
             channel.on_consumer_cancel_callbacks.add(lambda frame: self._cancelled(holding, frame))
 
     def _make(self, partition: Partition, wire: Wire) -> Holding:
-        return Holding(partition, wire, self._changes.news.set)
+        return Holding(partition, wire, self._news.set)
 
     async def _begin(self, wire: Wire, holdings: Sequence[Holding]) -> None:
         """Before these are handed out for the first time: a queue has nothing to prepare."""
@@ -228,7 +207,7 @@ class RabbitConsumer(Consumer):
         for holding in alive:
             self._holdings[holding.partition] = holding
         if alive:
-            self._changes.add(Assigned(partitions_of(alive), self._epoch))
+            self._tell(Assigned(_partitions(alive), self._epoch))
 
     async def _release(self, holdings: Sequence[Holding]) -> None:
         """A hand-over: told, dealt with within a bound, given back."""
@@ -236,8 +215,8 @@ class RabbitConsumer(Consumer):
             return
         for holding in holdings:
             holding.revoking = True
-        revoked = Revoked(partitions_of(holdings), max(each.epoch for each in holdings))
-        if not await self._changes.hand_over(revoked, self._settings.handover):
+        revoked = Revoked(_partitions(holdings), max(each.epoch for each in holdings))
+        if not await self._hand_over(revoked, self._settings.handover):
             log.warning("group %s: a revocation was not dealt with in time", self.group)
         await self.commit()
         for holding in holdings:
@@ -265,7 +244,7 @@ class RabbitConsumer(Consumer):
             del self._holdings[holding.partition]
         told = [each for each in gone if not each.revoking]
         if told:
-            self._changes.add(Lost(partitions_of(told), max(each.epoch for each in told)))
+            self._tell(Lost(_partitions(told), max(each.epoch for each in told)))
         if gone:
             self._look.set()
 
@@ -281,7 +260,7 @@ class RabbitConsumer(Consumer):
         if not self._closed:
             self._lose(list(self._holdings.values()))
 
-    def _batch(self) -> tuple[Message, ...]:
+    async def _batch(self) -> tuple[Message, ...]:
         """What came, of queues that are ours to hand out; the one served goes to the end of the turn."""
         most = self._settings.max_poll_records
         for partition, holding in list(self._holdings.items()):
@@ -293,6 +272,6 @@ class RabbitConsumer(Consumer):
                 return tuple(messages)
         return ()
 
-    def _fail(self, error: BaseException) -> None:
-        known = isinstance(error, SkybridgeError)
-        self._changes.fail(error if known else explain(error, self._settings.name) or error)
+
+def _partitions(holdings: Iterable[Holding]) -> tuple[Partition, ...]:
+    return in_order(holding.partition for holding in holdings)

@@ -13,11 +13,6 @@ from app.delivery.offsets import FinishedRuns
 from app.model.message import Message, Partition
 
 
-def partitions_of(holdings: Iterable[Holding]) -> tuple[Partition, ...]:
-    found = (holding.partition for holding in holdings)
-    return tuple(sorted(found, key=lambda each: (each.topic, each.number)))
-
-
 class Holding:
     """Lives and dies with its channel, whose closing gives back all that is not settled, in order.
 

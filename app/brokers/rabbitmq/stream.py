@@ -223,7 +223,7 @@ class StreamConsumer(RabbitConsumer):
         await self.commit()
 
     def _make(self, partition: Partition, wire: Wire) -> Holding:
-        return StreamHolding(partition, wire, self._changes.news.set)
+        return StreamHolding(partition, wire, self._news.set)
 
     async def _begin(self, wire: Wire, holdings: Sequence[Holding]) -> None:
         """At its commit; a partition without one begins at the start, which is committed first."""

@@ -59,3 +59,20 @@ async def test_what_was_fetched_of_a_partition_that_is_gone_is_dropped_also_when
     consumer._paused = {ORDERS}
     consumer._owned = Owned(2, {})  # the next generation, without it
     assert await consumer.poll(0.0) is None
+
+
+async def test_a_fetch_that_brought_nothing_is_followed_by_the_next_one(
+    consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a busy topic all of a batch may be unwanted: whoever polls must not wait out his time for it."""
+    place = TopicPartition("orders", 0)
+    fetches: list[dict[TopicPartition, list[Any]]] = [{place: [SimpleNamespace(offset=5)]}, {}]
+
+    async def fetched(**_: object) -> dict[TopicPartition, list[Any]]:
+        if not fetches:
+            raise ZeroDivisionError
+        return fetches.pop(0)
+
+    monkeypatch.setattr(consumer._consumer, "getmany", fetched)
+    with pytest.raises(ZeroDivisionError):
+        await consumer.poll(600.0)
