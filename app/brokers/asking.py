@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from app.brokers.driver import Submission
-from app.errors import BoundReached, BrokerError, BrokerUnavailable
+from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +22,14 @@ BOUND = 1_000  # names come from templates, templates from events (rule 8)
 DROPPED = BrokerUnavailable("dropped before it was on the wire: its caller has had an answer")
 
 Found = TypeVar("Found")
+
+
+def unknown_topic(product: str, broker: str, what: str) -> BrokerRefused:
+    return BrokerRefused(
+        f"{product} {broker} has no {what}: make it, or let topics be created",
+        kind="unknown-topic",
+        broker=broker,
+    )
 
 
 class Made:
@@ -65,7 +73,7 @@ class Asking(Generic[Found]):
         bug. ``remember_outages``: also what may be over in a moment. ``most``: questions at a time, and
         refusals."""
         self._broker = broker
-        self._find = find
+        self._question = find
         self._join = join
         self._explain = explain
         self._remember_outages = remember_outages
@@ -137,7 +145,7 @@ class Asking(Generic[Found]):
 
     async def _ask_for(self, name: str) -> None:
         try:
-            found = await self._find(name)
+            found = await self._question(name)
         except asyncio.CancelledError:  # by ``stop``, or by a client that lost its connection
             self._end(name, BrokerUnavailable("given up", broker=self._broker))
             raise

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from app.bindings.record import Record
 from app.errors import BrokerError
@@ -77,8 +78,14 @@ class Driver(Protocol):
         """Take the records on their way, in order. Never raises, never blocks, sets no timer."""
 
     async def subscribe(
-        self, group: str, topics: Sequence[str], start: StartAt, client_id: str
-    ) -> Consumer: ...
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: StartAt,
+        client_id: str,
+        wanted: Wanted | None,
+    ) -> Consumer:
+        """A driver that looks into the records itself leaves out those that are not ``wanted``."""
 
     def read(
         self, partition: Partition, start: str, until: str | None
@@ -90,25 +97,20 @@ class Driver(Protocol):
         self, topics: Sequence[str] | None, groups: Sequence[str]
     ) -> LogMetadata: ...
     async def create_topic(self, topic: str, partitions: int) -> None: ...
+
+    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Why nothing would keep what is published to a topic now, in words for an operator; without
+        those that are good (rule 10). Makes nothing. Raises what ``explain`` knows."""
+
     async def health(self) -> Health: ...
 
     def explain(self, error: Exception) -> BrokerError | None:
         """What an error of the client library means for a caller; None: it is a bug."""
 
 
-@runtime_checkable
-class LeavesOut(Protocol):
-    """A driver that looks into the records itself, and leaves out those that are not wanted."""
-
-    async def subscribe_to(
-        self, group: str, topics: Sequence[str], start: StartAt, client_id: str, wanted: Wanted
-    ) -> Consumer: ...
-
-
-@runtime_checkable
-class ChecksTargets(Protocol):
-    """A driver that knows more of its targets than whether they are among its topics."""
-
-    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Why nothing would keep what is published to a topic now, in words for an operator; without
-        those that are good (rule 10). Makes nothing. Raises what ``explain`` knows."""
+def quieten(client: str) -> None:
+    """The logger of a client library, which tells of every attempt, many a second in an outage; our own
+    lines name the cause once. Whoever set a level for it keeps it."""
+    logger = logging.getLogger(client)
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.CRITICAL)

@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from app.bindings.record import Record
-from app.brokers.driver import ChecksTargets, Driver, LeavesOut, Submission
+from app.brokers.driver import Driver, Submission
 from app.brokers.sharing import Shared
 from app.errors import (
     BoundReached,
@@ -146,12 +146,7 @@ class PortableLog(Log):
         client_id: str = "",
         wanted: Wanted | None = None,
     ) -> Consumer:
-        driver = self.driver
-        if wanted is not None and isinstance(driver, LeavesOut):
-            asked = driver.subscribe_to(group, topics, start, client_id, wanted)
-        else:
-            asked = driver.subscribe(group, topics, start, client_id)
-        return await self._explained(asked)
+        return await self._explained(self.driver.subscribe(group, topics, start, client_id, wanted))
 
     async def read(
         self, partition: Partition, start: str, until: str | None = None
@@ -189,10 +184,7 @@ class PortableLog(Log):
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
         if not topics:
             return {}
-        if isinstance(self.driver, ChecksTargets):
-            return await self._explained(self.driver.check_targets(topics))
-        there = {topic.name for topic in (await self.metadata(sorted(topics))).topics}
-        return {topic: f"{self.name} has no {topic}" for topic in sorted(set(topics) - there)}
+        return await self._explained(self.driver.check_targets(topics))
 
     async def health(self) -> Health:
         if not self._accepting:

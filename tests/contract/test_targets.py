@@ -7,7 +7,6 @@ from uuid import uuid4
 import pytest
 
 from app.brokers import embedded
-from app.brokers.portable import PortableLog
 from app.errors import BrokerUnavailable
 from kafka_harness import open_calm_log
 from service_process import free_ports
@@ -57,28 +56,6 @@ class TestEmbedded:
         assert await log.check_targets(["orders", "a b"]) == {
             "a b": "'a b' cannot be a topic's name"
         }
+        assert await log.check_targets([]) == {}
         assert (await log.metadata()).topics == ()
         await log.stop()
-
-
-class TestADriverThatSaysNoMore:
-    async def test_what_is_not_among_its_topics_is_missing(self, kafka: str) -> None:
-        """The rule for every log that has no other."""
-        log = open_calm_log(name="main", bootstrap_servers=kafka)
-        await log.start()
-        there, missing = fresh(), fresh()
-        await log.create_topic(there, 1)
-        plain = PortableLog(_Plain(log))
-        assert await plain.check_targets([there, missing]) == {missing: f"main has no {missing}"}
-        assert await plain.check_targets([]) == {}
-        await log.stop()
-
-
-class _Plain:
-    """A driver without ``check_targets``."""
-
-    def __init__(self, log: PortableLog) -> None:
-        self.name = log.name
-        self.capabilities = log.capabilities
-        self.metadata = log.driver.metadata
-        self.explain = log.driver.explain

@@ -88,14 +88,21 @@ class EmbeddedDriver:
         self.engine.append(submission)
 
     async def subscribe(
-        self, group: str, topics: Sequence[str], start: StartAt, client_id: str
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: StartAt,
+        client_id: str,
+        wanted: Wanted | None,
     ) -> EmbeddedConsumer:
-        return await self._subscribe(group, topics, start, client_id, None)
-
-    async def subscribe_to(
-        self, group: str, topics: Sequence[str], start: StartAt, client_id: str, wanted: Wanted
-    ) -> EmbeddedConsumer:
-        return await self._subscribe(group, topics, start, client_id, wanted)
+        shared = self._running()
+        await self._begin(group, topics, start)
+        consumer = EmbeddedConsumer(
+            shared, group=group, topics=topics, client_id=client_id, wanted=wanted
+        )
+        self._consumers[group] = [consumer, *self._members(group)]
+        consumer.start()
+        return consumer
 
     async def read(
         self, partition: Partition, start: str, until: str | None
@@ -158,23 +165,6 @@ class EmbeddedDriver:
         if isinstance(error, apsw.Error):
             return BrokerUnavailable(f"the log's file: {error}", broker=self.name)
         return None
-
-    async def _subscribe(
-        self,
-        group: str,
-        topics: Sequence[str],
-        start: StartAt,
-        client_id: str,
-        wanted: Wanted | None,
-    ) -> EmbeddedConsumer:
-        shared = self._running()
-        await self._begin(group, topics, start)
-        consumer = EmbeddedConsumer(
-            shared, group=group, topics=topics, client_id=client_id, wanted=wanted
-        )
-        self._consumers[group] = [consumer, *self._members(group)]
-        consumer.start()
-        return consumer
 
     def _members(self, group: str) -> list[EmbeddedConsumer]:
         return [one for one in self._consumers.get(group, ()) if not one.closed]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from contextlib import aclosing
 
-from aiokafka.errors import KafkaError
 from msgspec import structs
 
+from app.brokers.driver import Submission, quieten
 from app.brokers.kafka import bearer, records
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.consumer import KafkaConsumer
@@ -17,7 +15,6 @@ from app.brokers.kafka.producer import Producer
 from app.brokers.kafka.reader import read
 from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings
 from app.brokers.kafka.standing import Standing
-from app.brokers.portable import Submission
 from app.errors import BrokerError
 from app.interfaces import Consumer, Wanted
 from app.model.capabilities import Capabilities
@@ -49,7 +46,7 @@ class KafkaDriver:
         self._admin = Admin(settings, self._standing)
 
     async def start(self) -> None:
-        _quieten(logging.getLogger("aiokafka"))
+        quieten("aiokafka")
         bearer.install()
         records.install()
         await self._producer.start()
@@ -62,16 +59,6 @@ class KafkaDriver:
         self._producer.publish(submission)
 
     async def subscribe(
-        self, group: str, topics: Sequence[str], start: StartAt, client_id: str
-    ) -> Consumer:
-        return await self._subscribe(group, topics, start, client_id, None)
-
-    async def subscribe_to(
-        self, group: str, topics: Sequence[str], start: StartAt, client_id: str, wanted: Wanted
-    ) -> Consumer:
-        return await self._subscribe(group, topics, start, client_id, wanted)
-
-    async def _subscribe(
         self,
         group: str,
         topics: Sequence[str],
@@ -83,15 +70,10 @@ class KafkaDriver:
         await consumer.start()
         return consumer
 
-    async def read(
+    def read(
         self, partition: Partition, start: str, until: str | None
     ) -> AsyncGenerator[Message, None]:
-        try:
-            async with aclosing(read(self._admin, partition, start, until)) as messages:
-                async for message in messages:
-                    yield message
-        except (KafkaError, OSError, TimeoutError) as error:
-            raise explain(error, self.name) or error from error
+        return read(self._admin, partition, start, until)
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
         return str(await self._admin.offset_at(partition, time_ms))
@@ -113,10 +95,3 @@ class KafkaDriver:
 
     def explain(self, error: Exception) -> BrokerError | None:
         return explain(error, self.name)
-
-
-def _quieten(logger: logging.Logger) -> None:
-    """The client tells of every attempt, many a second in an outage; our own lines name the cause
-    once. Whoever set a level for it keeps it."""
-    if logger.level == logging.NOTSET:
-        logger.setLevel(logging.CRITICAL)

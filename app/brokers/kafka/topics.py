@@ -11,50 +11,39 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 
-from app.brokers.asking import Asking, Made
+from app.brokers.asking import Asking, Made, unknown_topic
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.batcher import Topic
 from app.brokers.kafka.connection import Connection
 from app.brokers.kafka.errors import explain
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.portable import Submission
-from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
+from app.errors import BrokerError, BrokerUnavailable
 
 ASK_AGAIN, ASK_AGAIN_LONGEST = 0.02, 1.0
 
 
-class Topics:
+class Topics(Asking[Topic]):
     """Finds topics, makes them where the settings say so, and remembers refusals for a moment."""
 
     def __init__(self, settings: KafkaSettings, join: Callable[[Topic, Submission], None]) -> None:
         """``join`` gets the submissions that waited for their topic to be found."""
+        super().__init__(settings.name, self._find, join, explain)
         self.known: dict[str, Topic] = {}
         self.connection: Connection | None = None
         self._settings = settings
         self._admin = Admin(settings)
         self._made = Made(settings.name)
-        self._asking = Asking(settings.name, self._find, join, explain)
-
-    async def stop(self) -> None:
-        await self._asking.stop()
-
-    def ask(self, submission: Submission) -> None:
-        """The topic is not known yet; the submission waits for the answer."""
-        self._asking.ask(submission)
 
     def refuse(self, name: str, error: BrokerError) -> None:
         """Do not bother the broker with this topic for a moment."""
-        self._asking.refuse(name, error)
+        super().refuse(name, error)
         self._forget(name, error)
 
     def _forget(self, name: str, error: BrokerError) -> None:
         topic = self.known.pop(name, None)
         for lane in topic.lanes if topic else ():
             lane.give_up(error)
-
-    def give_up(self, error: BrokerError) -> None:
-        """Nobody can be asked."""
-        self._asking.give_up(error)
 
     def refresh(self, cluster: Any) -> None:
         """Fresh metadata: partitions may have been added, topics deleted."""
@@ -87,16 +76,9 @@ class Topics:
                 return found
             if found is None and not created:
                 if not self._settings.create_topics:
-                    raise self._unknown(name)
+                    raise unknown_topic("Kafka", self._settings.name, f"topic {name}")
                 with self._made.making(name):
                     await self._admin.create_topic(name, self._settings.partitions)
                 created = True
             await asyncio.sleep(delay)
             delay = min(delay * 2, ASK_AGAIN_LONGEST)
-
-    def _unknown(self, name: str) -> BrokerRefused:
-        return BrokerRefused(
-            f"Kafka {self._settings.name} has no topic {name}: make it, or let topics be created",
-            kind="unknown-topic",
-            broker=self._settings.name,
-        )

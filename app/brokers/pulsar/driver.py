@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from contextlib import aclosing
 
 from msgspec import structs
 
-from app.brokers.portable import Submission
+from app.brokers.driver import Submission
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.catalogue import describe
 from app.brokers.pulsar.connection import Connection
@@ -19,7 +18,7 @@ from app.brokers.pulsar.producer import Producer
 from app.brokers.pulsar.reader import read
 from app.brokers.pulsar.settings import MAX_RECORD, PulsarSettings
 from app.errors import BrokerError, BrokerUnavailable
-from app.interfaces import Consumer
+from app.interfaces import Consumer, Wanted
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
@@ -71,7 +70,12 @@ class PulsarDriver:
         self._producer.publish(submission)
 
     async def subscribe(
-        self, group: str, topics: Sequence[str], start: StartAt, client_id: str
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: StartAt,
+        client_id: str,
+        wanted: Wanted | None,  # noqa: ARG002 - all is handed out
     ) -> Consumer:
         consumer = PulsarConsumer(
             self._settings, self._admin, self._connection(), self._owners,
@@ -80,13 +84,10 @@ class PulsarDriver:
         await consumer.start(start)
         return consumer
 
-    async def read(
+    def read(
         self, partition: Partition, start: str, until: str | None
     ) -> AsyncGenerator[Message, None]:
-        found = read(self._admin, self._connection(), partition, start, until)
-        async with aclosing(found) as messages:
-            async for message in messages:
-                yield message
+        return read(self._admin, self._connection(), partition, start, until)
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
         return await position_at(self._admin, partition, time_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from app.brokers.asking import Asking, Made
+from app.brokers.asking import Asking, Made, unknown_topic
 from app.brokers.portable import Submission
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.errors import explain
@@ -16,7 +16,7 @@ from app.errors import BoundReached, BrokerError, BrokerRefused
 ASK_AGAIN, ASK_AGAIN_LONGEST = 0.1, 1.0
 
 
-class Topics:
+class Topics(Asking[Topic]):
     """Finds topics, makes them where the settings say so, and remembers refusals for a moment.
 
     A topic that could not be asked for is asked for again until it is found or refused, so that an
@@ -31,12 +31,12 @@ class Topics:
         join: Callable[[Topic, Submission], None],
     ) -> None:
         """``found`` gets each topic once, ``join`` the submissions that waited for it."""
+        super().__init__(settings.name, self._find, join, explain)
         self.known: dict[str, Topic] = {}
         self._settings = settings
         self._admin = admin
         self._found = found
         self._made = Made(settings.name)
-        self._asking = Asking(settings.name, self._find, join, explain)
         self._failing: dict[str, BrokerError] = {}
 
     @property
@@ -44,20 +44,17 @@ class Topics:
         """Why a topic that somebody publishes to could not be asked for; empty when all could."""
         return next((str(error) for error in self._failing.values()), "")
 
-    async def stop(self) -> None:
-        await self._asking.stop()
-
     def ask(self, submission: Submission) -> None:
         """The topic is not known yet; the submission waits for the answer."""
         failure = self._failing.get(submission.topic)
         if failure is not None:
             submission.fail(failure)
         else:
-            self._asking.ask(submission)
+            super().ask(submission)
 
     def refuse(self, name: str, error: BrokerError) -> None:
         """Do not bother the broker with this topic for a moment."""
-        self._asking.refuse(name, error)
+        super().refuse(name, error)
         topic = self.known.pop(name, None)
         for lane in topic.lanes if topic else ():
             lane.recall()
@@ -85,7 +82,7 @@ class Topics:
                 if isinstance(found, BrokerRefused | BoundReached):
                     raise found
                 self._failing[name] = found
-                self._asking.release(name, found)
+                self.release(name, found)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, ASK_AGAIN_LONGEST)
             return found
@@ -99,7 +96,9 @@ class Topics:
             meaning = explain(raised, self._settings.name)
             if meaning is None:
                 raise
-            return self._unknown(name) if _not_there(meaning) else meaning
+            if _not_there(meaning):
+                return unknown_topic("Pulsar", self._settings.name, f"topic {name}")
+            return meaning
         trouble = self._failing.get(name)
         for lane in topic.lanes:
             lane.cause = "" if trouble is None else str(trouble)  # until it is open
@@ -113,13 +112,6 @@ class Topics:
             with self._made.making(name):
                 await self._admin.create_topic(name, self._settings.partitions)
         return list((await self._admin.wires(name)).values())
-
-    def _unknown(self, name: str) -> BrokerRefused:
-        return BrokerRefused(
-            f"Pulsar {self._settings.name} has no topic {name}: make it, or let topics be created",
-            kind="unknown-topic",
-            broker=self._settings.name,
-        )
 
 
 def _not_there(meaning: BrokerError) -> bool:

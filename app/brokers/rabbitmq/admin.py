@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 
 from app.brokers.rabbitmq.connection import Wire, connect
 from app.brokers.rabbitmq.settings import RabbitSettings
@@ -47,7 +47,7 @@ class Admin:
 
     async def read(
         self, partition: Partition, start: str, until: str | None
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncGenerator[Message, None]:
         """A partition of a stream, as ``stream.read``."""
         wire = await connect(self._settings)
         try:

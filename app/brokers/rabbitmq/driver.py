@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from weakref import WeakSet
 
 from msgspec import structs
 
-from app.brokers.portable import Submission
+from app.brokers.driver import Submission, quieten
 from app.brokers.rabbitmq.admin import Admin
 from app.brokers.rabbitmq.consumer import RabbitConsumer
 from app.brokers.rabbitmq.errors import explain
@@ -17,7 +16,7 @@ from app.brokers.rabbitmq.settings import MAX_RECORD, RabbitSettings
 from app.brokers.rabbitmq.stream import StreamConsumer
 from app.brokers.rabbitmq.topology import Topology
 from app.errors import BrokerError, BrokerRefused, SetupError
-from app.interfaces import Consumer, OffsetStore
+from app.interfaces import Consumer, OffsetStore, Wanted
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
@@ -59,7 +58,7 @@ class RabbitDriver:
         self._topics: dict[str, None] = {}  # in use here: AMQP lists none
 
     async def start(self) -> None:
-        _quieten(logging.getLogger("aiormq"))
+        quieten("aiormq")
         await self._producer.start()
 
     async def stop(self) -> None:
@@ -74,6 +73,7 @@ class RabbitDriver:
         topics: Sequence[str],
         start: StartAt,
         client_id: str,
+        wanted: Wanted | None,  # noqa: ARG002 - all is handed out
     ) -> Consumer:
         self._refuse(start)
         consumer = self._member(group, topics, client_id, start)
@@ -82,13 +82,12 @@ class RabbitDriver:
         self._topics.update(dict.fromkeys(topics))
         return consumer
 
-    async def read(
+    def read(
         self, partition: Partition, start: str, until: str | None
     ) -> AsyncGenerator[Message, None]:
         if not self.capabilities.replayable:
             raise self._no_past(f"{partition} cannot be read from {start} to {until}")
-        async for message in self._admin.read(partition, start, until):
-            yield message
+        return self._admin.read(partition, start, until)
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
         if not self.capabilities.replayable:
@@ -178,10 +177,3 @@ def _checked(settings: RabbitSettings) -> RabbitSettings:
             cure="leave {group} out of it",
         )
     return settings
-
-
-def _quieten(logger: logging.Logger) -> None:
-    """The client tells of every attempt, many a second in an outage; our own lines name the cause
-    once. Whoever set a level for it keeps it."""
-    if logger.level == logging.NOTSET:
-        logger.setLevel(logging.CRITICAL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from app.brokers.asking import Asking
+from app.brokers.asking import BOUND, Asking
 from app.brokers.portable import Submission
 from app.brokers.rabbitmq.connection import Wire
 from app.brokers.rabbitmq.errors import explain
@@ -15,8 +15,6 @@ from app.brokers.rabbitmq.topology import Target, Topology
 from app.errors import BrokerError, BrokerUnavailable
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
-
-KNOWN_BOUND = 1_000  # texts come from templates, templates from events (rule 8)
 
 
 class Lanes:
@@ -51,7 +49,7 @@ class Lanes:
         self.keyless = (self.keyless + 1) % len(self.receipts)
 
 
-class Targets:
+class Targets(Asking[Lanes]):
     """Finds targets through the connection in use."""
 
     def __init__(
@@ -61,23 +59,16 @@ class Targets:
         join: Callable[[Lanes, Submission], None],
     ) -> None:
         """``join`` gets the submissions that waited for their target to be found."""
+        super().__init__(settings.name, self._find, join, explain, remember_outages=False)
         self.known: dict[str, Lanes] = {}
         self.wire: Wire | None = None
         self._settings = settings
         self._topology = topology
-        self._asking = Asking(settings.name, self._find, join, explain, remember_outages=False)
-
-    async def stop(self) -> None:
-        await self._asking.stop()
-
-    def ask(self, submission: Submission) -> None:
-        """The target is not known on this wire yet; the submission waits for the answer."""
-        self._asking.ask(submission)
 
     def refuse(self, name: str, error: BrokerError) -> None:
         """Do not bother the broker with this target for a moment."""
         self.known.pop(name, None)
-        self._asking.refuse(name, error)
+        super().refuse(name, error)
 
     def forget(self, exchange: str) -> None:
         """Whoever publishes to it next asks, and is told for certain."""
@@ -85,17 +76,13 @@ class Targets:
             if lanes.target.exchange == exchange:
                 del self.known[name]
 
-    def give_up(self, error: BrokerError) -> None:
-        """Nobody can be asked."""
-        self._asking.give_up(error)
-
     async def _find(self, name: str) -> Lanes:
         wire = self.wire
         if wire is None:
             raise BrokerUnavailable("not connected", broker=self._settings.name)
         async with asyncio.timeout(self._settings.request_timeout):
             target = await self._topology.find(wire, name)
-        if len(self.known) >= KNOWN_BOUND:
+        if len(self.known) >= BOUND:
             self.known.clear()
         lanes = self.known[name] = Lanes(self._settings.name, target, wire.number)
         return lanes

@@ -19,6 +19,7 @@ import msgspec
 from aio_pika import ExchangeType
 from aio_pika.abc import AbstractChannel
 
+from app.brokers.asking import unknown_topic
 from app.brokers.rabbitmq.connection import Wire
 from app.brokers.rabbitmq.errors import is_out_of_reach, unequal_argument, words
 from app.brokers.rabbitmq.settings import RabbitSettings
@@ -261,8 +262,4 @@ class Topology:
         name = self._settings.name
         if is_out_of_reach(error):
             return BrokerUnavailable(f"RabbitMQ {name} answered: {words(error)}", broker=name)
-        return BrokerRefused(
-            f"RabbitMQ {name} has no {what}: make it, or let topics be created",
-            kind="unknown-topic",
-            broker=name,
-        )
+        return unknown_topic("RabbitMQ", name, what)

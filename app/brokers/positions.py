@@ -1,0 +1,33 @@
+"""Positions as texts that come from outside, of every broker whose positions are numbers (offsets)."""
+
+from __future__ import annotations
+
+from app.errors import PositionOutOfRange
+from app.model.message import Partition
+
+_DIGITS = 19  # of the greatest offset
+
+
+def offset_of(position: str) -> int:
+    """The number in a position of ours; any other text is out of range by itself."""
+    if not position.isdecimal() or len(position) > _DIGITS:
+        raise PositionOutOfRange(f"{position!r} is not a position: an offset is a number")
+    return int(position)
+
+
+def checked(partition: Partition, position: str, earliest: int, latest: int) -> int:
+    """The offset, where the partition holds it. Raises PositionOutOfRange (rule 10)."""
+    is_offset = position.isdecimal() and len(position) <= _DIGITS
+    if not is_offset or not earliest <= int(position) <= latest:
+        raise out_of_range(partition, position, str(earliest), str(latest))
+    return int(position)
+
+
+def out_of_range(
+    partition: Partition, position: str, earliest: str, latest: str
+) -> PositionOutOfRange:
+    return PositionOutOfRange(
+        f"{partition} holds positions {earliest} to {latest}, not {position}",
+        earliest=earliest,
+        latest=latest,
+    )
