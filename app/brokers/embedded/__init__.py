@@ -1,7 +1,7 @@
 """Shell. The embedded log behind the interface of every broker: nothing else to install.
 
 driver · consumer · membership (of a group) · owned (a partition) · tail and cursor (one reading for many) ·
-upkeep (one timer for all) · assignment · starts
+upkeep (one timer for all) · assignment
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ import apsw
 
 from app.brokers.driver import Submission
 from app.brokers.embedded.consumer import ConsumerSettings, EmbeddedConsumer, Shared
-from app.brokers.embedded.starts import resolve, to_offset
 from app.brokers.embedded.tail import Tail
 from app.brokers.embedded.upkeep import CommitRounds, Rounds
+from app.brokers.positions import checked, offset_of
 from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Wanted
 from app.log.catalogue import PartitionLog, is_topic_name
@@ -108,9 +108,8 @@ class EmbeddedDriver:
         self, partition: Partition, start: str, until: str | None
     ) -> AsyncGenerator[Message, None]:
         log = self.engine.partition(partition)
-        offset = to_offset(start, log)
-        end = log.next_offset if until is None else min(to_offset(until, log), log.next_offset)
-        log.check(offset)
+        offset = checked(partition, start, log.earliest, log.next_offset)
+        end = log.next_offset if until is None else min(offset_of(until), log.next_offset)
         while offset < end:
             page = await self.engine.page(partition, offset, until=end)
             for message in page.messages:
@@ -196,10 +195,25 @@ class EmbeddedDriver:
             for log in self.engine.topics()[topic].partitions:
                 if log.place in known:
                     continue
-                offset = log.earliest if topic in begun else await resolve(self.engine, log, start)
+                offset = log.earliest if topic in begun else await self._resolve(log, start)
                 starts[log.place] = Committed(offset)
         if starts:
             await self.engine.begin(group, starts)
+
+    async def _resolve(self, log: PartitionLog, start: StartAt) -> int:
+        """Where a group without a position begins. Raises PositionOutOfRange where that is not held."""
+        match start.kind:
+            case "earliest":
+                return log.earliest
+            case "latest":
+                return log.next_offset
+            case "time":
+                return await self.engine.offset_at(log.place, start.time_ms)
+            case "position":
+                text = start.positions.get(log.number)
+                if text is None:
+                    return log.earliest  # nothing may be passed over that nobody named
+                return checked(log.place, text, log.earliest, log.next_offset)
 
     def _lags(self, group: str, topics: Sequence[str] | None) -> Iterator[GroupLag]:
         known = self.engine.positions.of(group)

@@ -11,11 +11,11 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from app.bindings.record import Record
 from app.brokers.kafka.admin import Admin
+from app.brokers.positions import checked, offset_of, out_of_range
 from app.errors import PositionOutOfRange
 from app.model.message import Message, Partition
 
 POLL_MS = 1_000
-DIGITS = 19  # of the greatest offset
 
 
 async def read(
@@ -29,15 +29,14 @@ async def read(
         reader.assign([place])
         earliest = (await reader.beginning_offsets([place]))[place]
         latest = (await reader.end_offsets([place]))[place]
-        first, end = offset_of(start), latest if until is None else min(offset_of(until), latest)
-        if not earliest <= first <= latest:
-            raise out_of_range(partition, start, earliest, latest)
+        first = checked(partition, start, earliest, latest)
+        end = latest if until is None else min(offset_of(until), latest)
         reader.seek(place, first)
         while first < end:
             try:
                 found = await reader.getmany(place, timeout_ms=POLL_MS)
             except OffsetOutOfRangeError as error:
-                raise out_of_range(partition, str(first), earliest, latest) from error
+                raise out_of_range(partition, str(first), str(earliest), str(latest)) from error
             for raw in found.get(place, ()):
                 if raw.offset >= end:
                     return
@@ -57,23 +56,6 @@ def message_of(raw: Any, partition: Partition, epoch: int) -> Message:
     )
 
 
-def offset_of(position: str) -> int:
-    """The number in a position of ours; any other text is out of range by itself."""
-    if not position.isdecimal() or len(position) > DIGITS:
-        raise PositionOutOfRange(f"{position!r} is not a position of Kafka: an offset is a number")
-    return int(position)
-
-
-def out_of_range(
-    partition: Partition, position: str, earliest: int, latest: int
-) -> PositionOutOfRange:
-    return PositionOutOfRange(
-        f"{partition} holds positions {earliest} to {latest}, not {position}",
-        earliest=str(earliest),
-        latest=str(latest),
-    )
-
-
 async def position_lost(
     consumer: Any, error: OffsetOutOfRangeError, within: float
 ) -> PositionOutOfRange:
@@ -86,4 +68,4 @@ async def position_lost(
             latest = (await consumer.end_offsets([place]))[place]
     except (KafkaError, TimeoutError):
         return PositionOutOfRange(f"{partition} does not hold position {offset}")
-    return out_of_range(partition, str(offset), earliest, latest)
+    return out_of_range(partition, str(offset), str(earliest), str(latest))

@@ -15,7 +15,7 @@ from aiokafka.errors import CommitFailedError, KafkaConnectionError, KafkaError
 
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.asking import ASK_AGAIN
-from app.brokers.kafka.reader import offset_of, out_of_range
+from app.brokers.positions import checked
 from app.model.message import Partition
 from app.model.start import EARLIEST, StartAt
 
@@ -53,7 +53,13 @@ async def resolve(
     if start.kind == "time":
         found = await consumer.offsets_for_times(dict.fromkeys(places, start.time_ms))
         return {p: latest[p] if found[p] is None else found[p].offset for p in places}
-    return {p: _position(p, start, earliest[p], latest[p]) for p in places}
+    offsets = dict(earliest)  # a partition that is not named begins there
+    for place in places:
+        text = start.positions.get(place.partition)
+        if text is not None:
+            partition = Partition(place.topic, place.partition)
+            offsets[place] = checked(partition, text, earliest[place], latest[place])
+    return offsets
 
 
 async def resolve_new(
@@ -68,17 +74,6 @@ async def resolve_new(
     fresh = [place for place in places if place.topic not in started]
     offsets = await resolve(consumer, added, EARLIEST) if added else {}
     return offsets | (await resolve(consumer, fresh, start) if fresh else {})
-
-
-def _position(place: TopicPartition, start: StartAt, earliest: int, latest: int) -> int:
-    """A partition that the start does not name begins at earliest."""
-    text = start.positions.get(place.partition)
-    if text is None:
-        return earliest
-    offset = offset_of(text)
-    if not earliest <= offset <= latest:
-        raise out_of_range(Partition(place.topic, place.partition), text, earliest, latest)
-    return offset
 
 
 async def _committed(admin: Admin, group: str) -> Mapping[TopicPartition, int]:

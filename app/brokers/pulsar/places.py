@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from app.brokers.pulsar.extension import message_id
 from app.errors import PositionOutOfRange
-from app.model.message import Partition
 
 _POSITION = re.compile(r"(\d{1,18}):(\d{1,18})(?::(\d{1,9}))?", re.ASCII)
 _LEDGER_BITS, _ENTRY_BITS, _BATCH_BITS = 31, 20, 12  # 63 together: a signed integer of a database
@@ -60,16 +59,6 @@ def read_position(text: str) -> Place:
         raise PositionOutOfRange(f"{text!r} is not a position of Pulsar: ledger:entry, or :batch")
     ledger, entry, batch = match.groups()
     return Place(int(ledger), int(entry), NOT_BATCHED if batch is None else int(batch))
-
-
-def out_of_range(
-    partition: Partition, position: str, earliest: Place, latest: Place
-) -> PositionOutOfRange:
-    return PositionOutOfRange(
-        f"{partition} holds positions {earliest.text} to {latest.text}, not {position}",
-        earliest=earliest.text,
-        latest=latest.text,
-    )
 
 
 def full_name(topic: str, namespace: str) -> str:

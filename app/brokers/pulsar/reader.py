@@ -9,12 +9,13 @@ from typing import Any
 import httpx
 import pulsar
 
+from app.brokers.positions import out_of_range
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.answers import Internal
 from app.brokers.pulsar.connection import Connection
 from app.brokers.pulsar.errors import AdminError, ClientError
 from app.brokers.pulsar.messages import message_of
-from app.brokers.pulsar.places import Place, out_of_range, place_of, read_position
+from app.brokers.pulsar.places import Place, place_of, read_position
 from app.errors import PositionOutOfRange
 from app.model.message import Message, Partition
 
@@ -31,7 +32,7 @@ async def read(
     first = read_position(start)
     end = held.latest if until is None else min(read_position(until), held.latest)
     if not held.earliest <= first <= held.latest:
-        raise out_of_range(partition, start, held.earliest, held.latest)
+        raise out_of_range(partition, start, held.earliest.text, held.latest.text)
     if first >= end or _empty(held):
         return
     reader = await connection.reader(wire, first.message_id())

@@ -18,11 +18,12 @@ from collections.abc import Mapping, Sequence
 import httpx
 import msgspec
 
+from app.brokers.positions import out_of_range
 from app.brokers.pulsar.admin import MADE_WITHIN, Admin
 from app.brokers.pulsar.answers import Subscription
 from app.brokers.pulsar.asking import ask_each, ask_until
 from app.brokers.pulsar.errors import AdminError
-from app.brokers.pulsar.places import BEGINNING, Place, out_of_range, read_position
+from app.brokers.pulsar.places import BEGINNING, Place, read_position
 from app.model.message import Partition
 from app.model.start import StartAt
 
@@ -154,5 +155,5 @@ async def _resolved(admin: Admin, partition: Partition, wire: str, start: StartA
         return held.latest
     place = read_position(text)
     if not held.earliest <= place <= held.latest:
-        raise out_of_range(partition, text, held.earliest, held.latest)
+        raise out_of_range(partition, text, held.earliest.text, held.latest.text)
     return place

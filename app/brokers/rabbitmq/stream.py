@@ -11,9 +11,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
-import msgspec
-
+from app.brokers.positions import checked, offset_of
 from app.brokers.rabbitmq.claims import Claims, handed_on
 from app.brokers.rabbitmq.connection import Wire, close_channel
 from app.brokers.rabbitmq.consumer import RabbitConsumer
@@ -24,18 +24,17 @@ from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
 from app.brokers.rabbitmq.underlay import ConsumeChannel, DeliveredMessage
 from app.delivery.offsets import FinishedRuns
-from app.errors import BrokerUnavailable, PositionOutOfRange, StaleOwner, StoreUnavailable
+from app.errors import BrokerUnavailable, StaleOwner, StoreUnavailable
 from app.interfaces import Commit, OffsetStore
 from app.model.message import Message, Partition
 from app.model.start import EARLIEST, StartAt
 
 log = logging.getLogger(__name__)
 
-DIGITS = 19  # of the greatest offset
 CHUNK = 10_000  # more messages than the server puts into one chunk of a stream
 
 
-class Ends(msgspec.Struct, frozen=True):
+class Ends(NamedTuple):
     """The first offset held, and the one that the next message gets; equal when nothing is held."""
 
     earliest: int
@@ -82,24 +81,6 @@ async def consume_from(
 def offset_in(delivered: DeliveredMessage) -> int:
     table = delivered.header.properties.headers or {}
     return int(table[STREAM_OFFSET])  # type: ignore[arg-type]  # every delivery of a stream has one
-
-
-def offset_of(position: str) -> int:
-    """The number in a position of ours; any other text is out of range by itself."""
-    if not position.isdecimal() or len(position) > DIGITS:
-        raise PositionOutOfRange(f"{position!r} is no position of a stream: an offset is a number")
-    return int(position)
-
-
-def checked(partition: Partition, position: str, ends: Ends) -> int:
-    offset = offset_of(position)
-    if not ends.earliest <= offset <= ends.latest:
-        raise PositionOutOfRange(
-            f"{partition} holds positions {ends.earliest} to {ends.latest}, not {position}",
-            earliest=str(ends.earliest),
-            latest=str(ends.latest),
-        )
-    return offset
 
 
 class StreamHolding(Holding):
@@ -269,13 +250,13 @@ class StreamConsumer(RabbitConsumer):
         if start.kind == "latest":
             return ends.latest
         text = start.positions.get(partition.number) if start.kind == "position" else None
-        return ends.earliest if text is None else checked(partition, text, ends)
+        return ends.earliest if text is None else checked(partition, text, *ends)
 
     async def _check(self, wire: Wire, partition: Partition, commit: Commit) -> None:
         """A position that retention took stops the subscription, and asks (rule 10)."""
         ends = await ends_of(wire, self._queues[partition])
         if ends.latest:
-            checked(partition, str(commit.offset), ends)
+            checked(partition, str(commit.offset), *ends)
 
 
 async def read(
@@ -288,7 +269,7 @@ async def read(
 ) -> AsyncIterator[Message]:
     """From ``start`` up to but not including ``until``, or the end as it is now."""
     ends = await ends_of(wire, queue)
-    first = checked(partition, start, ends)
+    first = checked(partition, start, *ends)
     end = ends.latest if until is None else min(offset_of(until), ends.latest)
     if first >= end:
         return

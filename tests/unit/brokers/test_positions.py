@@ -1,4 +1,4 @@
-"""Positions as texts that come from outside: of every broker whose positions are numbers."""
+"""Positions as texts that come from outside."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from app.brokers.kafka import reader as kafka
-from app.brokers.pulsar import places as pulsar
-from app.brokers.rabbitmq import stream as rabbitmq
+from app.brokers.positions import checked, offset_of
+from app.brokers.pulsar.places import read_position
 from app.errors import PositionOutOfRange
+from app.model.message import Partition
 
 
-@pytest.mark.parametrize("read", [kafka.offset_of, rabbitmq.offset_of, pulsar.read_position])
-@pytest.mark.parametrize("number", ["", "-1", "x", "²", "9" * 20, "9" * 5_000])
+@pytest.mark.parametrize("read", [offset_of, read_position])
+@pytest.mark.parametrize("number", ["", "-1", "1.5", "\0", "x", "²", "9" * 20, "9" * 5_000])
 def test_a_text_that_no_position_has_is_out_of_range(
     read: Callable[[str], object], number: str
 ) -> None:
@@ -21,3 +21,16 @@ def test_a_text_that_no_position_has_is_out_of_range(
     for text in (number, f"{number}:1", f"1:{number}"):
         with pytest.raises(PositionOutOfRange):
             read(text)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "\0", "²", "2", "10", "9" * 20, "9" * 5_000])
+def test_whoever_gives_a_position_that_is_not_held_is_told_what_is(text: str) -> None:
+    with pytest.raises(PositionOutOfRange) as refusal:
+        checked(Partition("events", 0), text, 3, 9)
+    assert (refusal.value.earliest, refusal.value.latest) == ("3", "9")
+
+
+@pytest.mark.parametrize("text", ["3", "9"])
+def test_the_ends_are_held(text: str) -> None:
+    """The latest is where the next message will be."""
+    assert checked(Partition("events", 0), text, 3, 9) == int(text)
