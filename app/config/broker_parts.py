@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from app.model.duration import Count, Size
 from app.model.route import Strict
@@ -20,21 +19,6 @@ class InFlight(Strict):
     bytes: Annotated[Size, Field(ge=1)] | None = Field(
         None, description="most bytes in flight; without it limits.in_flight_bytes"
     )
-
-
-class ClientTls(Strict):
-    """TLS towards a broker. Empty: the system's certificate authorities."""
-
-    ca: Path | None = Field(None, description="PEM file of the authorities to trust")
-    cert: Path | None = Field(None, description="PEM file of our certificate, for mutual TLS")
-    key: Path | None = Field(None, description="PEM file of its key, without a pass phrase")
-    verify_host: bool = Field(True, description="the broker's certificate must bear its host name")
-
-    @model_validator(mode="after")
-    def cert_with_key(self) -> ClientTls:
-        if (self.cert is None) != (self.key is None):
-            raise ValueError("cert and key come together")
-        return self
 
 
 class Topics(Strict):

@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from app.config.broker_parts import ClientTls, InFlight, Topics
+from app.brokers.security import ClientTls, OAuth2
+from app.config.broker_parts import InFlight, Topics
 from app.config.kafka_broker import KafkaBroker, OAuth, Sasl, Security
 from app.config.kafka_listener import KafkaListener, as_settings
-from app.config.pulsar_broker import OAuth2, PulsarBroker, PulsarSecurity
+from app.config.pulsar_broker import PulsarBroker, PulsarSecurity
 from app.config.rabbitmq_broker import RabbitBroker, RabbitSecurity
 from app.model.duration import Count, Duration, Size
 from app.model.route import Strict

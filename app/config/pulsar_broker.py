@@ -7,22 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from app.config.broker_parts import ClientTls, InFlight, MaxRecord, Topics
+from app.brokers.security import ClientTls, OAuth2
+from app.config.broker_parts import InFlight, MaxRecord, Topics
 from app.model.duration import Count
 from app.model.route import Strict
-
-
-class OAuth2(Strict):
-    """Access tokens by OAuth 2 client credentials."""
-
-    issuer_url: Annotated[str, Field(pattern=r"^https?://[^/?#]")] = Field(
-        description="the issuer, which names its token endpoint under /.well-known"
-    )
-    credentials: Path = Field(
-        description="JSON file with client_id and client_secret, as Pulsar's tools take it"
-    )
-    audience: str = Field("", description="who the token is for, where the issuer asks")
-    scope: str = Field("", description="asked for, where the issuer wants to be told")
 
 
 class PulsarSecurity(Strict):

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from app.config.broker_parts import ClientTls
+from app.brokers.security import ClientTls
 from app.config.kafka_broker import OAuth, Sasl, Security
 from app.config.kafka_listener import KafkaListener
 from app.errors import SetupError

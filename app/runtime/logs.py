@@ -13,6 +13,7 @@ from app.config.model import Config
 from app.interfaces import OffsetStore
 from app.model.route import log_name
 from app.model.subscription import Subscription
+from app.runtime.drivers import open_kafka, open_pulsar, open_rabbitmq
 from app.worker.joining import group_name
 
 
@@ -65,16 +66,10 @@ def _open(name: str, broker: Broker, config: Config, offsets: OffsetStore | None
     bounds = _bounds(broker, config)
     match broker:
         case KafkaBroker():
-            from app.runtime.drivers.kafka import open_kafka  # noqa: PLC0415 - see ``drivers``
-
             return open_kafka(name, broker, bounds)
         case RabbitBroker():
-            from app.runtime.drivers.rabbitmq import open_rabbitmq  # noqa: PLC0415
-
             return open_rabbitmq(name, broker, bounds, offsets)
         case PulsarBroker():
-            from app.runtime.drivers.pulsar import open_pulsar  # noqa: PLC0415
-
             return open_pulsar(name, broker, bounds)
         case EmbeddedBroker():
             return _embedded(name, broker, bounds)
@@ -98,8 +93,6 @@ def _relaxed_logs(config: Config) -> dict[str, PortableLog]:
 def _relaxed(
     name: str, broker: KafkaBroker, config: Config, acks: Literal["all", 1, 0]
 ) -> PortableLog:
-    from app.runtime.drivers.kafka import open_kafka  # noqa: PLC0415
-
     return open_kafka(name, broker, _bounds(broker, config), acks)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from app.config.broker_parts import ClientTls
+from app.brokers.security import ClientTls
 from app.config.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker
 from app.config.kafka_listener import KafkaListener
 from app.config.model import Config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.brokers import kafka
+from app.brokers.security import ClientTls
 from app.config.brokers import EmbeddedBroker
 from app.config.kafka_listener import KafkaListener
 from app.config.model import Config
@@ -25,7 +26,7 @@ def target_log(config: Config, name: str, setting: str = "--to") -> Log:
     return kafka.open_log(
         name=name,
         bootstrap_servers=place.bootstrap_servers,
-        tls=None if listener.tls is None else kafka.Tls(ca=str(listener.tls.cert)),
+        tls=None if listener.tls is None else ClientTls(ca=listener.tls.cert),
         sasl=_login(listener),
         create_topics=listener.create_topics,
         partitions=broker.partitions,

@@ -15,8 +15,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from app.brokers.kafka import OAuth, Sasl, Tls
+from app.brokers.kafka import OAuth, Sasl
 from app.brokers.portable import PortableLog
+from app.brokers.security import ClientTls
 from app.config.brokers import OAuth as OAuthSettings
 from app.errors import BrokerError
 from app.model.metadata import Health
@@ -123,7 +124,7 @@ class TestTls:
     async def test_an_authority_of_ones_own(
         self, guarded: SecureKafka, authority: Authority
     ) -> None:
-        async with opened(guarded.address("tls"), tls=Tls(ca=authority.ca)) as log:
+        async with opened(guarded.address("tls"), tls=ClientTls(ca=authority.ca)) as log:
             await works(log)
 
     async def test_a_client_certificate_lets_in_and_none_does_not(
@@ -131,19 +132,19 @@ class TestTls:
     ) -> None:
         """Mutual TLS. TLS 1.3 lets a client believe that it is connected before it is refused."""
         certificate, key = authority.client(USER)
-        tls = Tls(ca=authority.ca, certificate=certificate, key=key)
+        tls = ClientTls(ca=authority.ca, cert=certificate, key=key)
         async with opened(guarded.address("mutual"), tls=tls) as log:
             await works(log)
-        async with opened(guarded.address("mutual"), tls=Tls(ca=authority.ca)) as log:
+        async with opened(guarded.address("mutual"), tls=ClientTls(ca=authority.ca)) as log:
             await kept_out(log, "certificate")
 
     async def test_a_certificate_for_another_host_is_refused_unless_it_is_told_not_to_look(
         self, guarded: SecureKafka, authority: Authority
     ) -> None:
         address = guarded.address("elsewhere")
-        async with opened(address, tls=Tls(ca=authority.ca)) as log:
+        async with opened(address, tls=ClientTls(ca=authority.ca)) as log:
             await kept_out(log, "IP address mismatch")
-        async with opened(address, tls=Tls(ca=authority.ca, verify_host=False)) as log:
+        async with opened(address, tls=ClientTls(ca=authority.ca, verify_host=False)) as log:
             await works(log)
 
     async def test_an_untrusted_authority_is_named_until_the_right_one_is_put_in_place(
@@ -154,7 +155,7 @@ class TestTls:
         stranger = tmp_path / "stranger"
         stranger.mkdir()
         shutil.copy(Authority(stranger).ca, ca)
-        async with opened(guarded.address("tls"), tls=Tls(ca=str(ca))) as log:
+        async with opened(guarded.address("tls"), tls=ClientTls(ca=str(ca))) as log:
             await kept_out(log, "CERTIFICATE_VERIFY_FAILED")
             shutil.copy(authority.ca, ca)
             await heals(log)
@@ -166,7 +167,7 @@ class TestLogins:
     async def test_the_right_password_lets_in_and_a_wrong_one_is_told_as_such(
         self, guarded: SecureKafka, authority: Authority, listener: str, mechanism: str
     ) -> None:
-        address, tls = guarded.address(listener), Tls(ca=authority.ca)
+        address, tls = guarded.address(listener), ClientTls(ca=authority.ca)
         with_tls = {"tls": tls} if listener == "saslssl" else {}
         async with opened(address, sasl=login(mechanism), **with_tls) as log:
             await works(log)
@@ -194,7 +195,7 @@ class TestTokens:
         """SASL OAUTHBEARER (RFC 7628)."""
         path = tmp_path / "token"
         path.write_text(token())
-        with_tls = {"tls": Tls(ca=authority.ca)} if listener == "saslssl" else {}
+        with_tls = {"tls": ClientTls(ca=authority.ca)} if listener == "saslssl" else {}
         async with opened(guarded.address(listener), sasl=bearer(path), **with_tls) as log:
             await works(log)
 
@@ -249,7 +250,7 @@ class TestAddresses:
         self, guarded: SecureKafka, authority: Authority
     ) -> None:
         """The likeliest mistake of all: the wrong port of the right broker."""
-        async with opened(guarded.bootstrap_servers, tls=Tls(ca=authority.ca)) as log:
+        async with opened(guarded.bootstrap_servers, tls=ClientTls(ca=authority.ca)) as log:
             await kept_out(log, "TLS")
 
 

@@ -15,7 +15,7 @@ import pytest
 import trustme
 
 from app.brokers.portable import PortableLog
-from app.brokers.pulsar import OAuth2, Tls
+from app.brokers.security import ClientTls, OAuth2
 from app.errors import BrokerError, BrokerRefused
 from app.model.start import EARLIEST
 from authority import Authority
@@ -107,7 +107,7 @@ async def logged_in(urls: tuple[str, str], **security: Any) -> AsyncIterator[Por
 
 async def test_events_pass_over_tls_with_a_token(guarded: Guarded) -> None:
     """Both faces of the cluster: the binary protocol and the administration."""
-    tls = Tls(ca=guarded.ca)
+    tls = ClientTls(ca=guarded.ca)
     async with logged_in(guarded.tls_urls, tls=tls, token=token_of("admin")) as log:
         await passes(log)
 
@@ -136,21 +136,21 @@ async def refused(log: PortableLog) -> str:
 async def test_events_pass_with_a_client_certificate(guarded: Guarded) -> None:
     """Mutual TLS is a login: whom the certificate names is who we are."""
     certificate, key = guarded.authority.client("admin")
-    tls = Tls(ca=guarded.ca, certificate=certificate, key=key)
+    tls = ClientTls(ca=guarded.ca, cert=certificate, key=key)
     async with logged_in(guarded.tls_urls, tls=tls) as log:
         await passes(log)
 
 
 async def test_no_certificate_and_no_token_is_nobody(guarded: Guarded) -> None:
     """Encryption alone lets nobody in."""
-    async with logged_in(guarded.tls_urls, tls=Tls(ca=guarded.ca)) as log:
+    async with logged_in(guarded.tls_urls, tls=ClientTls(ca=guarded.ca)) as log:
         assert "401" in await refused(log)
 
 
 async def test_a_certificate_of_somebody_without_rights_is_refused(guarded: Guarded) -> None:
     """Authenticated is not authorised (spec 9)."""
     certificate, key = guarded.authority.client("nobody")
-    tls = Tls(ca=guarded.ca, certificate=certificate, key=key)
+    tls = ClientTls(ca=guarded.ca, cert=certificate, key=key)
     async with logged_in(guarded.tls_urls, tls=tls) as log:
         assert "Unauthorized to validateTopicOperation" in await refused(log)
 
@@ -160,7 +160,7 @@ async def test_a_certificate_that_somebody_else_signed_does_not_let_us_in(
 ) -> None:
     """The broker ends the handshake: not reachable, and never stored."""
     certificate, key = Authority(tmp_path).client("admin")
-    tls = Tls(ca=guarded.ca, certificate=certificate, key=key)
+    tls = ClientTls(ca=guarded.ca, cert=certificate, key=key)
     async with logged_in(guarded.tls_urls, tls=tls) as log:
         assert not (await log.health()).healthy
         (result,) = await log.submit("anything", [text("x")])
@@ -230,7 +230,7 @@ async def test_a_certificate_of_a_stranger_is_not_believed(
 ) -> None:
     """Who is not the server that we mean gets no token (reliability S15)."""
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
-    tls = Tls(ca=str(tmp_path / "other.pem"))
+    tls = ClientTls(ca=str(tmp_path / "other.pem"))
     async with logged_in(guarded.tls_urls, tls=tls, token=token_of("admin")) as log:
         health = await log.health()
     assert not health.healthy

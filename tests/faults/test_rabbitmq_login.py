@@ -13,7 +13,8 @@ import pytest
 import trustme
 
 from app.brokers.portable import PortableLog
-from app.brokers.rabbitmq import Tls, open_log
+from app.brokers.rabbitmq import open_log
+from app.brokers.security import ClientTls
 from app.errors import BrokerRefused, BrokerUnavailable, SetupError
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
@@ -196,7 +197,9 @@ async def test_a_reader_without_rights_to_declare_still_consumes(guarded: Rabbit
 async def test_tls_with_our_own_authority(guarded: RabbitServer, authority: Authority) -> None:
     """AMQPS, the server checked against the CA that the settings name."""
     address = f"127.0.0.1:{guarded.tls_port}"
-    async with opened(address, tls=Tls(ca=authority.ca), username=USER, password="right") as log:
+    async with opened(
+        address, tls=ClientTls(ca=authority.ca), username=USER, password="right"
+    ) as log:
         await works(log)
 
 
@@ -204,11 +207,11 @@ async def test_the_clients_certificate_says_who_we_are(
     guarded: RabbitServer, authority: Authority
 ) -> None:
     """EXTERNAL: no password at all; without the certificate there is no way in."""
-    tls = Tls(ca=authority.ca, certificate=authority.client, key=authority.client_key)
+    tls = ClientTls(ca=authority.ca, cert=authority.client, key=authority.client_key)
     address = f"127.0.0.1:{guarded.tls_port}"
     async with opened(address, tls=tls, auth="external", password="") as log:
         await works(log)
-    async with opened(address, tls=Tls(ca=authority.ca), auth="external", password="") as log:
+    async with opened(address, tls=ClientTls(ca=authority.ca), auth="external", password="") as log:
         assert not (await log.health()).healthy
 
 
@@ -218,7 +221,7 @@ async def test_a_server_that_nobody_vouches_for_is_not_talked_to(
     """S15: another authority, and plain text to a TLS port, end before a password leaves."""
     address = f"127.0.0.1:{guarded.tls_port}"
     other = Authority(tmp_path)
-    async with opened(address, tls=Tls(ca=other.ca)) as log:
+    async with opened(address, tls=ClientTls(ca=other.ca)) as log:
         assert "certificate verify failed" in (await log.health()).cause
     async with opened(address, request_timeout=2.0) as log:
         assert not (await log.health()).healthy
@@ -232,7 +235,7 @@ async def test_a_server_that_nobody_vouches_for_is_not_talked_to(
         ({"addresses": "host:port"}, "brokers.main.addresses"),
         ({"addresses": ""}, "brokers.main.addresses"),
         ({"queue": "{topic}"}, "brokers.main.queue"),
-        ({"tls": Tls(ca="/no/such/file")}, "brokers.main.security.tls"),
+        ({"tls": ClientTls(ca="/no/such/file")}, "brokers.main.security.tls"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_before_anything_is_connected(

@@ -14,7 +14,7 @@ from typing import Any
 
 from app.brokers.kafka.bearer import OAuth, TokenSource
 from app.brokers.kafka.driver import CAPABILITIES, KafkaDriver
-from app.brokers.kafka.settings import KafkaSettings, Sasl, Tls
+from app.brokers.kafka.settings import KafkaSettings, Sasl
 from app.brokers.portable import Bounds, PortableLog
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "KafkaSettings",
     "OAuth",
     "Sasl",
-    "Tls",
     "TokenSource",
     "open_log",
 ]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
 from typing import Any, Literal
 
 import msgspec
 
 from app.brokers.kafka.bearer import OAuth
-from app.errors import SetupError
+from app.brokers.security import ClientTls
 
 Compression = Literal["gzip", "snappy", "lz4", "zstd"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -17,15 +16,6 @@ MAX_RECORD = 1_000_000
 
 ISOLATION = "read_committed"
 """Of everybody who reads: what a transaction took back was never said."""
-
-
-class Tls(msgspec.Struct, frozen=True, kw_only=True):
-    """Files in PEM. ``ca`` None: the system's authorities. ``certificate`` and ``key``: mutual TLS."""
-
-    ca: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-    verify_host: bool = True
 
 
 class Sasl(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +50,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     bootstrap_servers: str
     client_id: str = "skybridge"
-    tls: Tls | None = None
+    tls: ClientTls | None = None
     sasl: Sasl | OAuth | None = None
     acks: Literal["all", 1, 0] = "all"
     compression: Compression | None = None
@@ -92,7 +82,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
             "client_id": self.client_id,
             "request_timeout_ms": round(self.request_timeout * 1000),
             "security_protocol": self._protocol(),
-            "ssl_context": self._ssl_context(),
+            "ssl_context": None if self.tls is None else self.tls.context("Kafka", self.name),
             **self._credentials(),
         }
 
@@ -113,19 +103,3 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
             "sasl_plain_username": self.sasl.username,
             "sasl_plain_password": self.sasl.password,
         }
-
-    def _ssl_context(self) -> ssl.SSLContext | None:
-        if self.tls is None:
-            return None
-        try:
-            context = ssl.create_default_context(cafile=self.tls.ca)
-            if self.tls.certificate is not None:
-                context.load_cert_chain(self.tls.certificate, self.tls.key)
-        except OSError as error:
-            raise SetupError(
-                f"TLS for Kafka cannot be set up: {error}",
-                setting=f"brokers.{self.name}.security.tls",
-                cure="name readable PEM files, the key without a pass phrase",
-            ) from error
-        context.check_hostname = self.tls.verify_host
-        return context

@@ -15,9 +15,9 @@ from typing import Any
 
 from app.brokers.portable import Bounds, PortableLog
 from app.brokers.pulsar.driver import CAPABILITIES, PulsarDriver
-from app.brokers.pulsar.settings import OAuth2, PulsarSettings, Tls
+from app.brokers.pulsar.settings import PulsarSettings
 
-__all__ = ["CAPABILITIES", "OAuth2", "PulsarDriver", "PulsarSettings", "Tls", "open_log"]
+__all__ = ["CAPABILITIES", "PulsarDriver", "PulsarSettings", "open_log"]
 
 
 def open_log(*, bounds: Bounds | None = None, **settings: Any) -> PortableLog:

@@ -12,6 +12,7 @@ import os
 import ssl
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,7 +20,8 @@ import pulsar
 
 from app.brokers.pulsar.bridge import Bridge
 from app.brokers.pulsar.extension import below, consuming, producing, reading
-from app.brokers.pulsar.settings import PulsarSettings, Tls
+from app.brokers.pulsar.settings import PulsarSettings
+from app.brokers.security import ClientTls
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +109,7 @@ def _close(client: list[Any], bridge: Bridge, done: asyncio.Event) -> None:
 
 
 def _client(settings: PulsarSettings) -> Any:
-    tls = settings.tls or Tls()
+    tls = settings.tls or ClientTls()
     return pulsar.Client(
         settings.service_url,
         authentication=_authentication(settings),
@@ -120,9 +122,9 @@ def _client(settings: PulsarSettings) -> Any:
         logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, settings.client_log or os.devnull),
         tls_validate_hostname=tls.verify_host,
         # The library would take its own list of authorities for the system's.
-        tls_trust_certs_file_path=tls.ca or ssl.get_default_verify_paths().cafile,
-        tls_certificate_file_path=tls.certificate,
-        tls_private_key_file_path=tls.key,
+        tls_trust_certs_file_path=_text(tls.ca) or ssl.get_default_verify_paths().cafile,
+        tls_certificate_file_path=_text(tls.cert),
+        tls_private_key_file_path=_text(tls.key),
     )
 
 
@@ -134,13 +136,17 @@ def _authentication(settings: PulsarSettings) -> Any:
         parameters = {
             "type": "client_credentials",
             "issuer_url": oauth2.issuer_url,
-            "private_key": oauth2.credentials,
+            "private_key": str(oauth2.credentials),
             "audience": oauth2.audience,
             "scope": oauth2.scope,
         }
         text = msgspec.json.encode({key: value for key, value in parameters.items() if value})
         return pulsar.AuthenticationOauth2(text.decode())
     tls = settings.tls
-    if tls is not None and tls.certificate is not None and tls.key is not None:
-        return pulsar.AuthenticationTLS(tls.certificate, tls.key)
+    if tls is not None and tls.cert is not None:
+        return pulsar.AuthenticationTLS(str(tls.cert), str(tls.key))
     return None
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -8,29 +8,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from app.brokers.security import ClientTls, OAuth2
 from app.errors import SetupError
 
 Compression = Literal["lz4", "zlib", "zstd", "snappy"]
 
 MAX_RECORD = 4 << 20
-
-
-class Tls(msgspec.Struct, frozen=True, kw_only=True):
-    """Files in PEM. ``ca`` None: the system's authorities. ``certificate`` and ``key``: mutual TLS."""
-
-    ca: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-    verify_host: bool = True
-
-
-class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
-    """Client credentials. ``credentials``: a JSON file with ``client_id`` and ``client_secret``."""
-
-    issuer_url: str
-    credentials: str
-    audience: str = ""
-    scope: str = ""
 
 
 class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +42,7 @@ class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
     admin_url: str
     namespace: str = "public/default"
     client_id: str = "skybridge"
-    tls: Tls | None = None
+    tls: ClientTls | None = None
     token: str | None = None
     oauth2: OAuth2 | None = None
     compression: Compression | None = None
@@ -93,19 +76,7 @@ class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def ssl_context(self) -> ssl.SSLContext:
         """For the administration; the client library takes the files themselves."""
-        tls = self.tls or Tls()
-        try:
-            context = ssl.create_default_context(cafile=tls.ca)
-            if tls.certificate is not None:
-                context.load_cert_chain(tls.certificate, tls.key)
-        except OSError as error:
-            raise SetupError(
-                f"TLS for Pulsar cannot be set up: {error}",
-                setting=f"brokers.{self.name}.security.tls",
-                cure="name readable PEM files, the key without a pass phrase",
-            ) from error
-        context.check_hostname = tls.verify_host
-        return context
+        return (self.tls or ClientTls()).context("Pulsar", self.name)
 
     def _check_scheme(self, setting: str, url: str, schemes: tuple[str, ...]) -> None:
         if urlsplit(url).scheme not in schemes:

@@ -12,7 +12,8 @@ import httpx
 import msgspec
 
 from app.brokers.pulsar.errors import AdminError
-from app.brokers.pulsar.settings import OAuth2, PulsarSettings
+from app.brokers.pulsar.settings import PulsarSettings
+from app.brokers.security import OAuth2
 from app.errors import SetupError
 
 T = TypeVar("T")
@@ -125,10 +126,9 @@ def _words(answer: httpx.Response) -> str:
     return " ".join(words.split())[:WORDS]
 
 
-def _read(path: str) -> _Credentials:
+def _read(path: Path) -> _Credentials:
     try:
-        text = Path(path.removeprefix("file://")).read_bytes()
-        return msgspec.json.decode(text, type=_Credentials)
+        return msgspec.json.decode(path.read_bytes(), type=_Credentials)
     except (OSError, msgspec.MsgspecError) as error:
         raise SetupError(
             f"the credentials for Pulsar cannot be read: {error}",

@@ -9,6 +9,7 @@ import msgspec
 from aio_pika.connection import make_url
 from yarl import URL
 
+from app.brokers.security import ClientTls
 from app.errors import SetupError
 
 Auth = Literal["plain", "external"]
@@ -16,15 +17,6 @@ Kind = Literal["quorum", "stream"]
 
 PORT, TLS_PORT = 5672, 5671
 MAX_RECORD = 16 << 20
-
-
-class Tls(msgspec.Struct, frozen=True, kw_only=True):
-    """Files in PEM. ``ca`` None: the system's authorities. ``certificate`` and ``key``: mutual TLS."""
-
-    ca: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-    verify_host: bool = True
 
 
 class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +52,7 @@ class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
     username: str = "guest"
     password: str = "guest"  # noqa: S105 - the server's own default, good on loopback only
     auth: Auth = "plain"
-    tls: Tls | None = None
+    tls: ClientTls | None = None
     client_id: str = "skybridge"
     heartbeat: int = 10
     request_timeout: float = 10.0
@@ -90,20 +82,7 @@ class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
         return [self._url(text, client_id or self.client_id) for text in texts]
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        if self.tls is None:
-            return None
-        try:
-            context = ssl.create_default_context(cafile=self.tls.ca)
-            if self.tls.certificate is not None:
-                context.load_cert_chain(self.tls.certificate, self.tls.key)
-        except OSError as error:
-            raise SetupError(
-                f"TLS for RabbitMQ cannot be set up: {error}",
-                setting=f"brokers.{self.name}.security.tls",
-                cure="name readable PEM files, the key without a pass phrase",
-            ) from error
-        context.check_hostname = self.tls.verify_host
-        return context
+        return None if self.tls is None else self.tls.context("RabbitMQ", self.name)
 
     def _url(self, text: str, client_id: str) -> URL:
         try:

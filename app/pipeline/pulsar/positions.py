@@ -15,7 +15,8 @@ from app.brokers.pulsar.answers import Internal
 from app.brokers.pulsar.asking import ask_each
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.places import Place
-from app.brokers.pulsar.settings import OAuth2, PulsarSettings, Tls
+from app.brokers.pulsar.settings import PulsarSettings
+from app.brokers.security import ClientTls, OAuth2
 from app.errors import BrokerUnavailable, SetupError
 from app.pipeline.pulsar.offsets import offset_of
 from app.pipeline.pulsar.options import Offsets, Options
@@ -124,9 +125,9 @@ def _settings(options: Options) -> PulsarSettings:
         service_url=options.service_url,
         admin_url=options.admin_url,
         namespace=options.namespace,
-        tls=Tls(
+        tls=ClientTls(
             ca=options.tls_ca,
-            certificate=options.tls_certificate,
+            cert=options.tls_certificate,
             key=options.tls_key,
             verify_host=options.tls_verify_host,
         ),

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from app.brokers.kafka import KafkaSettings, Sasl, Tls
+from app.brokers.kafka import KafkaSettings, Sasl
+from app.brokers.security import ClientTls
 from app.errors import SetupError
 
 PASSWORD = "correct horse"
@@ -23,13 +24,13 @@ def settings(**changes: object) -> KafkaSettings:
     ("tls", "sasl", "protocol"),
     [
         (None, None, "PLAINTEXT"),
-        (Tls(), None, "SSL"),
+        (ClientTls(), None, "SSL"),
         (None, SASL, "SASL_PLAINTEXT"),
-        (Tls(), SASL, "SASL_SSL"),
+        (ClientTls(), SASL, "SASL_SSL"),
     ],
 )
 def test_the_protocol_follows_from_what_is_set(
-    tls: Tls | None, sasl: Sasl | None, protocol: str
+    tls: ClientTls | None, sasl: Sasl | None, protocol: str
 ) -> None:
     """Nobody has to name Kafka's four protocols."""
     client = settings(tls=tls, sasl=sasl).client()
@@ -48,11 +49,11 @@ def test_a_private_authority_and_a_client_certificate_are_loaded(tmp_path: Path)
     """Mutual TLS."""
     authority = trustme.CA()
     issued = authority.issue_cert("client.example")
-    paths = {name: str(tmp_path / name) for name in ("ca", "certificate", "key")}
+    paths = {name: str(tmp_path / name) for name in ("ca", "cert", "key")}
     authority.cert_pem.write_to_path(paths["ca"])
-    issued.cert_chain_pems[0].write_to_path(paths["certificate"])
+    issued.cert_chain_pems[0].write_to_path(paths["cert"])
     issued.private_key_pem.write_to_path(paths["key"])
-    context = settings(tls=Tls(**paths, verify_host=False)).client()["ssl_context"]
+    context = settings(tls=ClientTls(**paths, verify_host=False)).client()["ssl_context"]
     assert isinstance(context, ssl.SSLContext)
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert not context.check_hostname
@@ -61,4 +62,4 @@ def test_a_private_authority_and_a_client_certificate_are_loaded(tmp_path: Path)
 def test_a_missing_file_names_the_setting_and_the_cure() -> None:
     """Errors at start-up say what to change."""
     with pytest.raises(SetupError, match=r"brokers\.main\.security\.tls.*Cure"):
-        settings(tls=Tls(ca="/nowhere/ca.pem")).client()
+        settings(tls=ClientTls(ca="/nowhere/ca.pem")).client()

@@ -8,8 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.brokers.pulsar import OAuth2, PulsarSettings, Tls
+from app.brokers.pulsar import PulsarSettings
 from app.brokers.pulsar.tokens import ClientCredentials
+from app.brokers.security import ClientTls, OAuth2
 from app.errors import SetupError
 
 PLAIN = {"name": "main", "service_url": "pulsar://h:6650", "admin_url": "http://h:8080"}
@@ -37,7 +38,7 @@ def test_no_secret_is_in_the_text_of_the_settings() -> None:
 
 def test_certificates_that_cannot_be_read_name_their_setting(tmp_path: Path) -> None:
     """An operator must not look for the wrong fault."""
-    settings = PulsarSettings(**PLAIN, tls=Tls(ca=str(tmp_path / "none.pem")))
+    settings = PulsarSettings(**PLAIN, tls=ClientTls(ca=str(tmp_path / "none.pem")))
     with pytest.raises(SetupError) as refused:
         settings.ssl_context()
     assert refused.value.setting == "brokers.main.security.tls"

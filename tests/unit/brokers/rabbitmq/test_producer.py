@@ -16,10 +16,11 @@ from app.brokers.portable import Submission
 from app.brokers.rabbitmq import producer as module
 from app.brokers.rabbitmq.connection import connect
 from app.brokers.rabbitmq.producer import Producer
-from app.brokers.rabbitmq.settings import RabbitSettings, Tls
+from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.targets import Lanes
 from app.brokers.rabbitmq.topology import Target, Topology
 from app.brokers.rabbitmq.underlay import DeliveredMessage, spec
+from app.brokers.security import ClientTls
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.receipt import Receipt
 from authority import Authority
@@ -273,7 +274,7 @@ async def test_a_node_that_stands_still_within_tls_holds_nobody_up(tmp_path: Pat
     settings = RabbitSettings(
         name="rabbit",
         addresses=f"localhost:{server.sockets[0].getsockname()[1]}",
-        tls=Tls(ca=authority.ca),
+        tls=ClientTls(ca=authority.ca),
         request_timeout=0.5,
     )
     async with asyncio.timeout(60):

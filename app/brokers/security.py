@@ -1,0 +1,55 @@
+"""How we come to a broker and prove who we are: what the configuration says, and drivers take as it is."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from app.errors import SetupError
+from app.model.route import Strict
+
+
+class ClientTls(Strict):
+    """TLS towards a broker. Empty: the system's certificate authorities."""
+
+    ca: Path | None = Field(None, description="PEM file of the authorities to trust")
+    cert: Path | None = Field(None, description="PEM file of our certificate, for mutual TLS")
+    key: Path | None = Field(None, description="PEM file of its key, without a pass phrase")
+    verify_host: bool = Field(True, description="the broker's certificate must bear its host name")
+
+    @model_validator(mode="after")
+    def cert_with_key(self) -> ClientTls:
+        if (self.cert is None) != (self.key is None):
+            raise ValueError("cert and key come together")
+        return self
+
+    def context(self, product: str, broker: str) -> ssl.SSLContext:
+        """Raises SetupError for files that cannot be used."""
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            if self.cert is not None:
+                context.load_cert_chain(self.cert, self.key)
+        except OSError as error:
+            raise SetupError(
+                f"TLS for {product} cannot be set up: {error}",
+                setting=f"brokers.{broker}.security.tls",
+                cure="name readable PEM files, the key without a pass phrase",
+            ) from error
+        context.check_hostname = self.verify_host
+        return context
+
+
+class OAuth2(Strict):
+    """Access tokens by OAuth 2 client credentials."""
+
+    issuer_url: Annotated[str, Field(pattern=r"^https?://[^/?#]")] = Field(
+        description="the issuer, which names its token endpoint under /.well-known"
+    )
+    credentials: Path = Field(
+        description="JSON file with client_id and client_secret, as Pulsar's tools take it"
+    )
+    audience: str = Field("", description="who the token is for, where the issuer asks")
+    scope: str = Field("", description="asked for, where the issuer wants to be told")
