@@ -11,7 +11,7 @@ import pytest
 
 from app.api.problems import status_of
 from app.brokers.kafka import standing
-from app.brokers.kafka.asking import AdminClient
+from app.brokers.kafka.questions import AdminClient
 from app.brokers.portable import PortableLog
 from app.errors import BrokerError
 from kafka_harness import open_calm_log

@@ -1,10 +1,10 @@
 """Shell. The Kafka driver, and the only home of aiokafka.
 
-``settings``, ``bearer`` how to reach a cluster · ``connection`` one idempotent producer at a time, replaced when
+``settings`` how to reach a cluster · ``connection`` one idempotent producer at a time, replaced when
 it is wedged · ``batcher`` the queue and the wire batches of a partition · ``producer``, ``topics``
 what becomes of each record · ``starts``, ``membership``, ``ownership``, ``commits``, ``consumer`` one
 member of a group · ``records`` header names that are not UTF-8 · ``reader`` reading without a group · ``admin``,
-``standing``, ``questions``, ``asking`` metadata, offsets, lag, topics · ``errors`` what the client's
+``standing``, ``questions`` metadata, offsets, lag, topics · ``errors`` what the client's
 errors mean · ``driver`` all of it behind the portable log.
 """
 
@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.brokers.kafka.bearer import OAuth, TokenSource
 from app.brokers.kafka.driver import CAPABILITIES, KafkaDriver
-from app.brokers.kafka.settings import KafkaSettings, Sasl
+from app.brokers.kafka.settings import KafkaSettings, OAuth, Sasl, TokenSource
 from app.brokers.portable import Bounds, PortableLog
 
 __all__ = [

@@ -19,9 +19,16 @@ from aiokafka.errors import (
     for_code,
 )
 
-from app.brokers.kafka.asking import ASK_AGAIN
 from app.brokers.kafka.connection import STOP_WITHIN, shut
-from app.brokers.kafka.questions import EARLIEST, LATEST, Leaders, Offsets, describe, offsets
+from app.brokers.kafka.questions import (
+    ASK_AGAIN,
+    EARLIEST,
+    LATEST,
+    Leaders,
+    Offsets,
+    describe,
+    offsets,
+)
 from app.brokers.kafka.settings import ISOLATION, KafkaSettings
 from app.brokers.kafka.standing import Standing
 from app.errors import PositionOutOfRange

@@ -20,8 +20,8 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 
-from app.brokers.kafka.asking import ask_any
 from app.brokers.kafka.errors import Abandoned
+from app.brokers.kafka.questions import ask_any
 from app.brokers.kafka.settings import KafkaSettings
 
 log = logging.getLogger(__name__)

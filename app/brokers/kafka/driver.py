@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from msgspec import structs
 
 from app.brokers.driver import Submission, quieten
-from app.brokers.kafka import bearer, records
+from app.brokers.kafka import records
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.consumer import KafkaConsumer
 from app.brokers.kafka.errors import explain
 from app.brokers.kafka.producer import Producer
 from app.brokers.kafka.reader import read
-from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings
+from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings, install_authenticator
 from app.brokers.kafka.standing import Standing
 from app.errors import BrokerError
 from app.interfaces import Consumer, Wanted
@@ -47,7 +47,7 @@ class KafkaDriver:
 
     async def start(self) -> None:
         quieten("aiokafka")
-        bearer.install()
+        install_authenticator()
         records.install()
         await self._producer.start()
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
-from app.brokers.kafka.asking import AdminClient
+from app.brokers.kafka.questions import AdminClient
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.sharing import Shared
 

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CommitFailedError, KafkaConnectionError, KafkaError
 
 from app.brokers.kafka.admin import Admin
-from app.brokers.kafka.asking import ASK_AGAIN
+from app.brokers.kafka.questions import ASK_AGAIN
 from app.brokers.positions import checked
 from app.model.message import Partition
 from app.model.start import EARLIEST, StartAt

@@ -4,7 +4,7 @@
 ``bridge`` from the client's threads to the loop, in bundles · ``connection`` one client of the library ·
 ``places``, ``messages`` positions and records on the wire · ``lanes``, ``topics``, ``producer`` what
 publishes, and what becomes of each record · ``starts``, ``seat``, ``ownership``, ``consumer`` one member
-of a Failover subscription · ``reader`` reading without one · ``tokens``, ``asking``, ``answers``,
+of a Failover subscription · ``reader`` reading without one · ``tokens``, ``answers``,
 ``admin``, ``catalogue`` the administration and what it says · ``errors`` what answers mean · ``driver``
 all of it behind the portable log.
 """

@@ -4,7 +4,7 @@ neither owners nor backlogs, and cannot make topics, or subscriptions without jo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -21,14 +21,16 @@ from app.brokers.pulsar.answers import (
     Retention,
     Words,
 )
-from app.brokers.pulsar.asking import ask_each, ask_until
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.places import Place, full_name, wire_name
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.tokens import authentication
 
+S = TypeVar("S")
 T = TypeVar("T")
 
+AT_ONCE = 8  # questions of one kind
+ASK_AGAIN = 0.1
 PROBE_WITHIN = 2.0
 MADE_WITHIN = 30.0  # of the first topic, a server that has just started thinks for seconds
 WORDS = 200  # characters of the server's own words in an error
@@ -247,3 +249,32 @@ def _words(answer: httpx.Response) -> str:
     except msgspec.MsgspecError:
         words = answer.text
     return " ".join((words or answer.reason_phrase).split())[:WORDS]
+
+
+async def ask_each(question: Callable[[S], Awaitable[T]], subjects: Iterable[S]) -> list[T]:
+    """The answers, in the order of the subjects. The first error ends it, and is raised."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(subject: S) -> T:
+        async with gate:
+            return await question(subject)
+
+    tasks = [asyncio.ensure_future(ask(subject)) for subject in subjects]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def ask_until(question: Callable[[], Awaitable[T]], within: float) -> T:
+    """The answer, however often the broker lacks something for it meanwhile; a question that changes something
+    must bear to be asked again. Raises the last AdminError when ``within`` seconds are over."""
+    deadline = asyncio.get_running_loop().time() + within
+    while True:
+        try:
+            return await question()
+        except AdminError as error:
+            if not error.passing or asyncio.get_running_loop().time() > deadline:
+                raise
+        await asyncio.sleep(ASK_AGAIN)

@@ -8,12 +8,11 @@ from msgspec import structs
 
 from app.brokers.driver import Submission
 from app.brokers.pulsar.admin import Admin
-from app.brokers.pulsar.catalogue import describe
+from app.brokers.pulsar.catalogue import describe, position_at, position_back
 from app.brokers.pulsar.connection import Connection
 from app.brokers.pulsar.consumer import PulsarConsumer
 from app.brokers.pulsar.errors import explain
 from app.brokers.pulsar.ownership import Owners
-from app.brokers.pulsar.positions import position_at, position_back
 from app.brokers.pulsar.producer import Producer
 from app.brokers.pulsar.reader import read
 from app.brokers.pulsar.settings import MAX_RECORD, PulsarSettings

@@ -18,9 +18,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import Admin, ask_each
 from app.brokers.pulsar.answers import PartitionStats
-from app.brokers.pulsar.asking import ask_each
 from app.brokers.pulsar.errors import explain
 from app.brokers.pulsar.settings import PulsarSettings
 from app.telemetry.tasks import keep

@@ -19,9 +19,8 @@ import httpx
 import msgspec
 
 from app.brokers.positions import out_of_range
-from app.brokers.pulsar.admin import MADE_WITHIN, Admin
+from app.brokers.pulsar.admin import MADE_WITHIN, Admin, ask_each, ask_until
 from app.brokers.pulsar.answers import Subscription
-from app.brokers.pulsar.asking import ask_each, ask_until
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.places import BEGINNING, Place, read_position
 from app.model.message import Partition

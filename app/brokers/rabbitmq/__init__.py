@@ -3,8 +3,8 @@
 ``settings`` how to reach a cluster · ``connection`` a connection · ``underlay`` what lies below aio-pika, for the
 hot path · ``topology`` what a
 topic is there · ``frames`` a record as the bytes of a publish · ``targets``, ``flight``, ``culprits``,
-``producer`` what is asked for, on the wire, confirmed, at fault · ``records``, ``holding``, ``roll``,
-``claims``, ``consumer`` one member of a group · ``stream`` the same for queues that keep what was read · ``admin`` depths and topics · ``errors`` what the client's errors mean · ``driver`` all of
+``producer`` what is asked for, on the wire, confirmed, at fault · ``holding``, ``roll``, ``claims``,
+``consumer`` one member of a group · ``stream`` the same for queues that keep what was read · ``admin`` depths and topics · ``errors`` what the client's errors mean · ``driver`` all of
 it behind the portable log.
 """
 

@@ -18,8 +18,7 @@ from app.brokers.rabbitmq.claims import Claims, handed_on
 from app.brokers.rabbitmq.connection import Wire, close_channel
 from app.brokers.rabbitmq.consumer import RabbitConsumer
 from app.brokers.rabbitmq.frames import ack
-from app.brokers.rabbitmq.holding import Holding
-from app.brokers.rabbitmq.records import STREAM_OFFSET, message_of
+from app.brokers.rabbitmq.holding import STREAM_OFFSET, Holding, message_of
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
 from app.brokers.rabbitmq.underlay import ConsumeChannel, DeliveredMessage

@@ -10,9 +10,8 @@ from typing import Literal, TypeVar
 
 import httpx
 
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import Admin, ask_each
 from app.brokers.pulsar.answers import Internal
-from app.brokers.pulsar.asking import ask_each
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.places import Place
 from app.brokers.pulsar.settings import PulsarSettings

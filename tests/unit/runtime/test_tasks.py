@@ -271,7 +271,7 @@ BARE = {
     "brokers/kafka/commits.py": RAISED_BY_POLL,
     "brokers/kafka/connection.py": WAITED_FOR,
     "brokers/kafka/consumer.py": WAITED_FOR,
-    "brokers/pulsar/asking.py": WAITED_FOR,
+    "brokers/pulsar/admin.py": WAITED_FOR,
     "brokers/pulsar/consumer.py": ENDS,
     "brokers/rabbitmq/connection.py": WAITED_FOR,
     "brokers/rabbitmq/consumer.py": RAISED_BY_POLL,

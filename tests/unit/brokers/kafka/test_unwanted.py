@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from app.bindings.kafka import decode
 from app.bindings.record import Record
-from app.brokers.kafka.consumer import KafkaConsumer
+from app.brokers.kafka.consumer import KafkaConsumer, is_unwanted
 from app.brokers.kafka.ownership import Owned
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.kafka.unwanted import is_unwanted
 from app.delivery.offsets import FinishedRuns
 from app.errors import SenderError
 from app.filters.index import Types

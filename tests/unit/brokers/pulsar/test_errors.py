@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.brokers.pulsar import asking
-from app.brokers.pulsar.asking import ask_until
+from app.brokers.pulsar import admin
+from app.brokers.pulsar.admin import ask_until
 from app.brokers.pulsar.errors import AdminError, explain
 from app.errors import BrokerRefused, BrokerUnavailable
 
@@ -28,7 +28,7 @@ async def test_what_the_broker_lacks_for_a_moment_is_asked_for_again(
     status: int, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And who is told of it may repeat what he asked for (reliability R20)."""
-    monkeypatch.setattr(asking, "ASK_AGAIN", 0.0)
+    monkeypatch.setattr(admin, "ASK_AGAIN", 0.0)
     error, asked = AdminError(status, words), 0
 
     async def question() -> str:

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import AT_ONCE, Admin, ask_each
 from app.brokers.pulsar.answers import PartitionStats
-from app.brokers.pulsar.asking import AT_ONCE, ask_each
 from app.brokers.pulsar.ownership import Owners
 from app.brokers.pulsar.settings import PulsarSettings
 from contract_tools import until

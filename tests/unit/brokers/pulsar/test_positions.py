@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from app.brokers.pulsar.admin import Internal
-from app.brokers.pulsar.positions import back
+from app.brokers.pulsar.catalogue import back
 
 
 def held(last: str, *ledgers: tuple[int, int]) -> Internal:
