@@ -25,8 +25,9 @@ from broker_contract import (
     take,
     text,
 )
-from contract_tools import ANSWERED_WITHIN, AT_ONCE
-from kafka_harness import KafkaHarness, closing, open_calm_log
+from contract_running import OutageCase
+from contract_tools import ANSWERED_WITHIN, AT_ONCE, closing
+from kafka_harness import KafkaHarness, open_calm_log
 from kafka_librdkafka import add_partitions, delete_before
 from kafka_server import KafkaServer, run_tool
 
@@ -42,17 +43,13 @@ class TestKafka(BrokerContract):
 @pytest.mark.kafka
 @pytest.mark.fault
 @pytest.mark.nightly
-class TestKafkaThatGoesAway:
+class TestKafkaThatGoesAway(OutageCase):
     """The one case that needs a server to itself. The short form: TestKafkaThatComesLate."""
 
     @pytest.fixture
     async def harness(self, own_kafka: KafkaServer) -> AsyncIterator[KafkaHarness]:
         async with closing(KafkaHarness(own_kafka.bootstrap_servers, own_kafka)) as harness:
             yield harness
-
-    async def test_it_heals_when_the_broker_comes_back(self, harness: KafkaHarness) -> None:
-        """An outage is seen, and ends by itself (reliability R20)."""
-        await BrokerContract().test_it_heals_when_the_broker_comes_back(harness)
 
 
 @pytest.mark.kafka

@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from broker_contract import BrokerContract
-from kafka_harness import KafkaHarness, closing
+from contract_running import OutageCase
+from contract_tools import closing
+from kafka_harness import KafkaHarness
 from kafka_serving import KafkaServing
 
 pytestmark = pytest.mark.nightly
@@ -31,7 +33,7 @@ class TestKafkaOnEmbedded(BrokerContract):
 
 
 @pytest.mark.fault
-class TestKafkaOnEmbeddedThatGoesAway:
+class TestKafkaOnEmbeddedThatGoesAway(OutageCase):
     """The one case that needs a service to itself."""
 
     @pytest.fixture
@@ -41,7 +43,3 @@ class TestKafkaOnEmbeddedThatGoesAway:
         async with closing(KafkaHarness(service.servers, service)) as harness:
             yield harness
         service.stop()
-
-    async def test_it_heals_when_the_broker_comes_back(self, harness: KafkaHarness) -> None:
-        """An outage is seen, and ends by itself (reliability R20)."""
-        await BrokerContract().test_it_heals_when_the_broker_comes_back(harness)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -13,8 +11,6 @@ import pulsar as pulsar_client
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.portable import Bounds, PortableLog
-from app.brokers.pulsar import CAPABILITIES
 from app.errors import BrokerRefused
 from app.model.message import Message
 from app.model.start import EARLIEST, LATEST
@@ -28,73 +24,11 @@ from broker_contract import (
     publish,
     text,
 )
-from contract_tools import AT_ONCE, CALM, until_healthy
-from pulsar_harness import open_calm_log
+from contract_running import OutageCase
+from contract_tools import AT_ONCE, closing, until_healthy
+from pulsar_harness import PulsarHarness
 from pulsar_readback import plain_client
 from pulsar_server import PulsarServer
-
-
-class PulsarHarness:
-    """Logs on one cluster: a new one is a restart of ours."""
-
-    capabilities = CAPABILITIES
-    outside = "999999:0"
-
-    def __init__(self, addresses: tuple[str, str], server: PulsarServer | None = None) -> None:
-        self.addresses = addresses
-        self._server = server
-        self.can_go_away = server is not None
-        self._logs: list[PortableLog] = []
-
-    def rank(self, position: str) -> tuple[int, ...]:
-        return tuple(int(part) for part in position.split(":"))
-
-    def after(self, position: str) -> str:
-        ledger, entry = self.rank(position)
-        return f"{ledger}:{entry + 1}"
-
-    async def make_log(self, *, bounds: Bounds | None = None, **settings: Any) -> PortableLog:
-        service_url, admin_url = self.addresses
-        bounds = bounds or CALM
-        calm: dict[str, Any] = {"bounds": bounds, "send_timeout": bounds.publish_timeout}
-        log = open_calm_log(
-            name="pulsar", service_url=service_url, admin_url=admin_url, **(calm | settings)
-        )
-        await log.start()
-        self._logs.append(log)
-        return log
-
-    async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str:
-        topic = f"t-{uuid4().hex[:12]}"
-        await log.create_topic(topic, partitions)
-        async with asyncio.timeout(PATIENCE):
-            while not await self._ready(log, topic, partitions):
-                await asyncio.sleep(0.01)
-        return topic
-
-    async def take_away(self) -> None:
-        assert self._server is not None
-        await asyncio.to_thread(self._server.kill)
-
-    async def bring_back(self) -> None:
-        assert self._server is not None
-        await asyncio.to_thread(self._server.restart)
-
-    async def close(self) -> None:
-        for log in self._logs:
-            await log.stop()
-
-    async def _ready(self, log: PortableLog, topic: str, partitions: int) -> bool:
-        found = (await log.metadata([topic])).topics
-        return bool(found) and [p.leader is None for p in found[0].partitions] == (
-            [False] * partitions
-        )
-
-
-@contextlib.asynccontextmanager
-async def closing(harness: PulsarHarness) -> AsyncIterator[PulsarHarness]:
-    yield harness
-    await harness.close()
 
 
 @pytest.mark.pulsar
@@ -108,7 +42,7 @@ class TestPulsar(BrokerContract):
 @pytest.mark.pulsar
 @pytest.mark.fault
 @pytest.mark.nightly
-class TestPulsarThatGoesAway:
+class TestPulsarThatGoesAway(OutageCase):
     """The one case that needs a server to itself. The short form: tests/faults/test_pulsar_faults.py."""
 
     @pytest.fixture
@@ -116,10 +50,6 @@ class TestPulsarThatGoesAway:
         addresses = own_pulsar.service_url, own_pulsar.admin_url
         async with closing(PulsarHarness(addresses, own_pulsar)) as harness:
             yield harness
-
-    async def test_it_heals_when_the_broker_comes_back(self, harness: PulsarHarness) -> None:
-        """An outage is seen, and ends by itself (reliability R20)."""
-        await BrokerContract().test_it_heals_when_the_broker_comes_back(harness)
 
 
 def admin(addresses: tuple[str, str], method: str, path: str, body: object = None) -> None:

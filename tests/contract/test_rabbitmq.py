@@ -33,8 +33,9 @@ from broker_contract import (
     text,
     until,
 )
-from contract_tools import AT_ONCE
-from rabbitmq_harness import RabbitHarness, bind, channel_to, closing, declare, unbind
+from contract_running import OutageCase
+from contract_tools import AT_ONCE, closing
+from rabbitmq_harness import RabbitHarness, bind, channel_to, declare, unbind
 from rabbitmq_readback import read_back
 from rabbitmq_server import RabbitServer
 
@@ -50,17 +51,13 @@ class TestRabbit(BrokerContract):
 @pytest.mark.rabbitmq
 @pytest.mark.fault
 @pytest.mark.nightly
-class TestRabbitThatGoesAway:
+class TestRabbitThatGoesAway(OutageCase):
     """The one case that needs a server to itself. The short form: tests/faults/test_rabbitmq_faults.py."""
 
     @pytest.fixture
     async def harness(self, own_rabbitmq: RabbitServer) -> AsyncIterator[RabbitHarness]:
         async with closing(RabbitHarness(own_rabbitmq.address, own_rabbitmq)) as harness:
             yield harness
-
-    async def test_it_heals_when_the_broker_comes_back(self, harness: RabbitHarness) -> None:
-        """An outage is seen, and ends by itself (reliability R20)."""
-        await BrokerContract().test_it_heals_when_the_broker_comes_back(harness)
 
 
 @pytest.mark.rabbitmq

@@ -23,7 +23,9 @@ from broker_contract import (
     take,
     text,
 )
-from rabbitmq_harness import StreamHarness, channel_to, closing
+from contract_running import OutageCase
+from contract_tools import closing
+from rabbitmq_harness import StreamHarness, channel_to
 from rabbitmq_server import RabbitServer
 from store_house import PATIENT
 
@@ -159,7 +161,7 @@ class TestRabbitStreams(BrokerContract):
 @pytest.mark.rabbitmq
 @pytest.mark.fault
 @pytest.mark.nightly
-class TestRabbitStreamsThatGoesAway:
+class TestRabbitStreamsThatGoesAway(OutageCase):
     """The one case that needs a server to itself. The short form: tests/faults/test_rabbitmq_streams.py."""
 
     @pytest.fixture
@@ -169,7 +171,3 @@ class TestRabbitStreamsThatGoesAway:
         address = own_rabbitmq.address
         async with closing(StreamHarness(address, store, own_rabbitmq)) as harness:
             yield harness
-
-    async def test_it_heals_when_the_broker_comes_back(self, harness: StreamHarness) -> None:
-        """An outage is seen, and ends by itself (reliability R20)."""
-        await BrokerContract().test_it_heals_when_the_broker_comes_back(harness)

@@ -31,7 +31,42 @@ from contract_tools import (
 HEALED_WITHIN = 45.0  # seconds after the broker answers again: reliability R1, on a busy machine
 
 
-class RunningCases:
+class OutageCase:
+    """By itself where it needs a server to itself."""
+
+    async def test_it_heals_when_the_broker_comes_back(self, harness: Harness) -> None:
+        """An outage is seen, and ends by itself (reliability R20)."""
+        if lacks(harness, SERVER):
+            return
+        log = await harness.make_log(bounds=Bounds(publish_timeout=1.0))
+        topic = await harness.fresh_topic(log)
+        await harness.take_away()
+        (result,) = await log.submit(topic, [text("lost", "k")])
+        assert isinstance(result, BrokerUnavailable)
+        await self._health_becomes(log, expected=False)
+        await harness.bring_back()
+        await self._health_becomes(log, expected=True)
+        await self._takes_again(log, topic)
+        await log.stop()
+
+    async def _takes_again(self, log: PortableLog, topic: str) -> None:
+        """Soon, for a sender that repeats: a broker that answers may still be opening the topic."""
+        async with asyncio.timeout(HEALED_WITHIN):
+            while True:
+                (result,) = await log.submit(topic, [text("stored", "k")])
+                if isinstance(result, Receipt):
+                    return
+                assert isinstance(result, BrokerUnavailable), result
+                await asyncio.sleep(0.1)
+
+    async def _health_becomes(self, log: PortableLog, *, expected: bool) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while (await log.health()).healthy is not expected:
+            assert time.monotonic() < deadline, f"health did not become {expected}"
+            await asyncio.sleep(0.05)
+
+
+class RunningCases(OutageCase):
     """The log as a running thing. Mixed into ``BrokerContract``."""
 
     async def test_a_full_bound_is_answered_with_when_to_come_back(self, harness: Harness) -> None:
@@ -57,21 +92,6 @@ class RunningCases:
         assert health.cause
         (result,) = await log.submit("anything", [text("x")])
         assert isinstance(result, BrokerUnavailable)
-
-    async def test_it_heals_when_the_broker_comes_back(self, harness: Harness) -> None:
-        """An outage is seen, and ends by itself (reliability R20)."""
-        if lacks(harness, SERVER):
-            return
-        log = await harness.make_log(bounds=Bounds(publish_timeout=1.0))
-        topic = await harness.fresh_topic(log)
-        await harness.take_away()
-        (result,) = await log.submit(topic, [text("lost", "k")])
-        assert isinstance(result, BrokerUnavailable)
-        await self._health_becomes(log, expected=False)
-        await harness.bring_back()
-        await self._health_becomes(log, expected=True)
-        await self._takes_again(log, topic)
-        await log.stop()
 
     async def test_closing_and_cancelling_leave_no_task_behind(self, harness: Harness) -> None:
         """A leak of one task a subscription ends a long-running process (reliability R17)."""
@@ -105,19 +125,3 @@ class RunningCases:
         await consumer.close()
         assert not isinstance(await asyncio.wait_for(polling, PATIENCE), tuple)
         await log.stop()
-
-    async def _takes_again(self, log: PortableLog, topic: str) -> None:
-        """Soon, for a sender that repeats: a broker that answers may still be opening the topic."""
-        async with asyncio.timeout(HEALED_WITHIN):
-            while True:
-                (result,) = await log.submit(topic, [text("stored", "k")])
-                if isinstance(result, Receipt):
-                    return
-                assert isinstance(result, BrokerUnavailable), result
-                await asyncio.sleep(0.1)
-
-    async def _health_becomes(self, log: PortableLog, *, expected: bool) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while (await log.health()).healthy is not expected:
-            assert time.monotonic() < deadline, f"health did not become {expected}"
-            await asyncio.sleep(0.05)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from typing import Protocol, TypeVar
 from uuid import uuid4
 
 from app.bindings.record import Record
@@ -78,6 +79,63 @@ def lacks(harness: Harness, what: str) -> bool:
     if not there:
         missed[what] = False
     return not there
+
+
+class Restartable(Protocol):
+    """A server with its ports and data: killed, and up again on both."""
+
+    def kill(self) -> None: ...
+
+    def restart(self) -> None: ...
+
+
+class Logs:
+    """The half of a harness that is the same for every broker: a new log is a restart of ours."""
+
+    def __init__(self, server: Restartable | None = None) -> None:
+        """``server``: one that may be killed."""
+        self._server = server
+        self.can_go_away = server is not None
+        self._logs: list[PortableLog] = []
+
+    async def started(self, log: PortableLog) -> PortableLog:
+        await log.start()
+        self._logs.append(log)
+        return log
+
+    async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str:
+        topic = f"t-{uuid4().hex[:12]}"
+        await log.create_topic(topic, partitions)
+        async with asyncio.timeout(PATIENCE):
+            while await _leaders(log, topic) != partitions:
+                await asyncio.sleep(0.01)
+        return topic
+
+    async def take_away(self) -> None:
+        assert self._server is not None
+        await asyncio.to_thread(self._server.kill)
+
+    async def bring_back(self) -> None:
+        assert self._server is not None
+        await asyncio.to_thread(self._server.restart)
+
+    async def close(self) -> None:
+        for log in self._logs:
+            await log.stop()
+
+
+async def _leaders(log: PortableLog, topic: str) -> int:
+    found = (await log.metadata([topic])).topics
+    return sum(each.leader is not None for topic in found for each in topic.partitions)
+
+
+A = TypeVar("A", bound=Logs)
+
+
+@contextlib.asynccontextmanager
+async def closing(harness: A) -> AsyncIterator[A]:
+    yield harness
+    await harness.close()
 
 
 class NumberedPlaces:

@@ -1,11 +1,14 @@
-"""Logs on Pulsar with the time-outs of a test that claims nothing about them."""
+"""The contract's harness for Pulsar."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from app.brokers.pulsar import open_log
-from contract_tools import ANSWERED_WITHIN, CALM
+from app.brokers.portable import Bounds, PortableLog
+from app.brokers.pulsar import CAPABILITIES, open_log
+from contract_tools import ANSWERED_WITHIN, CALM, Logs
+from pulsar_server import PulsarServer
 
 open_calm_log = partial(
     open_log,
@@ -14,3 +17,31 @@ open_calm_log = partial(
     send_timeout=ANSWERED_WITHIN,
     bounds=CALM,
 )
+"""With the time-outs of a test that claims nothing about them."""
+
+
+class PulsarHarness(Logs):
+    """Logs on one cluster."""
+
+    capabilities = CAPABILITIES
+    outside = "999999:0"
+
+    def __init__(self, addresses: tuple[str, str], server: PulsarServer | None = None) -> None:
+        super().__init__(server)
+        self.addresses = addresses
+
+    def rank(self, position: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in position.split(":"))
+
+    def after(self, position: str) -> str:
+        ledger, entry = self.rank(position)
+        return f"{ledger}:{entry + 1}"
+
+    async def make_log(self, *, bounds: Bounds | None = None, **settings: Any) -> PortableLog:
+        service_url, admin_url = self.addresses
+        bounds = bounds or CALM
+        calm: dict[str, Any] = {"bounds": bounds, "send_timeout": bounds.publish_timeout}
+        log = open_calm_log(
+            name="pulsar", service_url=service_url, admin_url=admin_url, **(calm | settings)
+        )
+        return await self.started(log)

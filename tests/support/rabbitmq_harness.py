@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from uuid import uuid4
 
 import aio_pika
 
@@ -16,52 +15,25 @@ from app.brokers.rabbitmq import (
     open_log,
 )
 from app.store import SqlStore
-from contract_tools import ANSWERED_WITHIN, CALM, NumberedPlaces
+from contract_tools import ANSWERED_WITHIN, CALM, Logs, NumberedPlaces
 from rabbitmq_server import RabbitServer
 
 
-class RabbitHarness(NumberedPlaces):
-    """Logs on one cluster: a new one is a restart of ours."""
+class RabbitHarness(NumberedPlaces, Logs):
+    """Logs on one cluster."""
 
     capabilities = CAPABILITIES
 
     def __init__(self, address: str, server: RabbitServer | None = None) -> None:
+        super().__init__(server)
         self.address = address
-        self._server = server
-        self.can_go_away = server is not None
-        self._logs: list[PortableLog] = []
 
     async def make_log(self, *, bounds: Bounds | None = None, **settings) -> PortableLog:
         calm = {"balance_interval": 0.1, "request_timeout": ANSWERED_WITHIN, "heartbeat": 60}
         log = open_log(
             name="rabbit", addresses=self.address, bounds=bounds or CALM, **(calm | settings)
         )
-        await log.start()
-        self._logs.append(log)
-        return log
-
-    async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str:
-        topic = f"t-{uuid4().hex[:12]}"
-        await log.create_topic(topic, partitions)
-        return topic
-
-    async def take_away(self) -> None:
-        assert self._server is not None
-        await asyncio.to_thread(self._server.kill)
-
-    async def bring_back(self) -> None:
-        assert self._server is not None
-        await asyncio.to_thread(self._server.restart)
-
-    async def close(self) -> None:
-        for log in self._logs:
-            await log.stop()
-
-
-@contextlib.asynccontextmanager
-async def closing(harness: RabbitHarness) -> AsyncIterator[RabbitHarness]:
-    yield harness
-    await harness.close()
+        return await self.started(log)
 
 
 class StreamHarness(RabbitHarness):
