@@ -11,15 +11,13 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
-from app.brokers.driver import Submission
+from app.brokers.driver import DROPPED, Submission
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable
 
 log = logging.getLogger(__name__)
 
 REFUSED_FOR = 2.0  # seconds before a topic that was refused is asked for again
 BOUND = 1_000  # names come from templates, templates from events (rule 8)
-
-DROPPED = BrokerUnavailable("dropped before it was on the wire: its caller has had an answer")
 
 Found = TypeVar("Found")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from app.bindings.record import Record
-from app.errors import BrokerError
+from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Consumer, PublishResult, Wanted
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
@@ -60,6 +60,28 @@ class Submission(asyncio.Future[list[PublishResult]]):
             self.results[:] = [error if known is None else known for known in self.results]
             self.open = 0
             self.owner.release(self)
+
+
+DROPPED = BrokerUnavailable("dropped before it was on the wire: its caller has had an answer")
+
+Entry = TypeVar("Entry", bound="tuple[Submission, int, *tuple[Any, ...]]")
+"""A record on its way: where its fate goes (the submission and the index in it), and what the driver adds."""
+
+
+def unanswered(entries: Iterable[Entry]) -> list[Entry]:
+    """Those that somebody still waits for; the others get what nobody will see (rule 9)."""
+    kept: list[Entry] = []
+    for entry in entries:
+        if entry[0].done():
+            entry[0].resolve(entry[1], DROPPED)
+        else:
+            kept.append(entry)
+    return kept
+
+
+def answer(entries: Iterable[Entry], error: BrokerError) -> None:
+    for entry in entries:
+        entry[0].resolve(entry[1], error)
 
 
 class Driver(Protocol):

@@ -8,13 +8,13 @@ becomes the next wire batch when the broker is free. While one batch is in fligh
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from typing import Any
 
 from aiokafka import TopicPartition
 
 from app.bindings.record import Record
-from app.brokers.portable import Submission, size_of
+from app.brokers.driver import DROPPED, Submission, answer, unanswered
+from app.brokers.portable import size_of
 from app.errors import BrokerError, BrokerRefused
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
@@ -44,7 +44,7 @@ class Lane:
         self.suspects = 0  # records at the head of the queue of which the broker objects to one
         self.most = UNLIMITED  # records of the next batch, while that one is looked for
 
-    def fill(self, batch: Any, dropped: BrokerError) -> bool:
+    def fill(self, batch: Any) -> bool:
         """Move what is still unanswered from the queue into ``batch``; whether anything is in it.
 
         Rule 9: whoever has had his answer, or went away, is dropped here: it is not on the wire.
@@ -57,7 +57,7 @@ class Lane:
             entry = queue[0]
             submission, index, record = entry
             if submission.done():
-                submission.resolve(index, dropped)
+                submission.resolve(index, DROPPED)
             elif bounded and (refusal := topic.refusal(record)) is not None:
                 submission.resolve(index, refusal)
             elif bounded and aboard and batch.size() + size_of(record) > topic.max_bytes > 0:
@@ -108,15 +108,14 @@ class Lane:
         elif largest * 2 < self.size:  # too large only because it holds many
             self.topic.max_bytes = self.size // 2
 
-    def again(self, dropped: BrokerError) -> None:
+    def again(self) -> None:
         """What is aboard and still unanswered goes back to the head of the queue, in its order."""
         aboard, self.aboard = self.aboard, []
-        self.queue.extendleft(reversed(_unanswered(aboard, dropped)))
+        self.queue.extendleft(reversed(unanswered(aboard)))
 
     def fail(self, error: BrokerError) -> None:
         """What is aboard has met its fate."""
-        for submission, index, _ in self._unload():
-            submission.resolve(index, error)
+        answer(self._unload(), error)
 
     def _unload(self) -> list[Entry]:
         aboard, self.aboard = self.aboard, []
@@ -125,17 +124,16 @@ class Lane:
             self.most = self.most if self.suspects else UNLIMITED
         return aboard
 
-    def drop_answered(self, dropped: BrokerError) -> int:
+    def drop_answered(self) -> int:
         """Let go of queued records whose caller has had his answer; how many there were."""
         before = len(self.queue)
-        self.queue = deque(_unanswered(self.queue, dropped))
+        self.queue = deque(unanswered(self.queue))
         return before - len(self.queue)
 
     def give_up(self, error: BrokerError) -> None:
         """The same fate for all that is queued."""
         queue, self.queue = self.queue, deque()
-        for submission, index, _ in queue:
-            submission.resolve(index, error)
+        answer(queue, error)
 
     def answered(self) -> bool:
         """Whether anybody aboard has had his answer, so that this batch may not go out (again)."""
@@ -176,13 +174,3 @@ class Topic:
     def grow(self, partitions: int) -> None:
         """Somebody added partitions."""
         self.lanes += [Lane(self, number) for number in range(len(self.lanes), partitions)]
-
-
-def _unanswered(entries: Iterable[Entry], dropped: BrokerError) -> list[Entry]:
-    kept: list[Entry] = []
-    for entry in entries:
-        if entry[0].done():
-            entry[0].resolve(entry[1], dropped)
-        else:
-            kept.append(entry)
-    return kept

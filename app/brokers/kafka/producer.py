@@ -15,7 +15,6 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 
-from app.brokers.asking import DROPPED
 from app.brokers.kafka.batcher import Lane, Topic
 from app.brokers.kafka.connection import Connection, Place
 from app.brokers.kafka.errors import Next, explain, judge, too_large
@@ -167,7 +166,7 @@ class Producer:
         """A shipment ended in the middle: what the client did not get is for the next one."""
         flight = self._aboard.get(lane.tp)
         if lane.aboard and (flight is None or flight[0] is not lane):
-            lane.again(DROPPED)
+            lane.again()
         if (lane.queue or lane.waiting) and not lane.aboard and lane not in self._waiting:
             self._await_turn(lane)
 
@@ -186,7 +185,7 @@ class Producer:
 
     def _await_leader(self, connection: Connection, lane: Lane) -> None:
         self._waiting.append(lane)
-        if lane.drop_answered(DROPPED):
+        if lane.drop_answered():
             self._taint(connection, f"no leader for {lane.tp.topic}/{lane.number}")
         connection.refresh()
         asyncio.get_running_loop().call_later(NO_LEADER_DELAY, self._wake.set)
@@ -194,7 +193,7 @@ class Producer:
     async def _send(self, connection: Connection, lane: Lane, leader: int) -> None:
         lane.waiting = False
         batch = connection.create_batch()
-        if not lane.fill(batch, DROPPED):
+        if not lane.fill(batch):
             return
         lane.topic.left(lane)
         lane.leader = leader
@@ -234,9 +233,9 @@ class Producer:
             lane.learn_size()
         if verdict is Next.NARROW and len(lane.aboard) > 1:
             lane.narrow()
-            lane.again(DROPPED)
+            lane.again()
         elif verdict is Next.AGAIN:
-            lane.again(DROPPED)
+            lane.again()
         else:
             self._answer(lane, error)
         if lane.queue and not lane.waiting:

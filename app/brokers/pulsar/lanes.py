@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from app.bindings.record import Record
-from app.brokers.asking import DROPPED
-from app.brokers.portable import Submission
+from app.brokers.driver import DROPPED, Submission
 from app.errors import BrokerError, PublishUnknown
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of

@@ -16,8 +16,7 @@ from typing import Any
 
 from pulsar import Result
 
-from app.brokers.asking import DROPPED
-from app.brokers.portable import Submission
+from app.brokers.driver import DROPPED, Submission
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.connection import Connection
 from app.brokers.pulsar.errors import ClientError, Next, explain, judge

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from app.bindings.record import Record
 from app.brokers.portable import Submission
@@ -162,19 +162,3 @@ def _is(entry: Entry, message: DeliveredMessage) -> bool:
         and (record.body or b"") == message.body
         and (record.message_id or None) == message.header.properties.message_id
     )
-
-
-def answer(entries: Iterable[Entry], error: BrokerError) -> None:
-    for submission, index, *_ in entries:
-        submission.resolve(index, error)
-
-
-def unanswered(entries: Iterable[Entry], dropped: BrokerError) -> list[Entry]:
-    """Those that somebody still waits for; the others get what nobody will see (rule 9)."""
-    kept: list[Entry] = []
-    for entry in entries:
-        if entry[0].done():
-            entry[0].resolve(entry[1], dropped)
-        else:
-            kept.append(entry)
-    return kept

@@ -12,12 +12,11 @@ from collections import deque
 from functools import partial
 from random import random
 
-from app.brokers.asking import DROPPED
-from app.brokers.portable import Submission
+from app.brokers.driver import DROPPED, Submission, answer, unanswered
 from app.brokers.rabbitmq.connection import Wire, close_channel, connect
 from app.brokers.rabbitmq.culprits import find_culprits
 from app.brokers.rabbitmq.errors import EXPECTED, words
-from app.brokers.rabbitmq.flight import Entry, Flight, answer, unanswered
+from app.brokers.rabbitmq.flight import Entry, Flight
 from app.brokers.rabbitmq.frames import TooLarge, content
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.targets import Lanes, Targets
@@ -269,7 +268,7 @@ class Producer:
 
     def _put_back(self) -> None:
         """What was on the wire and is unanswered goes out again first, in its order."""
-        self._again.extendleft(reversed(unanswered(self._flight.unload(), DROPPED)))
+        self._again.extendleft(reversed(unanswered(self._flight.unload())))
 
     def _lose(self, error: BaseException) -> None:
         cause, self._cause = self._cause, self._away_text(error)

@@ -9,7 +9,7 @@ import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from app.bindings.record import Record
-from app.brokers.asking import DROPPED
+from app.brokers.driver import DROPPED
 from app.brokers.kafka.batcher import Entry, Lane, Topic
 from app.brokers.portable import Submission
 from app.errors import BrokerRefused
@@ -72,7 +72,7 @@ async def test_whoever_went_away_is_not_sent(lane: Lane, owner: Owner) -> None:
     """Cancelling aiokafka's futures would not stop a send (reliability 5.1): ours never begins."""
     _, gone, _ = queue(lane, owner, "first", "gone", "last")
     gone.cancel()
-    assert lane.fill(batch(), DROPPED)
+    assert lane.fill(batch())
     assert texts(lane.aboard) == ["first", "last"]
     assert owner.released == [gone], "it leaves the bounds at once"
 
@@ -80,11 +80,11 @@ async def test_whoever_went_away_is_not_sent(lane: Lane, owner: Owner) -> None:
 async def test_whoever_was_answered_is_not_sent_again(lane: Lane, owner: Owner) -> None:
     """Rule 9: after the answer, what was aboard of a failed batch is dropped."""
     _, answered, _ = queue(lane, owner, "first", "answered", "last")
-    lane.fill(batch(), DROPPED)
+    lane.fill(batch())
     assert not lane.answered()
     answered.set_result([DROPPED])
     assert lane.answered(), "this batch may not go on the wire again"
-    lane.again(DROPPED)
+    lane.again()
     assert texts(lane.queue) == ["first", "last"]
     assert owner.released == [answered]
 
@@ -93,7 +93,7 @@ async def test_a_full_batch_leaves_the_rest_for_the_next(lane: Lane, owner: Owne
     """Nobody waits for room: what does not fit stays in the queue, in its order."""
     queue(lane, owner, *(f"{n:03d}" + "x" * 100 for n in range(50)))
     order: list[str] = []
-    while lane.fill(batch(1_000), DROPPED):
+    while lane.fill(batch(1_000)):
         assert lane.size <= 1_000
         order += [text[:3] for text in texts(lane.aboard)]
         lane.landed("main", 0)
@@ -114,7 +114,7 @@ async def test_the_work_grows_with_the_records_and_not_with_their_square(
             return super().append(**fields)
 
     queue(lane, owner, *("x" * 100 for _ in range(5_000)))
-    while lane.fill(Counting(2_000, 0), DROPPED):
+    while lane.fill(Counting(2_000, 0)):
         batches += 1
         lane.landed("main", 0)
     assert batches > 100
@@ -124,7 +124,7 @@ async def test_the_work_grows_with_the_records_and_not_with_their_square(
 async def test_offsets_follow_the_order_in_the_batch(lane: Lane, owner: Owner) -> None:
     """The broker tells the first offset only."""
     made = queue(lane, owner, "a", "b", "c")
-    lane.fill(batch(), DROPPED)
+    lane.fill(batch())
     lane.landed("main", 41)
     assert [each.results for each in made] == [
         [Receipt("main", "t", 0, position)] for position in ("41", "42", "43")
@@ -135,20 +135,20 @@ async def test_the_culprit_is_found_by_halving(lane: Lane, owner: Owner) -> None
     """The broker objects to a batch without saying to which record: only the culprit is refused."""
     made = queue(lane, owner, *(f"{n}" for n in range(37)))
     attempts = 0
-    while lane.fill(batch(), DROPPED):
+    while lane.fill(batch()):
         attempts += 1
         if "23" not in texts(lane.aboard):
             lane.landed("main", 0)
         elif len(lane.aboard) > 1:
             lane.narrow()
-            lane.again(DROPPED)
+            lane.again()
         else:
             lane.fail(BrokerRefused("no"))
     refused = [n for n, each in enumerate(made) if isinstance(each.results[0], BrokerRefused)]
     assert refused == [23]
     assert attempts < 37
     queue(lane, owner, *"abcdefgh")
-    lane.fill(batch(), DROPPED)
+    lane.fill(batch())
     assert len(lane.aboard) == 8, "afterwards batches are as large as ever"
 
 
@@ -157,7 +157,7 @@ async def test_a_record_that_is_none_is_refused_alone(lane: Lane, owner: Owner) 
     good = submission(owner, [record("good")])
     odd = submission(owner, [Record(b"k", (("\ud800", b""),), b"")])
     lane.queue.extend([(odd, 0, odd.records[0]), (good, 0, good.records[0])])
-    assert lane.fill(batch(), DROPPED)
+    assert lane.fill(batch())
     assert texts(lane.aboard) == ["good"]
     assert isinstance(odd.results[0], BrokerRefused)
 

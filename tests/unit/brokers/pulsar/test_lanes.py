@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.driver import Submission
+from app.brokers.driver import DROPPED, Submission
 from app.brokers.pulsar import producer as producers
 from app.brokers.pulsar.admin import Admin
-from app.brokers.pulsar.lanes import DROPPED, UNKNOWN, Entry, Lane, Topic
+from app.brokers.pulsar.lanes import UNKNOWN, Entry, Lane, Topic
 from app.brokers.pulsar.settings import PulsarSettings
 from app.errors import BrokerUnavailable, PublishUnknown
 from app.model.receipt import Receipt

@@ -10,9 +10,9 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
 from app.bindings.record import Record
-from app.brokers.asking import DROPPED
+from app.brokers.driver import unanswered
 from app.brokers.portable import Submission
-from app.brokers.rabbitmq.flight import Flight, unanswered
+from app.brokers.rabbitmq.flight import Flight
 from app.brokers.rabbitmq.targets import Lanes
 from app.brokers.rabbitmq.topology import Target
 from app.errors import BrokerRefused, BrokerUnavailable
@@ -126,7 +126,7 @@ async def test_a_negative_confirm_is_for_now(submission: Submission) -> None:
 async def test_what_somebody_waits_for_goes_out_again_in_its_order(submission: Submission) -> None:
     flight = boarded(submission)
     flight.confirmed(1, multiple=False, stored=True)
-    entries = unanswered(flight.unload(), DROPPED)
+    entries = unanswered(flight.unload())
     assert [entry[1] for entry in entries] == [1, 2, 3, 4, 5]
     assert (len(flight), flight.bytes) == (0, 0)
 
@@ -135,5 +135,5 @@ async def test_what_was_answered_is_never_sent_again(submission: Submission) -> 
     """Rule 9: the caller has had his 503."""
     flight = boarded(submission)
     submission.cancel()
-    assert unanswered(flight.unload(), DROPPED) == []
+    assert unanswered(flight.unload()) == []
     assert submission.open == 0, "and it is out of the bounds"
