@@ -45,10 +45,10 @@ class Consumer(Protocol):
     """One member of a group. Not safe for use by two tasks at once, but for ``pause``, ``resume`` and
     ``nudge``.
 
-    ``wakeups``  whether ``nudge`` works, so that nobody who waits need look around by himself.
+    ``nudges``  whether ``nudge`` works, so that nobody who waits need look around by himself.
     """
 
-    wakeups: bool = False
+    nudges: bool = False
 
     def nudge(self) -> None:
         """The poll that waits, or the next one, returns None soon."""

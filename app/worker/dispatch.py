@@ -246,7 +246,7 @@ class Dispatcher:
         waits = waits or (
             bool(self._settling.paused) and not courier.halted
         )  # for room, or for its endpoint
-        return AT_REST if consumer.wakeups and not at_work and not waits else IDLE
+        return AT_REST if consumer.nudges and not at_work and not waits else IDLE
 
     def _nudge(self) -> None:
         if self._consumer is not None:

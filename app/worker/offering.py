@@ -198,7 +198,7 @@ class Offering:
         await self._put_if_may(consumer)
         await self._settling.settle(consumer)
         self._steer(consumer)
-        wait = LOOK_EVERY if consumer.wakeups else IDLE
+        wait = LOOK_EVERY if consumer.nudges else IDLE
         if self._epochs and self._ranges.due and not self._holds_back:
             wait = 0.0
         elif self._holds_back:

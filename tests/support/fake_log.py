@@ -192,7 +192,7 @@ class FakeConsumer:
     """Fills ``interfaces.Consumer``. Commits when it settles. ``leases``: False takes ``holds`` away
     without a word, as a lease that ran out does."""
 
-    wakeups = False
+    nudges = False
 
     def __init__(self, log: FakeLog, group: str) -> None:
         self.log = log

@@ -54,7 +54,7 @@ class Shared(msgspec.Struct, frozen=True):
 class EmbeddedConsumer(Member):
     """``group`` is the name of the one it is a member of."""
 
-    wakeups = True
+    nudges = True
 
     def __init__(
         self,
