@@ -8,8 +8,7 @@ from itertools import pairwise
 
 from soak_house import Sample
 
-from app.pipeline.report.charts import Axis, linear
-from app.pipeline.report.style import DARK, LIGHT
+from app.pipeline.report.charts import DARK, LIGHT, Axis, linear
 
 WIDE, HIGH, TOP, LEFT = 390, 150, 66, 56
 ROW = HIGH + 100

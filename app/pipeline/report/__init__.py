@@ -10,8 +10,7 @@ deliveries what became of the events, by the attempts that the store keeps
 tables     a small table: what a measure gives, and the file behind the page
 findings   what is worth a look, said in words; pure
 words      numbers, times and sizes as people read them; pure
-charts     SVG and the axes around it; pure
-style      colours and layout, light and dark
-page       tables to HTML; pure
+charts     what charts show and where, and their colours; pure
+page       tables to HTML, by the template ``page.html``; pure
 ========== ====================================================================================
 """

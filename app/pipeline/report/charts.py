@@ -1,14 +1,14 @@
-"""Charts as SVG, with axes in HTML around it: the drawing stretches with the page, its texts do not.
+"""What charts show and where: places, lengths and texts, which ``page.html`` draws as SVG with axes in HTML
+around it. The drawing stretches with the page, its texts do not. Pure.
 
-Pure: numbers in, markup out. All texts are escaped here. What a chart shows can be read without a pointer
-(axes, legend, the table under it); ``title`` elements tell single values to those who have one.
+What a chart shows can be read without a pointer (axes, legend, the table under it); ``title`` elements tell
+single values to those who have one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from html import escape
 from math import ceil, floor, log10
 from typing import Final
 
@@ -16,8 +16,20 @@ import msgspec
 
 from app.pipeline.report import words
 
-WIDE: Final = 1000.0
-HIGH: Final = 400.0
+LIGHT: Final = (
+    *("#2a6fdb", "#e0761c", "#1b9a77", "#b3479d", "#c9a400", "#6a5acd"),
+    *("#888", "#888", "#888", "#a3a9b3"),
+)
+"""Colours by their number, told apart by most people who do not see all; the last is that of the rest."""
+
+DARK: Final = (
+    *("#6aa5ff", "#ff9d4d", "#45caa4", "#e083cc", "#e6c84a", "#a79bff"),
+    *("#888", "#888", "#888", "#6c7380"),
+)
+REST: Final = len(LIGHT) - 1
+
+WIDE: Final = 1000
+HIGH: Final = 400
 TICKS: Final = 4
 _LEAST: Final = 1e-3  # of a logarithmic axis: what is below is drawn there
 _GAP: Final = 0.12  # of a bar
@@ -26,11 +38,34 @@ Texts = Callable[[float], str]
 
 
 class Series(msgspec.Struct, frozen=True):
-    """``values``: one a bin; None where there is nothing. ``colour``: its number; 9 is that of the rest."""
+    """``values``: one a bin; None where there is nothing. ``colour``: a number of ``LIGHT``."""
 
     name: str
     values: Sequence[float | None]
     colour: int
+
+
+class Column(msgspec.Struct, frozen=True):
+    """What stands at one place: ``title`` tells its values; ``parts``: colour, and y and height in the drawing."""
+
+    title: str
+    left: float
+    width: float
+    parts: Sequence[tuple[int, float, float]] = ()
+
+
+class Chart(msgspec.Struct, frozen=True):
+    """``up``, ``along``: the ticks, each with its place from 0 to 1 and its text. ``lines``: colour and points of
+    each; with them ``columns`` are what a pointer finds, and are not seen. ``series``: of the legend; None for no legend.
+    """
+
+    label: str
+    below: str
+    up: Sequence[tuple[float, str]]
+    along: Sequence[tuple[float, str]]
+    columns: Sequence[Column]
+    lines: Sequence[tuple[int, str]] = ()
+    series: Sequence[Series] | None = None
 
 
 class Axis(msgspec.Struct, frozen=True):
@@ -70,34 +105,31 @@ def logarithmic(values: Sequence[float]) -> Axis:
 
 def stacked(
     begins: Sequence[datetime], step: timedelta, series: Sequence[Series], *, label: str
-) -> str:
+) -> Chart:
     """Columns over time, one series upon the other."""
     sums = [sum(each.values[at] or 0 for each in series) for at in range(len(begins))]
     axis = linear(max(sums, default=0) or 1)
-    width = WIDE / max(1, len(begins))
-    drawn: list[str] = []
+    columns: list[Column] = []
     for at, begin in enumerate(begins):
         if not sums[at]:
             continue
         below = 0.0
         told = [f"{words.moment(begin)}: {words.number(sums[at])}"]
-        parts: list[str] = []
+        parts: list[tuple[int, float, float]] = []
         for each in series:
             if value := each.values[at] or 0:
-                parts.append(
-                    _rect(at * width, width, axis.at(below), axis.at(below + value), each.colour)
-                )
+                parts.append((each.colour, *_part(axis, below, below + value)))
                 told.append(f"{each.name}: {words.number(value)}")
                 below += value
-        drawn.append(f"<g>{_title(told)}{''.join(parts)}</g>")
-    return _framed(
-        "".join(drawn),
-        axis,
-        words.short,
-        _times(begins, step),
+        columns.append(Column("\n".join(told), *_apart(at, len(begins)), parts))
+    return Chart(
         label,
         f"time, UTC; a column is {words.seconds(step.total_seconds())}",
-    ) + legend(series)
+        _ticks(axis, words.short),
+        _times(begins, step),
+        columns,
+        series=series,
+    )
 
 
 def lines(
@@ -107,11 +139,11 @@ def lines(
     *,
     label: str,
     texts: Texts,
-) -> str:
+) -> Chart:
     """Over time, on a logarithmic axis: delays of one source may be a thousand times those of another."""
     axis = logarithmic([value for each in series for value in each.values if value is not None])
     width = WIDE / max(1, len(begins))
-    drawn = "".join(_line(each, axis, width) for each in series)
+    columns: list[Column] = []
     for at, begin in enumerate(begins):
         told = [
             f"{each.name}: {texts(value)}"
@@ -119,114 +151,69 @@ def lines(
             if (value := each.values[at]) is not None
         ]
         if told:
-            drawn += (
-                f'<rect class="hit" x="{at * width:.1f}" y="0" width="{width:.1f}" height="{HIGH:.0f}">'
-                f"{_title([words.moment(begin), *told])}</rect>"
-            )
-    return _framed(drawn, axis, texts, _times(begins, step), label, "time, UTC") + legend(series)
+            columns.append(Column("\n".join([words.moment(begin), *told]), at * width, width))
+    drawn = [(each.colour, points) for each in series for points in _stretches(each, axis, width)]
+    return Chart(
+        label, "time, UTC", _ticks(axis, texts), _times(begins, step), columns, drawn, series
+    )
 
 
-def histogram(labels: Sequence[str], values: Sequence[int], *, label: str, below: str) -> str:
+def histogram(labels: Sequence[str], values: Sequence[int], *, label: str, below: str) -> Chart:
     """``labels``: where each bar begins."""
     axis = linear(max(values, default=0) or 1)
-    width = WIDE / max(1, len(values))
-    drawn = "".join(
-        f"<g>{_title([f'from {name}: {words.number(value)}'])}"
-        f"{_rect(at * width, width, 0, axis.at(value), 0)}</g>"
+    columns = [
+        Column(
+            f"from {name}: {words.number(value)}",
+            *_apart(at, len(values)),
+            [(0, *_part(axis, 0, value))],
+        )
         for at, (name, value) in enumerate(zip(labels, values, strict=True))
         if value
-    )
-    every = max(1, ceil(len(labels) / 6))
-    places = [(at / len(labels), name) for at, name in enumerate(labels) if at % every == 0]
-    return _framed(drawn, axis, words.short, places, label, below)
+    ]
+    return Chart(label, below, _ticks(axis, words.short), _some(labels), columns)
 
 
-def bars(rows: Sequence[tuple[str, float, str]]) -> str:
-    """Lying ones: a name, a value and how it is told."""
-    most = max((value for _, value, _ in rows), default=0) or 1
-    items = "".join(
-        f'<li><span class="name">{escape(name)}</span><span class="value">{escape(told)}</span>'
-        f'<svg viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="c0" width="{max(0.4, 100 * value / most):.2f}" height="1"/></svg></li>'
-        for name, value, told in rows
-    )
-    return f'<ol class="bars">{items}</ol>'
-
-
-def legend(series: Sequence[Series]) -> str:
-    items = "".join(
-        f'<li><svg viewBox="0 0 1 1" aria-hidden="true"><rect class="c{each.colour}" width="1" height="1"/></svg>'
-        f"{escape(each.name)}</li>"
-        for each in series
-    )
-    return f'<ul class="legend">{items}</ul>'
-
-
-def _framed(
-    drawn: str,
-    axis: Axis,
-    texts: Texts,
-    across: Sequence[tuple[float, str]],
-    label: str,
-    below: str,
-) -> str:
-    """``across``: place from 0 to 1 and text of the ticks below."""
-    grid = "".join(
-        f'<line class="grid" x1="0" x2="{WIDE:.0f}" y1="{_y(axis.at(each)):.1f}" y2="{_y(axis.at(each)):.1f}"/>'
-        for each in axis.ticks
-    )
-    up = "".join(
-        f'<span style="bottom:{100 * axis.at(each):.2f}%">{escape(texts(each))}</span>'
-        for each in axis.ticks
-    )
-    along = "".join(
-        f'<span class="{"odd" if at % 2 else "even"}" style="left:{100 * place:.2f}%">{escape(text)}</span>'
-        for at, (place, text) in enumerate(across)
-    )
-    return (
-        f'<div class="chart" role="img" aria-label="{escape(label)}"><p class="label">{escape(label)}</p>'
-        f'<div class="up">{up}</div>'
-        f'<svg viewBox="0 0 {WIDE:.0f} {HIGH:.0f}" preserveAspectRatio="none">{grid}{drawn}</svg>'
-        f'<div class="along">{along}</div><p class="label below">{escape(below)}</p></div>'
-    )
+def _ticks(axis: Axis, texts: Texts) -> list[tuple[float, str]]:
+    return [(axis.at(each), texts(each)) for each in axis.ticks]
 
 
 def _times(begins: Sequence[datetime], step: timedelta) -> list[tuple[float, str]]:
-    every = max(1, ceil(len(begins) / 6))
-    return [
-        (at / len(begins), words.tick(begin, step))
-        for at, begin in enumerate(begins)
-        if at % every == 0
-    ]
+    return _some([words.tick(begin, step) for begin in begins])
 
 
-def _rect(left: float, width: float, low: float, high: float, colour: int) -> str:
+def _some(texts: Sequence[str]) -> list[tuple[float, str]]:
+    """As many as have room below."""
+    every = max(1, ceil(len(texts) / 6))
+    return [(at / len(texts), texts[at]) for at in range(0, len(texts), every)]
+
+
+def _apart(at: int, count: int) -> tuple[float, float]:
+    """Left end and width of a column, with a gap to the next."""
+    width = WIDE / max(1, count)
     gap = width * _GAP
-    return (
-        f'<rect class="c{colour}" x="{left + gap / 2:.1f}" y="{_y(high):.1f}" width="{width - gap:.1f}"'
-        f' height="{(high - low) * HIGH:.1f}"/>'
-    )
+    return at * width + gap / 2, width - gap
 
 
-def _line(series: Series, axis: Axis, width: float) -> str:
-    """A stretch of bins with values each; one alone is a short dash."""
-    drawn, points = [], list[str]()
+def _part(axis: Axis, low: float, high: float) -> tuple[float, float]:
+    """Upper end and height."""
+    return from_above(axis.at(high)), (axis.at(high) - axis.at(low)) * HIGH
+
+
+def _stretches(series: Series, axis: Axis, width: float) -> Iterator[str]:
+    """The points of each stretch of bins with values; one alone is a short dash."""
+    points = list[str]()
     for at, value in enumerate([*series.values, None]):
         if value is not None:
-            points.append(f"{(at + 0.5) * width:.1f},{_y(axis.at(value)):.1f}")
+            points.append(f"{(at + 0.5) * width:.1f},{from_above(axis.at(value)):.1f}")
             continue
         if len(points) == 1:
             x, y = points[0].split(",")
             points = [f"{float(x) - width / 3:.1f},{y}", f"{float(x) + width / 3:.1f},{y}"]
         if points:
-            drawn.append(f'<polyline class="l{series.colour}" points="{" ".join(points)}"/>')
+            yield " ".join(points)
         points = []
-    return "".join(drawn)
 
 
-def _title(told: Sequence[str]) -> str:
-    return f"<title>{escape(chr(10).join(told))}</title>"
-
-
-def _y(place: float) -> float:
+def from_above(place: float) -> float:
+    """In the drawing, of a place from 0 to 1 from below."""
     return HIGH * (1 - place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -46,26 +45,16 @@ def test_columns_stand_upon_each_other_up_to_their_sum() -> None:
     series = [Series("a", [10, 0], 0), Series("b", [30, 20], 1)]
     begins = [BEGIN, BEGIN + timedelta(minutes=1)]
     drawn = charts.stacked(begins, timedelta(minutes=1), series, label="events")
-    found = re.findall(
-        r'<rect class="c(\d)" x="[\d.]+" y="([\d.]+)" width="[\d.]+" height="([\d.]+)"', drawn
-    )
-    assert [(c, float(y), float(h)) for c, y, h in found] == [
-        ("0", 300, 100),
-        ("1", 0, 300),
-        ("1", 200, 200),
-    ]
+    found = [part for column in drawn.columns for part in column.parts]
+    expected = [(0, 300, 100), (1, 0, 300), (1, 200, 200)]
+    assert found == [pytest.approx(part) for part in expected]
 
 
 def test_a_line_is_broken_where_there_is_nothing() -> None:
     begins = [BEGIN + timedelta(minutes=n) for n in range(5)]
     series = [Series("p50", [0.1, 0.2, None, 0.3, None], 0)]
     drawn = charts.lines(begins, timedelta(minutes=1), series, label="delay", texts=words.seconds)
-    assert drawn.count("<polyline") == 2
-
-
-def test_texts_from_outside_are_escaped() -> None:
-    drawn = charts.bars([("<b>", 1, "<i>")]) + charts.legend([Series("<u>", [], 0)])
-    assert not re.search("<[biu]>", drawn)
+    assert len(drawn.lines) == 2
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import UTC, datetime, timedelta
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,9 +13,10 @@ import msgspec
 import pytest
 
 import chromium
-from app.pipeline.report import tables
+from app.pipeline.report import charts, tables
+from app.pipeline.report.charts import Series
 from app.pipeline.report.findings import findings
-from app.pipeline.report.page import POLICY, page
+from app.pipeline.report.page import POLICY, page, template
 from app.pipeline.report.run import Report
 from kafka_install import Missing
 from report_made import HOSTILE, report_made
@@ -99,6 +102,16 @@ def test_names_from_outside_are_text_and_nothing_else(report: Report) -> None:
     assert outline.open == []
     assert HOSTILE in outline.text
     assert HOSTILE not in page(report)
+
+
+def test_texts_of_charts_are_escaped() -> None:
+    begin = datetime(2026, 11, 20, tzinfo=UTC)
+    chart = charts.stacked([begin], timedelta(1), [Series("<u>", [3], 0)], label="<s>")
+    drawn = template().get_def("chart").render(one=chart, charts=charts)
+    drawn += template().get_def("bars").render(rows=[("<b>", 1, "<i>")])
+    assert not re.search("<[bisu]>", drawn)
+    for text in ("<u>", "<s>", "<b>", "<i>"):
+        assert escape(text) in drawn
 
 
 def test_links_lead_to_places_that_there_are(report: Report) -> None:
