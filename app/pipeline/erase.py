@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from pyspark.sql import functions as f
@@ -20,6 +20,7 @@ from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.lock import alone
 from app.pipeline.maintain import QUERY
+from app.pipeline.session import jvm, kept
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 Attribute = Literal["subject", "source"]
 
 _EPOCH: Final = "spark.sql.streaming.epochId"
-_WHERE: Final = ("broker", "topic", "partition", "offset")
 _CARRIED: Final = (QUERY, _EPOCH, progress.PROPERTY)
 
 
@@ -79,48 +79,34 @@ def _chosen(
     raw = spark.table(lake.table(tables.RAW_TABLE))
     quarantined = spark.table(lake.table(tables.QUARANTINE_TABLE))
     events = spark.table(lake.table(tables.EVENTS_TABLE))
-    named = decode.decoded(raw).where(f.col(attribute) == text).select(*_WHERE)
-    suspects = quarantined.where(_mentions(text)).select(*_WHERE)
+    named = decode.decoded(raw).where(f.col(attribute) == text).select(*tables.PLACE)
+    suspects = quarantined.where(_mentions(text)).select(*tables.PLACE)
     return {
         tables.RAW_TABLE: named.unionByName(suspects).distinct(),
         tables.QUARANTINE_TABLE: suspects,
-        tables.EVENTS_TABLE: events.where(f.col(attribute) == text).select(*_WHERE),
+        tables.EVENTS_TABLE: events.where(f.col(attribute) == text).select(*tables.PLACE),
     }
 
 
 def _mentions(text: str) -> Column:
     """As the value of a header, or as a string somewhere in a JSON document."""
-    as_json = {json.dumps(text), json.dumps(text, ensure_ascii=False)}
-    in_value = [f.expr(f"contains(value, CAST({_literal(each)} AS BINARY))") for each in as_json]
     found = f.exists("headers", lambda header: header["value"].eqNullSafe(f.lit(text.encode())))
-    for each in in_value:
-        found |= f.coalesce(each, f.lit(False))
+    for each in {json.dumps(text), json.dumps(text, ensure_ascii=False)}:
+        found |= f.coalesce(f.contains("value", f.lit(each.encode())), f.lit(False))
     return f.coalesce(found, f.lit(False))
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def _delete(spark: SparkSession, lake: Lake, name: str, rows: DataFrame) -> int:
     """How many rows. The new snapshot carries what the archive looks back for, also where none went."""
     table = lake.table(name)
-    doomed = rows.persist()
-    try:
+    with kept(rows) as doomed:
         count = doomed.count()
-        doomed.createOrReplaceTempView("skybridge_doomed")
-        same = " AND ".join(f"{table}.{each} = d.{each}" for each in _WHERE)
         with history.carrying(spark, _standing(spark, table)):
             if count:
-                chosen = f"EXISTS (SELECT 1 FROM skybridge_doomed d WHERE {same})"  # noqa: S608
-                spark.sql(f"DELETE FROM {table} WHERE {chosen}")  # noqa: S608 - names of ours
+                history.delete(spark, table, doomed)
             else:
                 spark.table(table).limit(0).writeTo(table).append()
-        return count
-    finally:
-        spark.catalog.dropTempView("skybridge_doomed")
-        doomed.unpersist()
+    return count
 
 
 def _unlist(spark: SparkSession, lake: Lake, name: str) -> None:
@@ -129,8 +115,7 @@ def _unlist(spark: SparkSession, lake: Lake, name: str) -> None:
     a table with a single manifest as it is.
     """
     table = lake.table(name)
-    jvm: Any = spark._jvm  # noqa: SLF001 - the classes of Iceberg have no other face
-    together = jvm.com.google.common.base.Functions.constant("")  # Spark brings it
+    together = jvm(spark).com.google.common.base.Functions.constant("")  # Spark brings it
     rewriting = history.iceberg_table(spark, table).rewriteManifests().clusterBy(together)
     for each, text in _standing(spark, table).items():
         rewriting = rewriting.set(each, text)
@@ -154,8 +139,8 @@ def _forget(spark: SparkSession, lake: Lake, name: str, count: int, now: datetim
     table = lake.table(name)
     loaded = history.iceberg_table(spark, table)
     made = [each.made for each in history.snapshots(spark, table)]
-    jvm: Any = spark._jvm  # noqa: SLF001 - the procedure refuses to remove what is younger than a day
-    actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
+    # the procedure refuses to remove what is younger than a day
+    actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
     expired = actions.expireSnapshots(loaded).expireOlderThan(made[0]).retainLast(1).execute()
     edge = round(now.timestamp() * 1000)
     orphans = actions.deleteOrphanFiles(loaded).olderThan(edge).execute()

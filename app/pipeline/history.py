@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from app.pipeline.session import jvm
+from app.pipeline.tables import PLACE
+
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 PREFIX: Final = "spark.sql.iceberg.snapshot-property."
 """A session's setting of this name stands in the summary of every snapshot that the session makes."""
+
+_DOOMED: Final = "skybridge_doomed"
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -51,11 +56,22 @@ def newest(spark: SparkSession, table: str) -> Snapshot | None:
 
 def iceberg_table(spark: SparkSession, table: str) -> Any:
     """``org.apache.iceberg.Table`` as it is now."""
-    jvm: Any = spark._jvm  # noqa: SLF001 - the only way to Iceberg's classes
+    java = jvm(spark)
     java_session = spark._jsparkSession  # noqa: SLF001
-    sessions: Any = spark._get_j_spark_session_class(jvm)  # noqa: SLF001
+    sessions: Any = spark._get_j_spark_session_class(java)  # noqa: SLF001
     sessions.setActiveSession(java_session)  # a catalog is read from the settings of the active one
-    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(java_session, table)
+    return java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(java_session, table)
+
+
+def delete(spark: SparkSession, table: str, places: DataFrame) -> None:
+    """The rows at these places (``PLACE``), in one snapshot."""
+    places.createOrReplaceTempView(_DOOMED)
+    same = " AND ".join(f"{table}.{each} = d.{each}" for each in PLACE)
+    try:
+        chosen = f"EXISTS (SELECT 1 FROM {_DOOMED} d WHERE {same})"  # noqa: S608 - names of ours
+        spark.sql(f"DELETE FROM {table} WHERE {chosen}")  # noqa: S608 - likewise
+    finally:
+        spark.catalog.dropTempView(_DOOMED)
 
 
 @contextlib.contextmanager

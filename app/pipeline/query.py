@@ -9,6 +9,7 @@ import msgspec
 
 from app.errors import SetupError
 from app.pipeline import tables
+from app.pipeline.session import jvm
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
@@ -64,11 +65,10 @@ def _answer(found: DataFrame, limit: int) -> Answer:
 
 def _demand_harmless(spark: SparkSession, sql: str) -> None:
     """By Spark's own parser: commands run when Spark is told of them, before anybody asks for rows."""
-    jvm: Any = spark._jvm  # noqa: SLF001 - the parser is not reached otherwise
     plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)  # noqa: SLF001
     if plan.getClass().getSimpleName().startswith(_LOOKING):
         return
-    changing = [jvm.java.lang.Class.forName(name) for name in _CHANGING]
+    changing = [jvm(spark).java.lang.Class.forName(name) for name in _CHANGING]
     for node in _nodes(plan):
         if any(each.isInstance(node) for each in changing):
             raise SetupError(

@@ -8,8 +8,7 @@ asked, their topic): a redrive that is killed between is done again, and inserts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import islice
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -20,15 +19,14 @@ from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.derive import event_rows, first_of_each, merge
 from app.pipeline.archive.lock import alone
+from app.pipeline.session import kept
 from app.pipeline.settings import Lake
+from app.pipeline.tables import PLACE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-_WHERE: Final = ("broker", "topic", "partition", "offset")
-_ORDER: Final = ("broker", "topic", "partition", "offset")
 _TOGETHER: Final = 500  # records of one batch to a topic
-_DOOMED: Final = "skybridge_redriven"
 
 Observe = Callable[[str], None]
 """Told of named moments: ``events committed``, ``sent``, ``removed``. Tests kill there."""
@@ -67,7 +65,7 @@ class Redriven(msgspec.Struct, frozen=True):
 def look(spark: SparkSession, lake: Lake, wanted: Wanted) -> Redriven:
     """What would go on. Nothing is changed. Raises SetupError for no lake."""
     tables.check(spark, lake)
-    with _judged(spark, lake, wanted) as judged:
+    with kept(_judged(spark, lake, wanted)) as judged:
         return Redriven(_by_rule(judged), _taken(judged, wanted).count())
 
 
@@ -83,10 +81,9 @@ def redrive(
     would both.
     """
     tables.check(spark, lake)
-    with alone(spark, lake), _judged(spark, lake, wanted) as judged:
+    with alone(spark, lake), kept(_judged(spark, lake, wanted)) as judged:
         rules = _by_rule(judged)
-        taken = _taken(judged, wanted).persist()
-        try:
+        with kept(_taken(judged, wanted)) as taken:
             count = taken.count()
             if not count:
                 return Redriven(rules)
@@ -97,24 +94,17 @@ def redrive(
             _remove(spark, lake, taken)
             observe("removed")
             return Redriven(rules, count, new, refused)
-        finally:
-            taken.unpersist()
 
 
-@contextmanager
-def _judged(spark: SparkSession, lake: Lake, wanted: Wanted) -> Iterator[DataFrame]:
+def _judged(spark: SparkSession, lake: Lake, wanted: Wanted) -> DataFrame:
     """By the decoder of today, beside ``broken``: the rule of then."""
     rows = spark.table(lake.table(tables.QUARANTINE_TABLE))
     if wanted.rules:
         rows = rows.where(f.col("rule").isin(list(wanted.rules)))
-    rows = rows.dropDuplicates(list(_WHERE))
-    broken = rows.select(*_WHERE, f.col("rule").alias("broken"))
+    rows = rows.dropDuplicates(list(PLACE))
+    broken = rows.select(*PLACE, f.col("rule").alias("broken"))
     exact = decode.exactly(rows.select(*tables.names(tables.RAW)))
-    judged = exact.drop("value", "headers").join(broken, list(_WHERE)).persist()
-    try:
-        yield judged
-    finally:
-        judged.unpersist()
+    return exact.drop("value", "headers").join(broken, list(PLACE))
 
 
 def _by_rule(judged: DataFrame) -> list[Rule]:
@@ -127,7 +117,7 @@ def _by_rule(judged: DataFrame) -> list[Rule]:
 def _taken(judged: DataFrame, wanted: Wanted) -> DataFrame:
     """The oldest first, where there is a limit."""
     passing = judged.where("verdict IS NULL")
-    return passing.orderBy("record_time", *_ORDER).limit(wanted.limit) if wanted.limit else passing
+    return passing.orderBy("record_time", *PLACE).limit(wanted.limit) if wanted.limit else passing
 
 
 def _merged(spark: SparkSession, lake: Lake, taken: DataFrame) -> int:
@@ -138,21 +128,12 @@ def _merged(spark: SparkSession, lake: Lake, taken: DataFrame) -> int:
 
 def _batches(spark: SparkSession, lake: Lake, taken: DataFrame) -> Iterator[Batch]:
     """Each partition's records in the order of their offsets."""
-    quarantined = spark.table(lake.table(tables.QUARANTINE_TABLE)).dropDuplicates(list(_WHERE))
-    rows = quarantined.join(f.broadcast(taken.select(*_WHERE)), list(_WHERE), "left_semi")
-    left = rows.select(*_WHERE, "key", "value", "headers").orderBy(*_ORDER).toLocalIterator()
-    place: tuple[str, str] | None = None
-    found: list[Record] = []
-    while several := list(islice(left, _TOGETHER)):
-        for row in several:
-            if place is not None and place != (row["broker"], row["topic"]):
-                yield *place, found
-                found = []
-            place = row["broker"], row["topic"]
-            found.append(_record(row))
-        if place is not None and found:
-            yield *place, found
-            found = []
+    quarantined = spark.table(lake.table(tables.QUARANTINE_TABLE)).dropDuplicates(list(PLACE))
+    rows = quarantined.join(f.broadcast(taken.select(*PLACE)), list(PLACE), "left_semi")
+    left = rows.select(*PLACE, "key", "value", "headers").orderBy(*PLACE).toLocalIterator()
+    for (broker, topic), each in groupby(left, key=lambda row: (row["broker"], row["topic"])):
+        while found := [_record(row) for row in islice(each, _TOGETHER)]:
+            yield broker, topic, found
 
 
 def _record(row: Row) -> Record:
@@ -167,11 +148,5 @@ def _bytes(value: Any) -> bytes | None:
 def _remove(spark: SparkSession, lake: Lake, taken: DataFrame) -> None:
     table = lake.table(tables.QUARANTINE_TABLE)
     ends = progress.as_text(progress.read(spark, table))
-    taken.select(*_WHERE).createOrReplaceTempView(_DOOMED)
-    same = " AND ".join(f"{table}.{each} = d.{each}" for each in _WHERE)
-    try:
-        with history.carrying(spark, {progress.PROPERTY: ends}):
-            chosen = f"EXISTS (SELECT 1 FROM {_DOOMED} d WHERE {same})"  # noqa: S608 - names of ours
-            spark.sql(f"DELETE FROM {table} WHERE {chosen}")  # noqa: S608 - likewise
-    finally:
-        spark.catalog.dropTempView(_DOOMED)
+    with history.carrying(spark, {progress.PROPERTY: ends}):
+        history.delete(spark, table, taken.select(*PLACE))

@@ -9,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
 from app.pipeline.settings import Catalog, Engine, Lake
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import DataFrame
     from pyspark.sql import SparkSession as SparkSession  # noqa: PLC0414 - the command line names it
 
 CATALOG: Final = "lake"
@@ -71,6 +72,27 @@ def open_session(engine: Engine, lake: Lake | None, *, app_name: str) -> SparkSe
         session.conf.set(name, value)
     _override(session, engine.conf)
     return session
+
+
+@contextlib.contextmanager
+def kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """Its rows are worked out once: in memory, or on disk where they do not fit."""
+    frame.persist()
+    try:
+        yield frame
+    finally:
+        frame.unpersist()
+
+
+def jvm(spark: SparkSession) -> Any:
+    """Java's packages: the classes of Iceberg, Hadoop and Kafka's client have no name in Python."""
+    return spark._jvm  # noqa: SLF001
+
+
+def file_of(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+    """One of Hadoop's file systems, and the path in it."""
+    path = jvm(spark).org.apache.hadoop.fs.Path(uri)
+    return path.getFileSystem(spark._jsc.hadoopConfiguration()), path  # noqa: SLF001
 
 
 def catalog_settings(catalog: Catalog) -> dict[str, str]:

@@ -88,19 +88,14 @@ def as_text(bound: Bound) -> str:
     return msgspec.json.encode(numbered, order="deterministic").decode()
 
 
-def as_offsets(text: str) -> Offsets:
-    """The other way."""
-    return msgspec.json.decode(text, type=dict[str, dict[int, int]])
+def connection(place: KafkaPlace) -> dict[str, str]:
+    """Where it is and how to log in, as Spark's source and sink take it."""
+    security = {f"kafka.{name}": value for name, value in place.options.items()}
+    return {**security, "kafka.bootstrap.servers": place.bootstrap_servers}
 
 
 def _options(place: KafkaPlace, topics: Sequence[str]) -> dict[str, str]:
-    security = {f"kafka.{name}": value for name, value in place.options.items()}
-    return {
-        **_ALWAYS,
-        **security,
-        "kafka.bootstrap.servers": place.bootstrap_servers,
-        "subscribe": ",".join(topics),
-    }
+    return {**_ALWAYS, **connection(place), "subscribe": ",".join(topics)}
 
 
 def _registered(spark: SparkSession) -> SparkSession:

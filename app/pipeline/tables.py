@@ -22,10 +22,13 @@ FORMAT_VERSION: Final = "1"
 
 LOCATION: Final = "broker STRING, topic STRING, partition INT, offset BIGINT, record_time TIMESTAMP"
 """Where a record was. ``broker`` as the configuration names it; ``record_time`` is the broker's clock.
-(broker, topic, partition, offset) is one record.
+``PLACE`` is one record.
 """
 
-RECORD: Final = "key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+PLACE: Final = ("broker", "topic", "partition", "offset")
+
+HEADERS: Final = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+RECORD: Final = f"key BINARY, value BINARY, headers {HEADERS}"
 """What a record is: a null ``value`` is a tombstone; headers in order, with repeats and nulls."""
 
 RAW: Final = f"{LOCATION}, {RECORD}"

@@ -13,7 +13,6 @@ again. MERGE inserts nothing twice, and nothing of it is in ``quarantine`` yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -24,6 +23,7 @@ from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.progress import Progress
 from app.pipeline.pulsar.options import SCHEME
+from app.pipeline.session import kept
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Observe = Callable[[str], None]
 """Told of named moments: tests kill there."""
 
 _KEY: Final = ("identity", "source", "id")
-_RANK: Final = ("record_time", "broker", "topic", "partition", "offset")
+_RANK: Final = ("record_time", *tables.PLACE)
 
 
 class Derived(msgspec.Struct, frozen=True):
@@ -136,7 +136,7 @@ def derive(
 
 
 def _exactly(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:
-    with _kept(decode.exactly(_records(spark, lake, piece))) as exact:
+    with kept(decode.exactly(_records(spark, lake, piece))) as exact:
         merged, quarantined = _finish(spark, lake, exact, piece, observe, beside=piece.touched)
         records = exact.count()
     return Derived(records, merged, records - merged - quarantined, quarantined)
@@ -158,7 +158,7 @@ def _natively(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -
         _quarantine(spark, lake, None, piece.end)
         observe("quarantine committed")
         return Derived(records, merged, records - merged, 0)
-    with _kept(decode.exactly(_left_over(spark, lake, raw, piece))) as exact:
+    with kept(decode.exactly(_left_over(spark, lake, raw, piece))) as exact:
         more, quarantined = _finish(spark, lake, exact, piece, observe, beside=True)
     return Derived(records, merged + more, records - merged - more - quarantined, quarantined)
 
@@ -215,7 +215,7 @@ def _left_over(spark: SparkSession, lake: Lake, raw: DataFrame, piece: Range) ->
 
     They are found by their places, which are narrow: whole records are not sorted for it.
     """
-    where = ["broker", "topic", "partition", "offset"]
+    where = list(tables.PLACE)
     events = _as_of_now(spark, lake.table(tables.EVENTS_TABLE))
     there = events.where(progress.between(piece.start, piece.end)).select(*where)
     places = raw.select(*where).join(there, where, "left_anti")
@@ -228,16 +228,6 @@ def _as_of_now(spark: SparkSession, table: str) -> DataFrame:
     if snapshot is None:
         return spark.table(table)
     return spark.read.option("snapshot-id", snapshot.id).table(table)
-
-
-@contextmanager
-def _kept(exact: DataFrame) -> Iterator[DataFrame]:
-    """Decoded once, for both tables."""
-    exact.persist()
-    try:
-        yield exact
-    finally:
-        exact.unpersist()
 
 
 def merge(

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from app.errors import BrokerUnavailable, SetupError
+from app.pipeline.session import jvm
 from app.pipeline.settings import KafkaPlace, PulsarPlace
 from app.pipeline.source import Offsets
 
@@ -100,8 +101,8 @@ def asking(spark: SparkSession, place: KafkaPlace | PulsarPlace) -> Iterator[Ask
 def _asking_kafka(spark: SparkSession, place: KafkaPlace) -> Iterator[Positions]:
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    jvm: Any = spark._jvm  # noqa: SLF001 - the only way to the client that Spark has
-    settings = jvm.java.util.HashMap()
+    java = jvm(spark)
+    settings = java.java.util.HashMap()
     own = {
         "bootstrap.servers": place.bootstrap_servers,
         "key.deserializer": _BYTES,
@@ -115,8 +116,8 @@ def _asking_kafka(spark: SparkSession, place: KafkaPlace) -> Iterator[Positions]
         settings.put(name, value)
     client = None
     try:
-        client = jvm.org.apache.kafka.clients.consumer.KafkaConsumer(settings)
-        yield Positions(jvm, client, place)
+        client = java.org.apache.kafka.clients.consumer.KafkaConsumer(settings)
+        yield Positions(java, client, place)
     except Py4JJavaError as error:
         cause = error.java_exception
         while cause.getCause() is not None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from pyspark.sql import functions as f
 
-from app.pipeline import history
+from app.pipeline import history, tables
 from app.pipeline.source import Offsets
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def between(start: Progress, end: Progress, *, of: str = "") -> Column:
     """
     chosen = f.lit(False)
     broker_of, topic_of, partition_of, offset_of = (
-        f.col(f"{of}.{name}" if of else name) for name in ("broker", "topic", "partition", "offset")
+        f.col(f"{of}.{name}" if of else name) for name in tables.PLACE
     )
     for broker, topic, partition, offset in places(end):
         first = at(start, broker, topic, partition)
@@ -104,15 +105,17 @@ def between(start: Progress, end: Progress, *, of: str = "") -> Column:
 
 def beyond(start: Progress) -> Column:
     """Every record that a progress does not cover, of partitions that it does not know too."""
-    covered = f.lit(False)
-    for broker, topic, partition, offset in places(start):
-        covered |= (
-            (f.col("broker") == broker)
-            & (f.col("topic") == topic)
-            & (f.col("partition") == partition)
-            & (f.col("offset") < offset)
-        )
-    return ~covered
+    return ~between({}, start)
+
+
+def within(since: datetime | None, until: datetime | None) -> Column:
+    """The records of a range of time, by the broker's clock: from, and up to but without."""
+    chosen = f.lit(True)
+    if since is not None:
+        chosen &= f.col("record_time") >= f.lit(since)
+    if until is not None:
+        chosen &= f.col("record_time") < f.lit(until)
+    return chosen
 
 
 def slice_of(start: Progress, end: Progress, most: int) -> Progress:
@@ -121,9 +124,8 @@ def slice_of(start: Progress, end: Progress, most: int) -> Progress:
     total = sum(n for n in pending.values() if n > 0)
     if total <= most:
         return joined(start, end)
-    found: dict[str, dict[str, dict[int, int]]] = {}
-    for (broker, topic, partition), n in pending.items():
-        share = -(-n * most // total) if n > 0 else 0
-        offsets = found.setdefault(broker, {}).setdefault(topic, {})
-        offsets[partition] = at(start, broker, topic, partition) + share
-    return joined(start, found)
+    ends = (
+        (*place, at(start, *place) + (-(-n * most // total) if n > 0 else 0))
+        for place, n in pending.items()
+    )
+    return joined(start, of(ends))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from app.errors import SkybridgeError
-from app.pipeline import history, tables
+from app.pipeline import tables
 from app.pipeline.archive import stream
 from app.pipeline.archive.derive import Derived, Observe, Range, derive, pending, pieces
 from app.pipeline.archive.lock import alone
@@ -222,9 +222,3 @@ def _check(query: StreamingQuery) -> None:
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else repr(error)
-
-
-def rows_of(spark: SparkSession, lake: Lake, name: str) -> int:
-    """In a table now, from the summary of its snapshot."""
-    newest = history.newest(spark, lake.table(name))
-    return 0 if newest is None else newest.count("total-records")

@@ -8,7 +8,7 @@ A checkpoint is named in a property of the table: an old one is never gone back 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import msgspec
@@ -17,6 +17,7 @@ from app.errors import SetupError
 from app.pipeline import source, tables
 from app.pipeline.archive import positions, progress
 from app.pipeline.pulsar.options import SCHEME
+from app.pipeline.session import file_of
 from app.pipeline.settings import KafkaPlace, Lake, PulsarPlace
 from app.pipeline.source import Offsets
 
@@ -191,8 +192,6 @@ def _keep(spark: SparkSession, lake: Lake, broker: str, standing: Standing) -> N
 
 
 def _exists(spark: SparkSession, uri: str) -> bool:
-    jvm: Any = spark._jvm  # noqa: SLF001 - Hadoop's file systems have no other face here
-    path = jvm.org.apache.hadoop.fs.Path(uri)
-    settings = spark._jsc.hadoopConfiguration()  # noqa: SLF001
-    found: bool = path.getFileSystem(settings).exists(path)
+    system, path = file_of(spark, uri)
+    found: bool = system.exists(path)
     return found

@@ -51,7 +51,7 @@ def decoded(raw: DataFrame) -> DataFrame:
         *DECODED,
         *(f"CAST(NULL AS {kind}) AS {name}" for name, kind in _VERDICT_TYPES),
         "CAST(NULL AS BINARY) AS value",
-        "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers",
+        f"CAST(NULL AS {tables.HEADERS}) AS headers",
     )
     doubtful = judged.where("doubt").select(*tables.names(tables.RAW))
     return clear.unionByName(exactly(doubtful))

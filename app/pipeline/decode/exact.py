@@ -5,7 +5,7 @@ The workers import ``app``: on a cluster the wheel has to be there (``docs/guide
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from app.pipeline.pulsar.options import SCHEME
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_KEPT = ("broker", "topic", "partition", "offset", "record_time", "key")
+_KEPT = (*tables.PLACE, "record_time", "key")
 _SENT = ("value", "headers")
 _TEXTS = pa.map_(pa.string(), pa.string())
 _FAULT = pa.struct([(name, pa.string()) for name in ("code", "detail", "at", "rule")])
@@ -34,7 +34,7 @@ _SCHEMA = pa.schema(
 _WITHOUT_TIME = tables.ATTRIBUTES.replace("time TIMESTAMP, ", "")
 _RETURNED = (
     f"{tables.LOCATION}, key BINARY, {_WITHOUT_TIME}, {tables.DATA}, {tables.ARRIVAL}, "
-    f"{tables.VERDICT}, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+    f"{tables.VERDICT}, value BINARY, headers {tables.HEADERS}"
 )
 
 
@@ -52,12 +52,18 @@ def judged_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch of the columns RAW, decoded."""
     decoders = map(_decoder, batch.column("topic").to_pylist())
     rows = list(map(judge, records(batch), decoders))
-    columns = zip(*rows, strict=True) if rows else ((),) * len(_SCHEMA)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
     refused = pa.array([row.verdict is not None for row in rows], pa.bool_())
     kept = [batch.column(name) for name in _KEPT]
     sent = [_where(refused, batch.column(name)) for name in _SENT]
-    return pa.RecordBatch.from_arrays([*kept, *arrays, *sent], [*_KEPT, *Judged._fields, *_SENT])
+    return pa.RecordBatch.from_arrays(
+        [*kept, *arrays(rows, _SCHEMA), *sent], [*_KEPT, *Judged._fields, *_SENT]
+    )
+
+
+def arrays(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> list[pa.Array]:
+    """The columns of rows."""
+    columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
+    return [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
 
 
 def _decoder(topic: str | None) -> Callable[[Record], Decoded]:

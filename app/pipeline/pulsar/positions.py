@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Literal, TypeVar
 
@@ -82,12 +81,6 @@ class Positions:
             raise BrokerUnavailable(
                 f"{self._options.name} at {self._options.admin_url} does not answer: {error!r}"
             ) from None
-
-
-@contextmanager
-def asking(options: Options) -> Iterator[Positions]:
-    """Raises BrokerUnavailable when nobody answers, or the login is refused."""
-    yield Positions(options)
 
 
 async def _offset(admin: Admin, wire: str, where: Where) -> int | None:

@@ -59,14 +59,10 @@ class Choice(msgspec.Struct, frozen=True):
         """What can be told without decoding."""
         from pyspark.sql import functions as f  # noqa: PLC0415
 
-        found = f.lit(True)
-        if self.since is not None:
-            found &= f.col("record_time") >= f.lit(self.since)
-        if self.until is not None:
-            found &= f.col("record_time") < f.lit(self.until)
-        if self.topics:
-            found &= f.col("topic").isin(list(self.topics))
-        return found
+        from app.pipeline.archive import progress  # noqa: PLC0415
+
+        found = progress.within(self.since, self.until)
+        return found & f.col("topic").isin(list(self.topics)) if self.topics else found
 
     def of_events(self) -> Column:
         """Of decoded columns; a record that is no event is never meant."""

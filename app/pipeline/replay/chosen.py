@@ -7,7 +7,7 @@ one key, which are in one partition, keep their order. Between partitions time o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -21,6 +21,7 @@ from app.pipeline.archive.progress import Progress
 from app.pipeline.decode.exact import records
 from app.pipeline.replay.choice import Choice
 from app.pipeline.settings import Lake
+from app.pipeline.tables import PLACE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 MOST_SLICES: Final = 1_000
 Place = tuple[str, str, int]
 """Broker, topic and partition."""
-
-WHERE: Final = ("broker", "topic", "partition", "offset")
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -60,7 +59,7 @@ class Chosen:
                 found = found.where("verdict IS NULL").where(self._choice.of_events())
             lengths = [f.octet_length(name) for name in ("data", "data_bytes", "value")]
             size = f.coalesce(*lengths, f.lit(0)).cast("long").alias("size")
-            self._places = found.select(*WHERE, "record_time", "type", "verdict", size).persist()
+            self._places = found.select(*PLACE, "record_time", "type", "verdict", size).persist()
         return self._places
 
     def slice(self, start: Progress, end: Progress) -> Slice:
@@ -68,11 +67,11 @@ class Chosen:
         within = progress.between(start, end)
         rows = self._raw.where(within)
         if self._choice.by_event:
-            meant = self.places().where(within).select(*WHERE)
-            rows = rows.join(f.broadcast(meant), list(WHERE), "left_semi")
-        before = Window.partitionBy(*WHERE[:3]).orderBy("offset")
+            meant = self.places().where(within).select(*PLACE)
+            rows = rows.join(f.broadcast(meant), list(PLACE), "left_semi")
+        before = Window.partitionBy(*PLACE[:3]).orderBy("offset")
         moment = f.unix_micros(f.max("record_time").over(before)).alias("moment")
-        table = rows.select("*", moment).orderBy("moment", *WHERE).toArrow()
+        table = rows.select("*", moment).orderBy("moment", *PLACE).toArrow()
         found = [record for batch in table.to_batches() for record in records(batch)]
         return Slice(found, table.column("moment").to_pylist())
 
@@ -89,7 +88,7 @@ def slices(places: DataFrame, count: int, most: int) -> list[Progress]:
     times = _quantiles(places, min(MOST_SLICES, -(-count // most)))
     number = f.expr(_search("unix_micros(record_time)", times, 0)).alias("number")
     bounds = f.min("offset").alias("first"), f.max("offset").alias("last")
-    rows = places.groupBy(*WHERE[:3], number).agg(*bounds).collect()
+    rows = places.groupBy(*PLACE[:3], number).agg(*bounds).collect()
     cut: dict[Place, int] = {}
     firsts: dict[int, list[tuple[Place, int]]] = {}
     for broker, topic, partition, which, first, last in rows:
@@ -124,8 +123,5 @@ def _search(value: str, times: Sequence[int], base: int) -> str:
     return f"CASE WHEN {value} < {times[middle]} THEN {low} ELSE {high} END"
 
 
-def _progress(cut: dict[Place, int]) -> Progress:
-    found: dict[str, dict[str, dict[int, int]]] = {}
-    for (broker, topic, partition), offset in cut.items():
-        found.setdefault(broker, {}).setdefault(topic, {})[partition] = offset
-    return found
+def _progress(cut: Mapping[Place, int]) -> Progress:
+    return progress.of((*place, offset) for place, offset in cut.items())

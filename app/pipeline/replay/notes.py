@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from app.errors import SetupError
 from app.pipeline.replay.plan import Plan
+from app.pipeline.session import file_of, jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,28 +82,20 @@ class Notes:
         except FileNotFoundError:
             return None
 
-    def _far(self, name: str) -> tuple[Any, Any]:
-        """A Hadoop file system and the path in it: py4j's only use here."""
-        jvm: Any = self._spark._jvm  # noqa: SLF001 - Spark has no Python name for file systems
-        java: Any = self._spark._jsc.hadoopConfiguration()  # noqa: SLF001
-        path = jvm.org.apache.hadoop.fs.Path(f"{self._folder}/{name}")
-        return path.getFileSystem(java), path
-
     def _far_write(self, name: str, text: bytes) -> None:
         """An object store shows an object when it is whole."""
-        system, path = self._far(name)
+        system, path = file_of(self._spark, f"{self._folder}/{name}")
         out = system.create(path, True)
         out.write(bytearray(text))
         out.close()
 
     def _far_read(self, name: str) -> bytes | None:
-        system, path = self._far(name)
+        system, path = file_of(self._spark, f"{self._folder}/{name}")
         if not system.exists(path):
             return None
         size = int(system.getFileStatus(path).getLen())
-        jvm: Any = self._spark._jvm  # noqa: SLF001
         opened = system.open(path)
         try:
-            return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(opened, size))
+            return bytes(jvm(self._spark).org.apache.commons.io.IOUtils.toByteArray(opened, size))
         finally:
             opened.close()

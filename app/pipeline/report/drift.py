@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import sqrt
 from typing import Any, Final, Literal
 
@@ -56,19 +56,12 @@ class Drift(msgspec.Struct, frozen=True):
     after: str
 
 
-def shape_of(texts: Iterable[str]) -> Shape:
-    """Of JSON texts. One that is none counts for nothing."""
-    shape = Shape()
-    for text in texts:
-        try:
-            document = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        add(shape, document)
-    return shape
-
-
-def add(shape: Shape, document: Any) -> None:
+def add(shape: Shape, text: str) -> None:
+    """One more document. A text that is no JSON counts for nothing."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return
     shape.documents += 1
     for path, kind in set(_walk("$", document, 0)):
         if path not in shape.paths and len(shape.paths) >= MOST:

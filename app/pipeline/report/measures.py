@@ -54,7 +54,7 @@ def reach(
     spark: SparkSession, lake: Lake, since: datetime | None, until: datetime | None
 ) -> Span | None:
     """From the first to the last record, or as told. None where there is nothing in it."""
-    raw = _within(spark.table(lake.table(lake_tables.RAW_TABLE)), since, until)
+    raw = spark.table(lake.table(lake_tables.RAW_TABLE)).where(progress.within(since, until))
     [row] = raw.agg(
         f.unix_micros(f.min("record_time")).alias("first"),
         f.unix_micros(f.max("record_time")).alias("last"),
@@ -68,7 +68,7 @@ def reach(
 def scope_of(spark: SparkSession, lake: Lake, span: Span) -> Scope:
     done = progress.read(spark, lake.table(lake_tables.QUARANTINE_TABLE))
     raw, events, quarantine = (
-        _within(spark.table(lake.table(name)), span.begin, span.end)
+        spark.table(lake.table(name)).where(progress.within(span.begin, span.end))
         for name in (lake_tables.RAW_TABLE, lake_tables.EVENTS_TABLE, lake_tables.QUARANTINE_TABLE)
     )
     beyond = progress.beyond(done)
@@ -221,21 +221,13 @@ def known_before(
 ) -> set[str] | None:
     """Which of these types the lake had before the range; None where it had no event at all."""
     events = spark.table(lake.table(lake_tables.EVENTS_TABLE)).where(
-        f.col("record_time") < f.lit(span.begin)
+        progress.within(None, span.begin)
     )
     found = {
         row["type"]
         for row in events.where(f.col("type").isin(list(names))).select("type").distinct().collect()
     }
     return None if not found and events.isEmpty() else found
-
-
-def _within(frame: DataFrame, since: datetime | None, until: datetime | None) -> DataFrame:
-    if since is not None:
-        frame = frame.where(f.col("record_time") >= f.lit(since))
-    if until is not None:
-        frame = frame.where(f.col("record_time") < f.lit(until))
-    return frame
 
 
 def _bin(scope: Scope) -> Column:

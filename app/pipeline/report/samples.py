@@ -46,7 +46,7 @@ def halves(scope: Scope, types: Table) -> tuple[Shapes, Shapes]:
     after: dict[str, Shape] = {}
     for row in sampled.toLocalIterator():
         shape = (after if row["late"] else before).setdefault(row["type"], Shape())
-        _add(shape, row["data"])
+        drift.add(shape, row["data"])
     return before, after
 
 
@@ -99,10 +99,3 @@ def _picked(chosen: Sequence[tuple[str, int]]) -> Column:
         share = min(1.0, 2 * DOCUMENTS / count)
         picked |= (f.col("type") == name) & (place < f.lit(round(share * _SCALE)))
     return picked
-
-
-def _add(shape: Shape, text: str) -> None:
-    try:
-        drift.add(shape, json.loads(text))
-    except (ValueError, RecursionError):
-        return

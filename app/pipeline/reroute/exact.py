@@ -11,7 +11,7 @@ from app.bindings import kafka
 from app.bindings.record import Record
 from app.errors import SenderError
 from app.model.route import Route
-from app.pipeline.decode.exact import records
+from app.pipeline.decode.exact import arrays, records
 from app.pipeline.reroute.native import MADE
 from app.routing.plan import Router
 
@@ -64,9 +64,7 @@ def made_batch(router: Router, batch: pa.RecordBatch) -> pa.RecordBatch:
         for *place, record in zip(*places, records(batch), strict=True)
         for nth, each in enumerate(publications(router, place[0], record))
     ]
-    columns = zip(*rows, strict=True) if rows else ((),) * len(_SCHEMA)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+    return pa.RecordBatch.from_arrays(arrays(rows, _SCHEMA), schema=_SCHEMA)
 
 
 def publications(router: Router, topic: str, record: Record) -> list[Made]:

@@ -7,8 +7,7 @@ records go the exact way, all of the batch are brought into order again before t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -17,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from app.pipeline import source
 from app.pipeline.reroute import exact, native
 from app.pipeline.reroute.plan import Plan, brokers_of
+from app.pipeline.session import kept
 from app.pipeline.settings import KafkaPlace
 
 if TYPE_CHECKING:
@@ -68,30 +68,20 @@ def rerouted(plan: Plan, raw: DataFrame, observe: Observe = lambda _moment: None
 
     The batch is decoded and routed once, and kept: counts, brokers and rejects each ask the kept rows.
     """
-    with _kept(native.judged(plan, raw)) as judged:
+    with kept(native.judged(plan, raw)) as judged:
         tally = _clear(plan, judged)
         records, rest = native.made(judged), native.left(judged)
         if not tally.exact:
             observe("counted")
             _write(plan, records, rest if tally.rejected else None, observe)
             return tally
-        with _kept(exact.made(plan.job.routes, native.doubtful(judged))) as doubtful:
+        with kept(exact.made(plan.job.routes, native.doubtful(judged))) as doubtful:
             tally += _exactly(doubtful)
             observe("counted")
             whole = _in_order(records.unionByName(doubtful.where("reason IS NULL")))
             rejected = _in_order(rest.unionByName(doubtful.where("reason IS NOT NULL")))
             _write(plan, whole, rejected if tally.rejected else None, observe)
         return tally
-
-
-@contextmanager
-def _kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """In memory, or on disk where it does not fit."""
-    kept = frame.persist()
-    try:
-        yield kept
-    finally:
-        kept.unpersist()
 
 
 def started(
@@ -170,12 +160,7 @@ def _write(plan: Plan, made: DataFrame, rejected: DataFrame | None, observe: Obs
 
 
 def _send(made: DataFrame, place: KafkaPlace) -> None:
-    security = {f"kafka.{name}": value for name, value in place.options.items()}
-    options = {
-        **security,
-        "kafka.bootstrap.servers": place.bootstrap_servers,
-        "includeHeaders": "true",
-    }
+    options = {**source.connection(place), "includeHeaders": "true"}
     made.select("topic", "key", "value", "headers").write.format("kafka").options(**options).save()
 
 

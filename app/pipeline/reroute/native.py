@@ -10,6 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from app.model.route import Route, Target
+from app.pipeline import tables
 from app.pipeline.decode import fenced, native
 from app.pipeline.predicate import DECODED, condition
 from app.pipeline.reroute import texts
@@ -23,21 +24,20 @@ if TYPE_CHECKING:
 PLACE: Final = "origin STRING, source_partition INT, source_offset BIGINT, nth INT"
 """Topic, partition and offset of the record that a record is made of, and which of its records it is."""
 
-_HEADERS: Final = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 MADE: Final = (
     f"{PLACE}, route STRING, broker STRING, topic STRING, key BINARY, value BINARY, "
-    f"headers {_HEADERS}, reason STRING"
+    f"headers {tables.HEADERS}, reason STRING"
 )
 """A record to write. ``reason``: the code of why it was rejected, null for what was not: then it is as it
 came, and ``route`` and ``broker`` are null.
 """
 _RECORDS: Final = (
     "ARRAY<STRUCT<route: STRING, broker: STRING, topic: STRING, key: BINARY, value: BINARY, "
-    f"headers: {_HEADERS}, reason: STRING>>"
+    f"headers: {tables.HEADERS}, reason: STRING>>"
 )
 
 NO_ROUTE: Final = "no-route"
-_RAW: Final = ("broker", "topic", "partition", "offset", "record_time", "key", "value", "headers")
+_RAW: Final = tables.names(tables.RAW)
 _PLACED: Final = (
     "topic AS origin",
     "partition AS source_partition",

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from app.pipeline.report import tables
-from app.pipeline.report.drift import LEAST, Shape, compare, shape_of
+from app.pipeline.report.drift import LEAST, Shape, add, compare
 from app.pipeline.report.samples import as_table, former
+
+
+def shape_of(texts: Iterable[str]) -> Shape:
+    found = Shape()
+    for text in texts:
+        add(found, text)
+    return found
 
 
 def shape(*documents: Any, times: int = 40) -> Shape:
@@ -92,7 +101,7 @@ def test_keys_that_are_data_do_not_fill_the_memory() -> None:
     assert len(found.paths) <= 400
 
 
-def test_shapes_outlive_a_report_in_its_tables(tmp_path) -> None:
+def test_shapes_outlive_a_report_in_its_tables(tmp_path: Path) -> None:
     """The next report compares with them."""
     shapes = {"com.example.order": shape({"a": 1, "b,\n": None})}
     tables.write(tmp_path, {"schemas": as_table(shapes)})
