@@ -1,16 +1,19 @@
-"""What the verbs of the pipeline are told, as plain values. ``runtime.pipeline`` makes them from the
-configuration; whoever submits a job to a cluster may make them himself.
+"""What the verbs of the pipeline are told, as plain values. ``runtime.pipeline`` and ``runtime.reroute`` make them
+from the configuration; whoever submits a job to a cluster may make them himself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from app.pipeline.pulsar.options import Options
+
+if TYPE_CHECKING:
+    from app.model.route import Route  # and Spark's workers, which import this, do without
 
 CatalogKind = Literal["jdbc", "rest", "hive", "glue", "hadoop"]
 
@@ -80,3 +83,20 @@ class Engine(msgspec.Struct, frozen=True):
     master: str = "local[*]"
     memory: str = "2g"
     conf: Mapping[str, str] = NOTHING
+
+
+class Reroute(msgspec.Struct, frozen=True):
+    """A job of ``reroute``.
+
+    ``source``   where the ``topics`` are.
+    ``routes``   all of the configuration, in order: the first that matches wins.
+    ``places``   of the brokers that routes publish to, as Spark reaches them, by name.
+    ``rejects``  topic of the source for records that do not decode, or that no route takes; None: these are
+                 counted and left behind.
+    """
+
+    source: KafkaPlace
+    topics: Sequence[str]
+    routes: Sequence[Route]
+    places: Mapping[str, KafkaPlace]
+    rejects: str | None = None

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from app.config.model import Config
 from app.errors import SetupError
-from app.pipeline.reroute.settings import Reroute
-from app.pipeline.settings import KafkaPlace
+from app.pipeline.settings import KafkaPlace, Reroute
 from app.runtime.pipeline import kafka_place
 
 

@@ -19,8 +19,8 @@ from app.errors import SetupError
 from app.pipeline import source, tables
 from app.pipeline.archive import run
 from app.pipeline.archive.stream import Plan
-from app.pipeline.pulsar.offsets import MessageId, message_id, offset_of
 from app.pipeline.pulsar.options import Options
+from app.pipeline.pulsar.reading import MessageId, message_id, offset_of
 from app.pipeline.settings import PulsarPlace
 from app.runtime.pipeline import archived_place, archived_topics
 from lake_house import lake_in, session_of

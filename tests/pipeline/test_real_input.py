@@ -26,10 +26,9 @@ from app.pipeline.archive.stream import Plan
 from app.pipeline.replay import run as replay
 from app.pipeline.replay.choice import Choice
 from app.pipeline.replay.notes import Notes
-from app.pipeline.replay.pace import Pace
 from app.pipeline.replay.plan import Order, planned
-from app.pipeline.replay.topic import Topic
-from app.pipeline.replay.writing import writer
+from app.pipeline.replay.run import Pace
+from app.pipeline.replay.topic import Topic, writer
 from app.pipeline.settings import Lake
 from app.runtime.build import build
 from app.runtime.clock import SystemClock

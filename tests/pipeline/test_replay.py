@@ -35,11 +35,9 @@ from app.pipeline.replay.choice import Choice
 from app.pipeline.replay.chosen import Chosen
 from app.pipeline.replay.gateway import Gateway
 from app.pipeline.replay.notes import Done, Notes
-from app.pipeline.replay.pace import Pace
 from app.pipeline.replay.plan import Order, demand_no_loop, planned
-from app.pipeline.replay.run import run
-from app.pipeline.replay.topic import Topic
-from app.pipeline.replay.writing import MARK, writer
+from app.pipeline.replay.run import Pace, run
+from app.pipeline.replay.topic import MARK, Topic, writer
 from app.pipeline.settings import KafkaPlace, Lake
 from app.runtime.build import build
 from app.runtime.clock import SystemClock

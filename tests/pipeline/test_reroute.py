@@ -18,9 +18,8 @@ from app.pipeline import tables
 from app.pipeline.reroute import job as jobs
 from app.pipeline.reroute import native
 from app.pipeline.reroute.plan import Plan, plan_of
-from app.pipeline.reroute.settings import Reroute
 from app.pipeline.session import CODE
-from app.pipeline.settings import KafkaPlace
+from app.pipeline.settings import KafkaPlace, Reroute
 from app.routing.plan import Router
 from corpus import cases
 from corpus_records import record_of

@@ -104,8 +104,7 @@ def _send(config: Config, to: str) -> Send:
 async def _all(
     config: Config, batches: Iterable[Batch], place: tuple[str, str] | None
 ) -> Mapping[str, int]:
-    from app.pipeline.replay.topic import Topic
-    from app.pipeline.replay.writing import REDRIVEN, writer
+    from app.pipeline.replay.topic import REDRIVEN, Topic, writer
     from app.runtime.clock import SystemClock
     from app.runtime.replay import target_log
 

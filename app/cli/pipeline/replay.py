@@ -212,8 +212,7 @@ def _sent(
     quiet: bool,
 ) -> Outcome:
     from app.errors import BrokerError
-    from app.pipeline.replay.pace import Pace
-    from app.pipeline.replay.run import run
+    from app.pipeline.replay.run import Pace, run
     from app.runtime.clock import SystemClock
 
     clock = SystemClock()
@@ -237,8 +236,7 @@ def _sent(
 @asynccontextmanager
 async def _outlet(config: Config, plan: Plan, url: str, clock: Any) -> AsyncIterator[Outlet]:
     from app.pipeline.replay.gateway import Gateway
-    from app.pipeline.replay.topic import Topic
-    from app.pipeline.replay.writing import writer
+    from app.pipeline.replay.topic import Topic, writer
     from app.runtime.replay import target_log
 
     order = plan.order

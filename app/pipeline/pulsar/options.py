@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 Offsets = Mapping[str, Mapping[int, int]]
-"""By topic and partition, as ``pipeline.source`` has them; numbers of ``offsets``."""
+"""By topic and partition, as ``pipeline.source`` has them; numbers of ``reading.offset_of``."""
 
 SCHEME: Final = "persistent://"
 """Before the full name of a topic. No topic of Kafka can be called so: it tells whose a record is."""

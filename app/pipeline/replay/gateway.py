@@ -19,8 +19,7 @@ from app.bindings.record import Record
 from app.bindings.transcode import Writing
 from app.errors import BrokerUnavailable, SenderError
 from app.interfaces import Clock
-from app.pipeline.replay.topic import Patience
-from app.pipeline.replay.writing import MARK, UPGRADED, Form
+from app.pipeline.replay.topic import MARK, UPGRADED, Form, Patience
 
 AT_ONCE: Final = 8  # requests under way
 WITHIN: Final = 30.0  # seconds for one answer

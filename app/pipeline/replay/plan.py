@@ -15,7 +15,7 @@ from app.pipeline.archive import progress
 from app.pipeline.archive.progress import Progress
 from app.pipeline.replay.choice import Choice
 from app.pipeline.replay.chosen import Chosen, slices
-from app.pipeline.replay.writing import Form
+from app.pipeline.replay.topic import Form
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:

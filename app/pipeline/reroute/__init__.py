@@ -2,7 +2,6 @@
 the scale of a cluster.
 
 ========= ======================================================================================
-settings  what a job is told, as plain values
 plan      what of the routes runs natively, what exactly, and what cannot run at all: said before
 texts     templates and key mappers as columns
 writing   records as ``app.bindings.kafka`` writes them, as columns

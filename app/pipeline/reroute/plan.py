@@ -10,10 +10,9 @@ import msgspec
 from app.errors import SetupError
 from app.model.route import BUILT_IN_MAPPERS, Exchange, Route, Target
 from app.pipeline.predicate import reasons
-from app.pipeline.reroute.settings import Reroute
 from app.pipeline.reroute.texts import pieces
 from app.pipeline.reroute.writing import why_exact
-from app.pipeline.settings import KafkaPlace
+from app.pipeline.settings import KafkaPlace, Reroute
 from app.routing.plan import Router, writing_of
 
 

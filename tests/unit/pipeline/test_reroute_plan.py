@@ -11,8 +11,7 @@ from app.filters.model import Filter
 from app.model.route import Route
 from app.pipeline.predicate import reasons
 from app.pipeline.reroute.plan import plan_of
-from app.pipeline.reroute.settings import Reroute
-from app.pipeline.settings import KafkaPlace
+from app.pipeline.settings import KafkaPlace, Reroute
 
 MAIN = KafkaPlace("main", "127.0.0.1:9092")
 OTHER = KafkaPlace("other", "127.0.0.1:9093")
