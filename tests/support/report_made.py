@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from app.pipeline.report import deliveries, tables
-from app.pipeline.report.measures import OTHER, SIZES
+from app.pipeline.report import tables
+from app.pipeline.report.measures import DELIVERIES, OTHER, SIZES
 from app.pipeline.report.run import Report, Totals
 from app.pipeline.report.spans import Span
 
@@ -81,7 +81,7 @@ def report_made(*, hostile: bool = True) -> Report:
         ),
         "schemas": tables.of("type documents path counts"),
         "deliveries": tables.of(
-            deliveries.COLUMNS,
+            DELIVERIES,
             [
                 ("billing", types[0], 20_000, 19_990, 19_400, 6, 4, 20_950, 0.21, 41.0),
                 ("warehouse", types[0], 20_000, 20_000, 19_999, 0, 0, 20_001, 0.08, 0.4),

@@ -7,10 +7,11 @@ distinct sources too (HyperLogLog); every other count is exact.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import functions as f
 
 from app.pipeline import tables as lake_tables
@@ -18,6 +19,7 @@ from app.pipeline.archive import progress
 from app.pipeline.report.spans import Span
 from app.pipeline.report.tables import Table, of
 from app.pipeline.settings import Lake
+from app.store.attempt_log import LONGEST_ID, Tried
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,6 +31,13 @@ SERIES: Final = 6  # of a chart; the rest is one more
 OTHER: Final = "all others"
 SIZES: Final = (0, *(2**n for n in range(5, 25)))
 """Where the bars of the histogram begin, in bytes."""
+
+DELIVERIES: Final = (
+    "subscription type events delivered at_once given_up open attempts latency_p50 latency_p99"
+)
+"""``events``: those that the store has attempts of; ``at_once``: delivered by the first attempt; ``open``:
+neither delivered nor given up; latency: seconds from the record to its delivery.
+"""
 
 _MICRO: Final = 1_000_000
 
@@ -43,11 +52,6 @@ class Scope(msgspec.Struct, frozen=True):
     quarantine: Any
     waiting: Any
     span: Span
-    step: timedelta
-
-    @property
-    def begins(self) -> list[datetime]:
-        return self.span.bins()
 
 
 def reach(
@@ -55,14 +59,11 @@ def reach(
 ) -> Span | None:
     """From the first to the last record, or as told. None where there is nothing in it."""
     raw = spark.table(lake.table(lake_tables.RAW_TABLE)).where(progress.within(since, until))
-    [row] = raw.agg(
-        f.unix_micros(f.min("record_time")).alias("first"),
-        f.unix_micros(f.max("record_time")).alias("last"),
-    ).collect()
+    ends = f.min("record_time").alias("first"), f.max("record_time").alias("last")
+    [row] = raw.agg(*ends).toArrow().to_pylist()  # whose times have their zone
     if row["first"] is None:
         return None
-    begin = since or _moment(row["first"])
-    return Span(begin, until or _moment(row["last"] + 1))
+    return Span(since or row["first"], until or row["last"] + timedelta(microseconds=1))
 
 
 def scope_of(spark: SparkSession, lake: Lake, span: Span) -> Scope:
@@ -78,7 +79,6 @@ def scope_of(spark: SparkSession, lake: Lake, span: Span) -> Scope:
         quarantine=quarantine.where(~beyond),
         waiting=raw.where(beyond),
         span=span,
-        step=span.step,
     )
 
 
@@ -119,8 +119,9 @@ def volume(scope: Scope, column: str, names: Sequence[str]) -> Table:
     shown = f.col(column).isin(list(names[:SERIES])) if names else f.lit(False)
     named = f.when(shown, f.col(column)).otherwise(f.lit(None))
     found = scope.events.groupBy(_bin(scope).alias("bin"), named.alias("name")).count()
+    begins = scope.span.bins()
     rows = [
-        (scope.begins[row["bin"]], OTHER if row["name"] is None else row["name"], row["count"])
+        (begins[row["bin"]], OTHER if row["name"] is None else row["name"], row["count"])
         for row in found.collect()
     ]
     return of(f"begin {column} events", sorted(rows, key=lambda row: (row[0], row[1])))
@@ -139,7 +140,8 @@ def arrivals(scope: Scope) -> tuple[Table, Mapping[str, Any]]:
     total: dict[str, Any] = next((row for row in rows if row["bin"] is None), {})
     names = ("events", "timed", "ahead", "delay_p50", "delay_p99")
     bins = sorted((row for row in rows if row["bin"] is not None), key=lambda row: row["bin"])
-    listed = [(scope.begins[row["bin"]], *(row[name] for name in names)) for row in bins]
+    begins = scope.span.bins()
+    listed = [(begins[row["bin"]], *(row[name] for name in names)) for row in bins]
     return of(f"begin {' '.join(names)}", listed), total
 
 
@@ -155,8 +157,9 @@ def flow(scope: Scope) -> Table:
             found.setdefault((row["bin"], row["broker"], row["topic"]), [0, 0, 0])[at] += row[
                 "count"
             ]
+    begins = scope.span.bins()
     rows = [
-        (scope.begins[at], broker, topic, records, events, records - events - invalid, invalid)
+        (begins[at], broker, topic, records, events, records - events - invalid, invalid)
         for (at, broker, topic), (records, events, invalid) in sorted(found.items())
     ]
     return of("begin broker topic records events duplicates invalid", rows)
@@ -230,10 +233,35 @@ def known_before(
     return None if not found and events.isEmpty() else found
 
 
+def deliveries(spark: SparkSession, scope: Scope, tried: Sequence[Tried]) -> Table:
+    """What became of the events, by subscription and type. Those that are not in the range are not counted."""
+    if not tried:
+        return of(DELIVERIES)
+    here = scope.events.select(
+        "source", f.substring("id", 1, LONGEST_ID).alias("id"), "type", "record_time"
+    )
+    joined = _tried(spark, tried).join(here, ["source", "id"])
+    delivered = f.col("delivered_ms").isNotNull()
+    given_up = ~delivered & f.col("given_up")
+    waited = (f.col("delivered_ms") - f.unix_millis("record_time")) / f.lit(1000.0)
+    found = joined.groupBy("subscription", "type").agg(
+        f.count(f.lit(1)).alias("events"),
+        f.count_if(delivered).alias("delivered"),
+        f.count_if(delivered & (f.col("attempts") == 1)).alias("at_once"),
+        f.count_if(given_up).alias("given_up"),
+        f.count_if(~delivered & ~given_up).alias("open"),
+        f.sum("attempts").alias("attempts"),
+        f.percentile_approx(waited, 0.5).alias("latency_p50"),
+        f.percentile_approx(waited, 0.99).alias("latency_p99"),
+    )
+    rows = found.orderBy("subscription", f.desc("events")).toArrow().to_pylist()
+    return of(DELIVERIES, [[row[name] for name in DELIVERIES.split()] for row in rows])
+
+
 def _bin(scope: Scope) -> Column:
-    """Which of ``begins`` a row is in."""
+    """Which bin of the span a row is in."""
     first = int(scope.span.floor().timestamp()) * _MICRO
-    width = int(scope.step.total_seconds()) * _MICRO
+    width = int(scope.span.step.total_seconds()) * _MICRO
     return ((f.unix_micros("record_time") - f.lit(first)) / f.lit(width)).cast("int")
 
 
@@ -251,10 +279,6 @@ def _table(frame: DataFrame, names: str) -> Table:
     return of(names, [tuple(row.values()) for row in rows])
 
 
-def _moment(micros: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
-
-
 def _readable(key: bytes) -> str:
     """Text where it is some, else its bytes in hexadecimal."""
     try:
@@ -262,3 +286,13 @@ def _readable(key: bytes) -> str:
     except UnicodeDecodeError:
         return f"0x{key.hex()}"
     return text if text.isprintable() else f"0x{key.hex()}"
+
+
+def _tried(spark: SparkSession, tried: Sequence[Tried]) -> DataFrame:
+    columns: dict[str, Any] = {
+        name: [getattr(each, name) for each in tried]
+        for name in ("subscription", "source", "id", "attempts", "delivered_ms", "given_up")
+    }
+    types = (pa.string(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.bool_())
+    schema = pa.schema(list(zip(columns, types, strict=True)))
+    return spark.createDataFrame(pa.table(columns, schema))

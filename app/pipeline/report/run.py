@@ -10,7 +10,7 @@ import msgspec
 
 from app.errors import SetupError
 from app.pipeline import tables as lake_tables
-from app.pipeline.report import deliveries, measures, samples, tables
+from app.pipeline.report import measures, samples, tables
 from app.pipeline.report.samples import Shapes
 from app.pipeline.report.spans import Span
 from app.pipeline.report.tables import Table
@@ -122,7 +122,8 @@ def run(
     tell("schemas of data")
     found["drift"], found[SCHEMAS] = _drift(scope, found["types"], wanted.against)
     tell("deliveries")
-    found["deliveries"] = _deliveries(spark, scope, wanted)
+    tried = () if wanted.attempts is None else wanted.attempts(int(span.begin.timestamp() * 1000))
+    found["deliveries"] = measures.deliveries(spark, scope, tried)
     totals = _totals(found["flow"], arrived, size, waiting=waiting, keys=keys)
     found["totals"] = tables.of("measure value", msgspec.structs.asdict(totals).items())
     return Report(
@@ -145,13 +146,6 @@ def _drift(scope: measures.Scope, types: Table, against: Shapes | None) -> tuple
         samples.drifted(first, second) if against is None else samples.drifted(against, whole)
     )
     return compared, samples.as_table(whole)
-
-
-def _deliveries(spark: SparkSession, scope: measures.Scope, wanted: Wanted) -> Table:
-    if wanted.attempts is None:
-        return tables.of(deliveries.COLUMNS)
-    since_ms = int(scope.span.begin.timestamp() * 1000)
-    return deliveries.deliveries(spark, scope, wanted.attempts(since_ms))
 
 
 def _totals(
