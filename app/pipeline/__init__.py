@@ -7,7 +7,7 @@ Kafka, or the embedded log through its Kafka listener, is read by Spark's own so
 =========== ====================================================================================
 settings    what the verbs are told, as plain values: no configuration file is read here
 jars        the jars beside pyspark, pinned
-session     the one Spark session, with every setting that poison asks for
+session     the one Spark session, with every setting that poison asks for; Java's classes
 tables      the lake: three tables, their columns, how they are made
 source      records of a log as a frame, in a batch or a stream
 pulsar      a data source of Spark for Pulsar

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -18,7 +18,7 @@ from app.pipeline.archive.lock import alone
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 QUERY: Final = "spark.sql.streaming.queryId"
 """In the summary of a snapshot that Iceberg's streaming sink made: which query it was."""
@@ -91,7 +91,7 @@ def _look(spark: SparkSession, lake: Lake, name: str, kept: Kept, now: datetime)
         files=spark.table(f"{table}.files").count(),
         rewritten=spark.table(f"{table}.files").where("file_size_in_bytes < 402653184").count(),
         expired=len(old),
-        orphans=len(_orphans(spark, lake, name, now - kept.orphans, dry_run=True)),
+        orphans=_orphans(spark, lake, name, now - kept.orphans, dry_run=True),
     )
 
 
@@ -105,12 +105,10 @@ def _keep(
 ) -> Upkeep:
     table = lake.table(name)
     tell(name, "compacting")
-    compacted = _call(
-        spark,
-        "rewrite_data_files",
-        f"table => '{lake.namespace}.{name}', strategy => 'sort', sort_order => '{SORTED_BY[name]}',"
-        " options => map('partial-progress.enabled', 'true')",
-    )
+    [compacted] = _call(
+        spark, lake, name, "rewrite_data_files", "strategy => 'sort'",
+        f"sort_order => '{SORTED_BY[name]}'", "options => map('partial-progress.enabled', 'true')",
+    )  # fmt: skip
     manifests = rewrite_manifests(spark, lake, name)
     tell(name, "expiring snapshots")
     expired = expire(spark, lake, name, now - kept.snapshots)
@@ -124,7 +122,7 @@ def _keep(
         manifests=manifests,
         expired=expired[0],
         deleted=expired[1],
-        orphans=len(orphans),
+        orphans=orphans,
     )
 
 
@@ -133,7 +131,7 @@ def rewrite_manifests(spark: SparkSession, lake: Lake, name: str) -> int:
     come to without a pause keeps its own until the next upkeep."""
     for _ in range(_TRIES):
         try:
-            found = _call(spark, "rewrite_manifests", f"table => '{lake.namespace}.{name}'")
+            [found] = _call(spark, lake, name, "rewrite_manifests")
         except Exception as error:
             if not any(words in str(error) for words in _OVERTAKEN):
                 raise
@@ -159,31 +157,24 @@ def expire(spark: SparkSession, lake: Lake, name: str, edge: datetime) -> tuple[
     """How many snapshots and how many data files went."""
     table = lake.table(name)
     there = list(history.snapshots(spark, table))
-    found = _call(
-        spark,
-        "expire_snapshots",
-        f"table => '{lake.namespace}.{name}', older_than => {_timestamp(edge)},"
-        f" retain_last => {_retained(there)}",
-    )
+    keep = f"retain_last => {_retained(there)}"
+    [found] = _call(spark, lake, name, "expire_snapshots", _older_than(edge), keep)
     after = sum(1 for _ in history.snapshots(spark, table))
     return max(0, len(there) - after), found["deleted_data_files_count"]
 
 
 def _orphans(
     spark: SparkSession, lake: Lake, name: str, edge: datetime, *, dry_run: bool = False
-) -> list[str]:
-    rows = spark.sql(
-        "CALL lake.system.remove_orphan_files("
-        f"table => '{lake.namespace}.{name}', older_than => {_timestamp(edge)}, dry_run => {str(dry_run).lower()})"
-    ).collect()
-    return [row[0] for row in rows]
+) -> int:
+    """How many were removed, or are there to remove."""
+    only_look = f"dry_run => {str(dry_run).lower()}"
+    return len(_call(spark, lake, name, "remove_orphan_files", _older_than(edge), only_look))
 
 
-def _call(spark: SparkSession, procedure: str, arguments: str) -> dict[str, Any]:
-    [row] = spark.sql(f"CALL lake.system.{procedure}({arguments})").collect()
-    found: dict[str, Any] = row.asDict()
-    return found
+def _call(spark: SparkSession, lake: Lake, name: str, procedure: str, *more: str) -> list[Row]:
+    arguments = ", ".join((f"table => '{lake.namespace}.{name}'", *more))
+    return spark.sql(f"CALL lake.system.{procedure}({arguments})").collect()
 
 
-def _timestamp(moment: datetime) -> str:
-    return f"TIMESTAMP '{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'"
+def _older_than(moment: datetime) -> str:
+    return f"older_than => TIMESTAMP '{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'"

@@ -41,13 +41,7 @@ CODE: Final[Mapping[str, str]] = {
 
 ICEBERG: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
-_CATALOGS: Final[Mapping[str, Mapping[str, str]]] = {
-    "jdbc": {"type": "jdbc", "jdbc.schema-version": "V1"},
-    "rest": {"type": "rest"},
-    "hive": {"type": "hive"},
-    "glue": {"type": "glue"},
-    "hadoop": {"type": "hadoop"},
-}
+_JDBC: Final = {"jdbc.schema-version": "V1"}
 _SQLITE: Final = {"jdbc.busy_timeout": "60000"}  # ms that one writer waits for another
 _LOOPBACK: Final[Mapping[str, str]] = {  # both: one alone advertises the other's address
     "spark.driver.host": "127.0.0.1",
@@ -86,7 +80,7 @@ def kept(frame: DataFrame) -> Iterator[DataFrame]:
 
 def jvm(spark: SparkSession) -> Any:
     """Java's packages: the classes of Iceberg, Hadoop and Kafka's client have no name in Python."""
-    return spark._jvm  # noqa: SLF001
+    return spark._jvm  # noqa: SLF001 - the only way
 
 
 def file_of(spark: SparkSession, uri: str) -> tuple[Any, Any]:
@@ -98,7 +92,8 @@ def file_of(spark: SparkSession, uri: str) -> tuple[Any, Any]:
 def catalog_settings(catalog: Catalog) -> dict[str, str]:
     """As Spark names them. Iceberg's own cache is off: two sessions of one process see one table."""
     own = {
-        **_CATALOGS[catalog.kind],
+        "type": catalog.kind,
+        **(_JDBC if catalog.kind == "jdbc" else {}),
         **(_SQLITE if catalog.uri.startswith("jdbc:sqlite:") else {}),
         **({"uri": catalog.uri} if catalog.uri else {}),
         "warehouse": catalog.warehouse,

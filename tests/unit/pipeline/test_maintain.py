@@ -15,11 +15,8 @@ OVERTAKEN = (
 
 
 class Found:
-    def collect(self) -> list[Any]:
-        return [self]
-
-    def asDict(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        return {"rewritten_manifests_count": 3}
+    def collect(self) -> list[dict[str, int]]:
+        return [{"rewritten_manifests_count": 3}]
 
 
 class Session:
