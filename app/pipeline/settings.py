@@ -5,8 +5,10 @@ from the configuration; whoever submits a job to a cluster may make them himself
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
 CatalogKind = Literal["jdbc", "rest", "hive", "glue", "hadoop"]
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def folder_of(uri: str) -> Path | None:
+    """The folder of this machine; None for a URI of anywhere else."""
+    where = urlsplit(uri)
+    return Path(unquote(where.path)) if where.scheme in {"", "file"} else None
 
 
 class Catalog(msgspec.Struct, frozen=True):

@@ -16,12 +16,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from app.errors import SetupError
 from app.pipeline import tables
-from app.pipeline.settings import Lake
+from app.pipeline.settings import Lake, folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +35,7 @@ _CURE: Final = "wait until it has ended, or stop it"
 @contextlib.contextmanager
 def alone(spark: SparkSession, lake: Lake, right: Right = "archive") -> Iterator[None]:
     """A right that one process has. Raises SetupError that says who has it."""
-    folder = _folder(lake)
+    folder = folder_of(lake.catalog.warehouse)
     holding = _leased(spark, lake, right) if folder is None else _locked(folder, lake, right)
     with holding:
         yield
@@ -99,11 +98,6 @@ def _lease(spark: SparkSession, lake: Lake, name: str) -> tuple[str, float]:
 
 def _table(lake: Lake) -> str:
     return lake.table(tables.RAW_TABLE)
-
-
-def _folder(lake: Lake) -> Path | None:
-    where = urlsplit(lake.catalog.warehouse)
-    return Path(unquote(where.path)) if where.scheme in {"", "file"} else None
 
 
 def _me() -> str:

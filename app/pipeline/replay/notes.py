@@ -5,15 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from app.errors import SetupError
 from app.pipeline.replay.plan import Plan
 from app.pipeline.session import file_of, jvm
+from app.pipeline.settings import folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,9 +38,8 @@ class Notes:
     def __init__(self, spark: SparkSession, folder: str, name: str) -> None:
         self._spark = spark
         self._folder = f"{folder.rstrip('/')}/replay-{name}"
-        where = urlsplit(folder)
-        self._here = where.scheme in {"", "file"}
-        self._path = Path(unquote(where.path)) / f"replay-{name}"
+        here = folder_of(folder)
+        self._here = None if here is None else here / f"replay-{name}"
 
     def begin(self, plan: Plan) -> None:
         """Anew, whatever is known of an earlier one of that id."""
@@ -66,19 +64,19 @@ class Notes:
         self._write(DONE, msgspec.json.encode(done))
 
     def _write(self, name: str, text: bytes) -> None:
-        if not self._here:
+        if self._here is None:
             self._far_write(name, text)
             return
-        self._path.mkdir(parents=True, exist_ok=True)
-        new = self._path / f"{name}.new"
+        self._here.mkdir(parents=True, exist_ok=True)
+        new = self._here / f"{name}.new"
         new.write_bytes(text)
-        new.replace(self._path / name)
+        new.replace(self._here / name)
 
     def _read(self, name: str) -> bytes | None:
-        if not self._here:
+        if self._here is None:
             return self._far_read(name)
         try:
-            return (self._path / name).read_bytes()
+            return (self._here / name).read_bytes()
         except FileNotFoundError:
             return None
 
