@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
-from app.api.configuration_answers import ConfigurationState
+from app.api.configured import Cause, Outcome
+from app.errors import Fault
+
+
+class View(BaseModel):
+    """An answer whose members are those of a value inside, but for a few that are given."""
+
+    @classmethod
+    def members(cls, value: object, **given: object) -> dict[str, Any]:
+        """Those of ``value`` that the answer names, under the same names, and what is ``given``."""
+        own = {name: getattr(value, name) for name in cls.model_fields if hasattr(value, name)}
+        return own | given
+
+    @classmethod
+    def of(cls, value: object, **given: object) -> Self:
+        """The same, checked; values inside it become answers likewise."""
+        return cls.model_validate(cls.members(value, **given), from_attributes=True)
 
 
 class FaultView(BaseModel):
@@ -56,7 +74,7 @@ _FILTER_ERRORS = (
 )
 
 
-class RouteView(BaseModel):
+class RouteView(View):
     name: str
     to: list[TargetView]
     content_mode: str
@@ -72,7 +90,7 @@ class ParkedOfSubscription(BaseModel):
     oldest_seconds: float | None = Field(None, description="since the oldest of them waits")
 
 
-class SubscriptionView(BaseModel):
+class SubscriptionView(View):
     id: str
     sink: str
     broker: str
@@ -112,7 +130,46 @@ class KafkaListenerView(BaseModel):
     )
 
 
-class Status(BaseModel):
+def _rfc3339(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return moment.replace("+00:00", "Z")
+
+
+def _details(faults: Sequence[Fault]) -> list[str]:
+    return [each.detail for each in faults]
+
+
+class ReloadView(View):
+    at: Annotated[str, BeforeValidator(_rfc3339)] = Field(description="when, RFC 3339")
+    cause: Cause = Field(
+        description="what asked for it: the start, SIGHUP, the file itself, this API"
+    )
+    outcome: Outcome
+    digest: str = Field(description="of the configuration in force afterwards")
+    changes: list[str] = Field(description="by setting; values of secrets are not told")
+    anew: list[str] = Field(description="subscriptions that ended and began anew")
+    faults: Annotated[list[str], BeforeValidator(_details)] = Field(
+        description="why it was refused, each with its line"
+    )
+    warnings: list[str]
+
+
+class ConfigurationState(View):
+    """Digests are of what may be shown: a secret that changed does not change them."""
+
+    source: str = Field(description="the file; empty without one")
+    digest: str = Field(description="of what is in force; pods that agree have the same")
+    taken: ReloadView = Field(description="the last one that was not refused, or the start")
+    last: ReloadView
+
+
+class ConfigurationView(ConfigurationState):
+    configuration: dict[str, Any] = Field(
+        description="every setting, defaults too; secrets hidden, references as references"
+    )
+
+
+class Status(View):
     version: str
     installation: str
     roles: list[str]
@@ -131,31 +188,35 @@ class Status(BaseModel):
     configuration: ConfigurationState = Field(description="what it runs on, and its last reload")
 
 
+Position = Annotated[str | None, BeforeValidator(lambda text: text or None)]
+"""Inside, an empty text where nobody tells."""
+
+
 class PartitionView(BaseModel):
     number: int
     leader: int | None = Field(description="null while an election is under way")
     replicas: list[int]
     isr: list[int] = Field(description="replicas that are in sync")
-    earliest: str | None = Field(description="first position held; null where nobody tells")
-    latest: str | None = Field(description="position of the next record")
+    earliest: Position = Field(description="first position held; null where nobody tells")
+    latest: Position = Field(description="position of the next record")
 
 
-class TopicView(BaseModel):
+class TopicView(View):
     broker: str
     name: str
     partitions: list[PartitionView]
 
 
-class PartitionOffsets(BaseModel):
+class PartitionOffsets(View):
     number: int
-    earliest: str | None
-    latest: str | None
+    earliest: Position
+    latest: Position
     at_time: str | None = Field(
         None, description="of the first record stored at the time asked for, or later"
     )
 
 
-class GroupOffset(BaseModel):
+class GroupOffset(View):
     group: str
     subscription: str | None = Field(description="whose group it is, where it is one of ours")
     partition: int
@@ -171,7 +232,7 @@ class OffsetsView(BaseModel):
     groups: list[GroupOffset]
 
 
-class ReceiptView(BaseModel):
+class ReceiptView(View):
     """Where a record is now."""
 
     broker: str

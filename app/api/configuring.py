@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from app.api.configuration_answers import ConfigurationView, ReloadView, state, view_of
+from app.api.answers import ConfigurationView, ReloadView
 from app.api.configured import Reload
 from app.api.problems import Refused
 from app.api.running import Running
@@ -23,10 +23,7 @@ def router(running: Running) -> APIRouter:
     @routes.get("/config", operation_id="configuration")
     async def get() -> ConfigurationView:
         """Every setting in force, secrets hidden."""
-        configured = running.configured
-        return ConfigurationView(
-            **state(configured).model_dump(), configuration=dict(configured.shown)
-        )
+        return ConfigurationView.of(running.configured, configuration=running.configured.shown)
 
     @routes.post(
         "/config:reload",
@@ -40,7 +37,7 @@ def router(running: Running) -> APIRouter:
         found = await running.configured.reload("api")
         if found.outcome == "refused":
             raise _refusal(found)
-        return view_of(found)
+        return ReloadView.of(found)
 
     return routes
 

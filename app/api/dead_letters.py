@@ -107,8 +107,8 @@ def _add_one(routes: APIRouter, running: Running) -> None:
         store = store_of(running)
         found = await _found(store, letter)
         history = [kept_views.attempt(each) for each in await _history(running, store, found)]
-        view = kept_views.dead_letter(running, found, raw=True)
-        return _json({**view, "history": [each.model_dump() for each in history]})
+        dumped = [each.model_dump() for each in history]
+        return _json(kept_views.dead_letter(running, found, raw=True, history=dumped))
 
     @routes.post(
         "/{letter}:resend",

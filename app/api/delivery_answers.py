@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from functools import partial
+from typing import Annotated
 
-from app.api.answers import MessageView
+from pydantic import AfterValidator, BaseModel, Field
+
+from app.api.answers import MessageView, View
+
+Rounded = Annotated[float, AfterValidator(partial(round, ndigits=3))]
 
 
 class EventView(BaseModel):
@@ -15,7 +20,7 @@ class EventView(BaseModel):
     type: str
 
 
-class AttemptView(BaseModel):
+class AttemptView(View):
     """One try to deliver one message. ``detail``: what came instead of a success, clipped; the target's
     words, which are never in the log of the process."""
 
@@ -26,15 +31,15 @@ class AttemptView(BaseModel):
     event: EventView
     number: int = Field(description="1 for the first of this message")
     started_ms: int
-    duration_ms: float
+    duration_ms: Rounded
     outcome: str = Field(description="delivered, retry, dead-letter or disable")
     status: int | None
     detail: str
-    next_try_in: float | None = Field(description="seconds, as it was decided then")
+    next_try_in: Rounded | None = Field(description="seconds, as it was decided then")
     together: int = Field(description="how many events the request had")
 
 
-class WaitingView(BaseModel):
+class WaitingView(View):
     """An event on its way that was not tried yet."""
 
     subscription: str
@@ -56,7 +61,7 @@ class AttemptsView(BaseModel):
     )
 
 
-class DeadLetterView(BaseModel):
+class DeadLetterView(View):
     id: int
     subscription: str
     broker: str
@@ -118,7 +123,7 @@ class Redriven(BaseModel):
     )
 
 
-class ParkedView(BaseModel):
+class ParkedView(View):
     id: int
     subscription: str
     broker: str
@@ -141,7 +146,7 @@ class ParkedPage(BaseModel):
     next: str | None = Field(description="where the next page is; null on the last")
 
 
-class ParkedKeyView(BaseModel):
+class ParkedKeyView(View):
     """One key that waits, by its oldest message."""
 
     subscription: str
@@ -163,7 +168,7 @@ class ParkedKeys(BaseModel):
     keys: list[ParkedKeyView] = Field(description="those that wait longest first")
 
 
-class ParkedCountView(BaseModel):
+class ParkedCountView(View):
     subscription: str
     rows: int
     keys: int

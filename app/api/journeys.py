@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel, Field
 
 from app.api import messages, problems
-from app.api.answers import Problem, RecordView
-from app.filters.explain import Verdict
-from app.routing.explained import Explained
+from app.api.answers import Problem, RecordView, View
 from app.routing.journey import Hop, Journey, SubscriptionVerdict
 from app.routing.partitions import partition_of
 
@@ -37,7 +36,7 @@ class RouteVerdictView(BaseModel):
     filters: list[FilterView]
 
 
-class KeyView(BaseModel):
+class KeyView(View):
     mapper: str
     key: str | None
     key_base64: str | None = None
@@ -45,7 +44,7 @@ class KeyView(BaseModel):
     refused: bool = Field(description="the route wants a key, and there is none: 400")
 
 
-class SubscriptionVerdictView(BaseModel):
+class SubscriptionVerdictView(View):
     id: str
     wants: bool
     sink: str
@@ -56,7 +55,7 @@ class SubscriptionVerdictView(BaseModel):
     onward: HopView | None = Field(description="where a mirror brings it")
 
 
-class HopView(BaseModel):
+class HopView(View):
     """A place that the event comes to."""
 
     broker: str
@@ -108,16 +107,10 @@ def to_json(
         "refused": None
         if refused is None
         else problems.document(refused.status, refused.code, str(refused), refused.faults),
-        "routes": [
-            {
-                "name": each.name,
-                "chosen": each.chosen,
-                "asked": each.asked,
-                "filters": [_filter(one) for one in each.filters],
-            }
-            for each in journey.routes
-        ],
-        "key": None if journey.key is None else _key(journey.key),
+        "routes": msgspec.to_builtins(journey.routes),
+        "key": None
+        if journey.key is None
+        else KeyView.members(journey.key, **messages.key_json(journey.key.key)),
         "hops": [_Writer(kinds, partitions, states).hop(each) for each in journey.hops],
     }
 
@@ -130,46 +123,22 @@ class _Writer:
 
     def hop(self, hop: Hop) -> dict[str, Any]:
         count = self._partitions.get((hop.broker, hop.topic))
-        return {
-            "broker": hop.broker,
-            "kind": self._kinds.get(hop.broker, "embedded"),
-            "topic": hop.topic,
-            "by": hop.by,
+        return HopView.members(
+            hop,
+            kind=self._kinds.get(hop.broker, "embedded"),
             **messages.key_json(hop.key),
-            "partition": None if count is None or hop.key is None else partition_of(hop.key, count),
-            "partitions": count,
-            "record": None if hop.record is None else messages.record_json(hop.record),
-            "subscriptions": [self._subscription(each) for each in hop.subscriptions],
-            "untold": list(hop.untold),
-        }
+            partition=None if count is None or hop.key is None else partition_of(hop.key, count),
+            partitions=count,
+            record=None if hop.record is None else messages.record_json(hop.record),
+            subscriptions=[self._subscription(each) for each in hop.subscriptions],
+        )
 
     def _subscription(self, verdict: SubscriptionVerdict) -> dict[str, Any]:
-        return {
-            "id": verdict.id,
-            "wants": verdict.wants,
-            "sink": verdict.sink,
-            "state": self._states.get(verdict.id),
-            "lane": verdict.lane or None,
-            "fault": verdict.fault or None,
-            "filters": [_filter(each) for each in verdict.filters],
-            "onward": None if verdict.onward is None else self.hop(verdict.onward),
-        }
-
-
-def _key(explained: Explained) -> dict[str, Any]:
-    return {
-        "mapper": explained.mapper,
-        **messages.key_json(explained.key),
-        "why": explained.why,
-        "refused": explained.refused,
-    }
-
-
-def _filter(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "dialect": verdict.dialect,
-        "passes": verdict.passes,
-        "decided_by": verdict.decided_by,
-        "because": verdict.because,
-        "inner": [_filter(each) for each in verdict.inner],
-    }
+        return SubscriptionVerdictView.members(
+            verdict,
+            state=self._states.get(verdict.id),
+            lane=verdict.lane or None,
+            fault=verdict.fault or None,
+            filters=msgspec.to_builtins(verdict.filters),
+            onward=None if verdict.onward is None else self.hop(verdict.onward),
+        )

@@ -10,27 +10,21 @@ from app.api import messages
 from app.api.delivery_answers import (
     AttemptView,
     CauseCount,
-    EventView,
+    DeadLetterDetail,
     ParkedKeyView,
+    ParkedView,
     WaitingView,
 )
 from app.api.running import Running
 from app.interfaces import Attempt, DeadLetter, EventName, Parked, ParkedKey, Waiting
-from app.model.message import Message
+from app.model.message import Message, Partition
 
 
-def dead_letter(running: Running, letter: DeadLetter, *, raw: bool = False) -> dict[str, object]:
-    return {
-        "id": letter.id,
-        "subscription": letter.subscription,
-        "broker": letter.broker,
-        "cause": letter.cause,
-        "detail": letter.detail,
-        "attempts": letter.attempts,
-        "status": letter.status,
-        "at_ms": letter.at_ms,
-        "message": message(running, letter.broker, letter.message, raw=raw),
-    }
+def dead_letter(
+    running: Running, letter: DeadLetter, *, raw: bool = False, **more: object
+) -> dict[str, object]:
+    found = message(running, letter.broker, letter.message, raw=raw)
+    return DeadLetterDetail.members(letter, message=found, **more)
 
 
 def message(running: Running, broker: str, found: Message, *, raw: bool = False) -> msgspec.Raw:
@@ -40,65 +34,24 @@ def message(running: Running, broker: str, found: Message, *, raw: bool = False)
 
 
 def parked(running: Running, row: Parked, *, with_message: bool) -> dict[str, object]:
-    place = row.message.partition
-    view: dict[str, object] = {
-        "id": row.id,
-        "subscription": row.subscription,
-        "broker": row.broker,
-        "topic": place.topic,
-        "partition": place.number,
-        "position": row.message.position,
-        "key": key(row.message.record.key),
-        "event": msgspec.to_builtins(row.event),
-        "redriven": row.redriven,
-        "attempts": row.attempts,
-        "cause": row.cause,
-        "detail": row.detail,
-        "at_ms": row.at_ms,
-        "due_ms": row.due_ms,
-    }
-    if with_message:
-        view["message"] = message(running, row.broker, row.message)
-    return view
+    view = ParkedView.members(row, **_place(row.message.partition), **_record(row.message))
+    del view["message"]
+    return view | ({"message": message(running, row.broker, row.message)} if with_message else {})
 
 
 def attempt(each: Attempt) -> AttemptView:
-    return AttemptView(
-        subscription=each.subscription,
-        topic=each.partition.topic,
-        partition=each.partition.number,
-        position=each.position,
-        event=event(EventName(each.event_id, each.event_source, each.event_type)),
-        number=each.number,
-        started_ms=each.started_ms,
-        duration_ms=round(each.duration_ms, 3),
-        outcome=each.outcome,
-        status=each.status,
-        detail=each.detail,
-        next_try_in=None if each.next_try_in is None else round(each.next_try_in, 3),
-        together=each.together,
-    )
+    event = EventName(each.event_id, each.event_source, each.event_type)
+    return AttemptView.of(each, **_place(each.partition), event=event)
 
 
 def waiting(each: Waiting) -> WaitingView:
-    return WaitingView(
-        subscription=each.subscription,
-        topic=each.partition.topic,
-        partition=each.partition.number,
-        position=each.position,
-        event=event(each.event),
-        behind=None if each.behind is None else event(each.behind),
-        parked=each.parked,
-    )
+    return WaitingView.of(each, **_place(each.partition))
 
 
-def event(name: EventName) -> EventView:
-    return EventView(id=name.id, source=name.source, type=name.type)
-
-
-def key(found: bytes | None) -> str | None:
-    """For a person: bytes that are no text are escaped."""
-    return None if found is None else found.decode("utf-8", "backslashreplace")
+def parked_key(each: ParkedKey) -> ParkedKeyView:
+    row = each.oldest
+    place, record = _place(row.message.partition), _record(row.message)
+    return ParkedKeyView.of(row, **place, **record, rows=each.rows, redriven=each.redriven)
 
 
 def counts(found: Mapping[tuple[str, str], int]) -> list[CauseCount]:
@@ -108,21 +61,12 @@ def counts(found: Mapping[tuple[str, str], int]) -> list[CauseCount]:
     ]
 
 
-def parked_key(each: ParkedKey) -> ParkedKeyView:
-    oldest = each.oldest
-    place = oldest.message.partition
-    return ParkedKeyView(
-        subscription=oldest.subscription,
-        broker=oldest.broker,
-        topic=place.topic,
-        partition=place.number,
-        key=key(oldest.message.record.key),
-        rows=each.rows,
-        redriven=each.redriven,
-        at_ms=oldest.at_ms,
-        due_ms=oldest.due_ms,
-        attempts=oldest.attempts,
-        cause=oldest.cause,
-        detail=oldest.detail,
-        event=event(oldest.event),
-    )
+def _place(partition: Partition) -> dict[str, object]:
+    return {"topic": partition.topic, "partition": partition.number}
+
+
+def _record(found: Message) -> dict[str, object]:
+    """``key`` is for a person: bytes that are no text are escaped."""
+    key = found.record.key
+    text = None if key is None else key.decode("utf-8", "backslashreplace")
+    return {"position": found.position, "key": text}

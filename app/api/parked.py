@@ -73,13 +73,7 @@ def _add_count(routes: APIRouter, running: Running) -> None:
         found = await store_of(running).parked.count()
         return delivery_answers.ParkedCounts(
             counts=[
-                delivery_answers.ParkedCountView(
-                    subscription=name,
-                    rows=each.rows,
-                    keys=each.lanes,
-                    redriven=each.redriven,
-                    oldest_ms=each.oldest_ms,
-                )
+                delivery_answers.ParkedCountView.of(each, subscription=name, keys=each.lanes)
                 for name, each in sorted(found.items())
             ]
         )

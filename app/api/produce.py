@@ -61,12 +61,7 @@ def router(running: Running) -> APIRouter:
         (result,) = await log.submit(topic, (record,))
         if isinstance(result, BrokerError):
             raise result
-        return answers.ReceiptView(
-            broker=broker,
-            topic=result.topic,
-            partition=result.partition,
-            position=result.position,
-        )
+        return answers.ReceiptView.of(result, broker=broker)
 
     return routes
 

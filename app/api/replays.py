@@ -221,17 +221,9 @@ def _plan(replays: Sequence[Replay], *, dry_run: bool) -> ReplayPlan:
 
 
 def _view(replay: Replay) -> ReplayView:
-    return ReplayView(
-        id=replay.id,
-        topic=replay.partition.topic,
-        partition=replay.partition.number,
-        next=replay.next,
-        until=replay.until,
-        remaining=_distance(replay.next, replay.until),
-        done=replay.done,
-        rate=replay.rate,
-        asked_ms=replay.asked_ms,
-    )
+    place = replay.partition
+    remaining = _distance(replay.next, replay.until)
+    return ReplayView.of(replay, topic=place.topic, partition=place.number, remaining=remaining)
 
 
 def _distance(begin: str, until: str) -> int | None:

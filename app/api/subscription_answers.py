@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.answers import SubscriptionView
+from app.api.answers import SubscriptionView, View
 
 
-class Standing(BaseModel):
+class Standing(View):
     """How a subscription fares: all that is no part of its document."""
 
     id: str
@@ -41,7 +41,7 @@ class TestAnswer(BaseModel):
     event: str = Field(description="id of the event that was sent")
 
 
-class ReplayView(BaseModel):
+class ReplayView(View):
     """What is left of a replay in one partition."""
 
     id: int

@@ -88,8 +88,7 @@ def _add_halts(routes: APIRouter, running: Running) -> None:
 
 async def _standing(running: Running, entry: Entry) -> Standing:
     await running.registry.nudge()
-    (standing,) = await views.standings(running, [entry])
-    return standing
+    return await views.standing(running, entry)
 
 
 def _add_test(routes: APIRouter, running: Running) -> None:

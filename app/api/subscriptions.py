@@ -82,11 +82,7 @@ def _add_all(routes: APIRouter, running: Running) -> None:
             for each, now in zip(found, running.states(found), strict=True)
             if broker in (None, _broker(each)) and state in (None, now.state)
         ]
-        standing = await views.standings(running, entries)
-        return [
-            Listed(**dict(each), document=dict(entry.document))
-            for each, entry in zip(standing, entries, strict=True)
-        ]
+        return await views.standings(running, entries, Listed)
 
     @routes.options("", operation_id="subscriptions_allow", status_code=204)
     async def allowed() -> Response:
@@ -117,8 +113,7 @@ def _add_one(routes: APIRouter, running: Running) -> None:
                 responses=Refused.responses(404, 503))  # fmt: skip
     async def status(id: Id) -> Standing:  # noqa: A002
         """How it fares: state and cause, lag, what is held, why it does not run."""
-        (standing,) = await views.standings(running, [await entry_of(running, id)])
-        return standing
+        return await views.standing(running, await entry_of(running, id))
 
     @routes.options("/{id}", operation_id="subscription_allow", status_code=204)
     async def allowed(id: Id) -> Response:  # noqa: A002, ARG001

@@ -8,12 +8,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from app.api import answers, places, views
+from app.api import answers, places
 from app.api.problems import Refused
 from app.api.running import Running
 from app.errors import BrokerError
 from app.interfaces import Log
-from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata
+from app.model.metadata import LogMetadata, PartitionMetadata
 
 Broker = Annotated[str, Path(description="its name in the configuration")]
 Topic = Annotated[str, Path(description="as the broker has it; slashes may stand in it")]
@@ -42,7 +42,7 @@ def _add_metadata(routes: APIRouter, running: Running) -> None:
         if refusals and len(refusals) == len(found):
             raise refusals[0]
         return [
-            views.topic(name, each)
+            answers.TopicView.of(each, broker=name)
             for name, metadata in zip(names, found, strict=True)
             if isinstance(metadata, LogMetadata)
             for each in metadata.topics
@@ -55,7 +55,7 @@ def _add_metadata(routes: APIRouter, running: Running) -> None:
         """One topic's partitions (Metadata): leader, replicas, in-sync replicas, and both ends."""
         for each in (await log_of(running, broker).metadata([topic])).topics:
             if each.name == topic and each.partitions:
-                return views.topic(broker, each)
+                return answers.TopicView.of(each, broker=broker)
         raise unknown_topic(broker, topic)
 
 
@@ -92,7 +92,7 @@ def _add_offsets(routes: APIRouter, running: Running) -> None:
             time_ms=time_ms,
             partitions=[_partition(each, at.get(each.number)) for each in ends],
             groups=[
-                _group(each, ours.get(each.group))
+                answers.GroupOffset.of(each, subscription=ours.get(each.group))
                 for each in metadata.groups
                 if each.topic == topic and partition in (None, each.partition)
             ],
@@ -107,22 +107,7 @@ async def _all(log: Log) -> LogMetadata | BrokerError:
 
 
 def _partition(end: PartitionMetadata, at: places.Place | None) -> answers.PartitionOffsets:
-    return answers.PartitionOffsets(
-        number=end.number,
-        earliest=end.earliest or None,
-        latest=end.latest or None,
-        at_time=None if at is None else at.position,
-    )
-
-
-def _group(lag: GroupLag, subscription: str | None) -> answers.GroupOffset:
-    return answers.GroupOffset(
-        group=lag.group,
-        subscription=subscription,
-        partition=lag.partition,
-        committed=lag.committed,
-        lag=lag.lag,
-    )
+    return answers.PartitionOffsets.of(end, at_time=at and at.position)
 
 
 def _time(text: str) -> int:

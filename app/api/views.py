@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from app import __version__
-from app.api import answers, configuration_answers
+from app.api import answers
 from app.api.metrics import HISTOGRAMS, Snapshot
 from app.api.registry import Entry
-from app.api.running import Counts, KafkaListenerState, Running
+from app.api.running import Counts, Running
 from app.api.subscription_answers import Standing
 from app.errors import StoreUnavailable
 from app.interfaces import LetterChoice
-from app.model.metadata import GroupLag, Health, TopicMetadata
+from app.model.metadata import GroupLag, Health
 from app.model.route import Route
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry.filter_errors import COUNTER
+
+StandingT = TypeVar("StandingT", bound=Standing)
 
 
 async def readiness(running: Running, only: str | None = None) -> answers.Readiness:
@@ -35,34 +37,22 @@ async def readiness(running: Running, only: str | None = None) -> answers.Readin
 async def status(running: Running) -> answers.Status:
     totals = running.counters.values()
     failed = _filter_errors(totals)
-    return answers.Status(
+    return answers.Status.of(
+        running,
         version=__version__,
-        installation=running.installation,
-        roles=list(running.roles),
         ready=(await readiness(running)).ready,
         uptime_seconds=round(running.clock.monotonic() - running.started_at, 3),
         routes=[_route(each, failed) for each in running.routes],
-        brokers={name: _health(health) for name, health in (await _brokers(running)).items()},
-        store=_health(await _store(running)),
+        brokers=await _brokers(running),
+        store=await _store(running),
         subscriptions=await _views(running, running.subscriptions()),
         counters={
             name: {",".join(labels): count for labels, count in series.items()}
             for name, series in totals.items()
             if name not in HISTOGRAMS
         },
-        kafka_listeners=[_listener(each) for each in running.kafka_listeners()],
-        configuration=configuration_answers.state(running.configured),
-    )
-
-
-def _listener(each: KafkaListenerState) -> answers.KafkaListenerView:
-    return answers.KafkaListenerView(
-        broker=each.broker,
-        address=each.address,
-        connections=each.connections,
-        held_bytes=each.held_bytes,
-        refused_connections=each.refused_connections,
-        refused_frames=each.refused_frames,
+        kafka_listeners=running.kafka_listeners(),
+        configuration=running.configured,
     )
 
 
@@ -88,30 +78,11 @@ def _filter_errors(counts: Counts) -> Mapping[tuple[str, ...], int]:
 
 
 def _route(each: Route, failed: Mapping[tuple[str, ...], int]) -> answers.RouteView:
-    return answers.RouteView(
-        name=each.name,
+    return answers.RouteView.of(
+        each,
         to=[answers.TargetView(broker=target.broker, topic=target.place) for target in each.to],
-        content_mode=each.content_mode,
         key=each.key.mapper,
         filter_errors=failed.get(("route", each.name), 0),
-    )
-
-
-def topic(broker: str, each: TopicMetadata) -> answers.TopicView:
-    return answers.TopicView(
-        broker=broker,
-        name=each.name,
-        partitions=[
-            answers.PartitionView(
-                number=partition.number,
-                leader=partition.leader,
-                replicas=list(partition.replicas),
-                isr=list(partition.isr),
-                earliest=partition.earliest or None,
-                latest=partition.latest or None,
-            )
-            for partition in each.partitions
-        ],
     )
 
 
@@ -145,25 +116,11 @@ _UNKNOWN = Health(healthy=False, cause="the configuration has no such broker")
 
 
 def _subscription(state: SubscriptionStatus, now: _Now) -> answers.SubscriptionView:
-    return answers.SubscriptionView(
-        id=state.id,
-        sink=state.sink,
-        broker=state.broker,
-        broker_health=_health(now.brokers.get(state.broker, _UNKNOWN)),
-        group=state.group,
-        state=state.state,
-        ready=state.ready,
-        cause=state.cause,
+    return answers.SubscriptionView.of(
+        state,
+        broker_health=now.brokers.get(state.broker, _UNKNOWN),
         partitions=list(map(str, state.partitions)),
         lag=_lag_of(state.group, now.lag),
-        held=state.held,
-        in_flight=state.in_flight,
-        waiting=state.waiting,
-        window=state.window,
-        paused_for=state.paused_for,
-        oldest=state.oldest,
-        restarts=state.restarts,
-        last_error=state.last_error,
         parked=now.parked.get(state.id, answers.ParkedOfSubscription()),
         dead_letters={
             cause: count for (owner, cause), count in now.dead.items() if owner == state.id
@@ -172,23 +129,17 @@ def _subscription(state: SubscriptionStatus, now: _Now) -> answers.SubscriptionV
     )
 
 
-async def standings(running: Running, entries: Sequence[Entry]) -> list[Standing]:
+async def standings(
+    running: Running, entries: Sequence[Entry], kind: type[StandingT]
+) -> list[StandingT]:
     """How each of these fares."""
     found = await _views(running, running.states(entries))
-    return [
-        Standing(
-            id=each.id,
-            origin=each.origin,
-            place=each.place,
-            etag=each.etag,
-            created_ms=each.created_ms,
-            updated_ms=each.updated_ms,
-            faults=list(each.faults),
-            warnings=list(each.warnings),
-            health=health,
-        )
-        for each, health in zip(entries, found, strict=True)
-    ]
+    return [kind.of(each, health=health) for each, health in zip(entries, found, strict=True)]
+
+
+async def standing(running: Running, entry: Entry) -> Standing:
+    (found,) = await standings(running, [entry], Standing)
+    return found
 
 
 def _lag_of(group: str, lag: Sequence[GroupLag]) -> int | None:
@@ -196,10 +147,6 @@ def _lag_of(group: str, lag: Sequence[GroupLag]) -> int | None:
     each = [entry.lag for entry in lag if entry.group == group]
     known = [count for count in each if count is not None]
     return sum(known) if known and len(known) == len(each) else None
-
-
-def _health(health: Health) -> answers.HealthView:
-    return answers.HealthView(healthy=health.healthy, cause=health.cause)
 
 
 async def _brokers(running: Running) -> dict[str, Health]:
