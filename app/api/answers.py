@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from app.api.configured import Cause, Outcome
+from app.api.running import Cause, Outcome
 from app.errors import Fault
 
 
@@ -119,6 +119,26 @@ class SubscriptionView(View):
     filter_errors: int = Field(description=_FILTER_ERRORS)
 
 
+class Standing(View):
+    """How a subscription fares: all that is no part of its document."""
+
+    id: str
+    origin: Literal["file", "api"] = Field(description="who made it; the file's are read-only here")
+    place: str = Field(description="where in the file; empty for the API's")
+    etag: str = Field(description="of the document")
+    created_ms: int | None = Field(description="null for the file's")
+    updated_ms: int | None
+    faults: list[str] = Field(description="why it does not run although it is kept")
+    warnings: list[str] = Field(description="what looks wrong and may be meant")
+    health: SubscriptionView = Field(
+        description="as its worker sees it; state `elsewhere` where another process runs it"
+    )
+
+
+class Listed(Standing):
+    document: dict[str, Any] = Field(description="what can be pasted into the configuration file")
+
+
 class KafkaListenerView(BaseModel):
     broker: str = Field(description="name of the embedded log that it serves")
     address: str = Field(description="where clients of Kafka are told to come to")
@@ -186,59 +206,6 @@ class Status(View):
         [], description="of Kafka's protocol, on embedded logs"
     )
     configuration: ConfigurationState = Field(description="what it runs on, and its last reload")
-
-
-Position = Annotated[str | None, BeforeValidator(lambda text: text or None)]
-"""Inside, an empty text where nobody tells."""
-
-
-class PartitionView(BaseModel):
-    number: int
-    leader: int | None = Field(description="null while an election is under way")
-    replicas: list[int]
-    isr: list[int] = Field(description="replicas that are in sync")
-    earliest: Position = Field(description="first position held; null where nobody tells")
-    latest: Position = Field(description="position of the next record")
-
-
-class TopicView(View):
-    broker: str
-    name: str
-    partitions: list[PartitionView]
-
-
-class PartitionOffsets(View):
-    number: int
-    earliest: Position
-    latest: Position
-    at_time: str | None = Field(
-        None, description="of the first record stored at the time asked for, or later"
-    )
-
-
-class GroupOffset(View):
-    group: str
-    subscription: str | None = Field(description="whose group it is, where it is one of ours")
-    partition: int
-    committed: str | None = Field(description="null where the group has no position, or tells none")
-    lag: int | None = Field(description="records after it; null where nobody can say")
-
-
-class OffsetsView(BaseModel):
-    broker: str
-    topic: str
-    time_ms: int | None = Field(description="the time asked for, milliseconds since the epoch")
-    partitions: list[PartitionOffsets]
-    groups: list[GroupOffset]
-
-
-class ReceiptView(View):
-    """Where a record is now."""
-
-    broker: str
-    topic: str
-    partition: int
-    position: str
 
 
 class RecordHeader(BaseModel):

@@ -6,16 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from app.api import delivery_answers, kept_views
-from app.api.choosing import Text
-from app.api.kept import merged, store_of
+from app.api import kept
+from app.api.parameters import LIMIT, LIMIT_MAX, Text
 from app.api.problems import Refused
-from app.api.running import Running
+from app.api.running import Running, store_of
 from app.delivery.outcomes import Fate
 from app.delivery.parked_lanes import START
 from app.interfaces import Attempt, EventName, Parked, Store, Waiting
 
-LIMIT, LIMIT_MAX = 100, 1_000
 REMEMBERED = 10_000  # attempts that this process is asked for
 
 
@@ -28,7 +26,7 @@ def router(running: Running) -> APIRouter:
         event_id: Annotated[Text | None, Query(description="the id of the event")] = None,
         outcome: Annotated[Fate | None, Query(description="how it ended")] = None,
         limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
-    ) -> delivery_answers.AttemptsView:
+    ) -> kept.AttemptsView:
         """The newest attempts: those in the store, and those that only this process remembers. An event
         that waits behind another has none: `waiting` says behind which."""
         word = None if outcome is None else outcome.value
@@ -40,14 +38,14 @@ def router(running: Running) -> APIRouter:
             for each in running.attempts(subscription, REMEMBERED)
             if _is_wanted(each, event_id, word)
         ]
-        found = merged(stored, remembered)[:limit]
+        found = kept.merged(stored, remembered)[:limit]
         waiting: list[Waiting] = []
         if event_id is not None and outcome is None:
             waiting += await _parked(store_of(running), subscription, event_id)
             waiting += running.waiting(subscription, event_id)
-        return delivery_answers.AttemptsView(
-            attempts=list(map(kept_views.attempt, found)),
-            waiting=list(map(kept_views.waiting, waiting)),
+        return kept.AttemptsView(
+            attempts=list(map(kept.attempt, found)),
+            waiting=list(map(kept.waiting, waiting)),
         )
 
     return routes

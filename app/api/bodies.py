@@ -1,17 +1,22 @@
-"""JSON bodies of the admin listener: bounded, and refused in the words of problems."""
+"""JSON bodies of the admin listener: bounded, and refused in the words of problems; and answers that hold
+documents as they were written (``msgspec.Raw``)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
-from fastapi import Request
+from fastapi import Request, Response
 
 from app.api.problems import Refused
 
 IDENTITY = "identity"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+
+
+def json_answer(content: object) -> Response:
+    return Response(msgspec.json.encode(content), media_type=JSON)
 
 
 async def bounded(request: Request, most: int) -> bytes:

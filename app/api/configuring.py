@@ -5,9 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from app.api.answers import ConfigurationView, ReloadView
-from app.api.configured import Reload
 from app.api.problems import Refused
-from app.api.running import Running
+from app.api.running import Reload, Running
 from app.errors import SenderError
 
 _REFUSALS = {

@@ -6,21 +6,24 @@ Changes are asked for twice: ``:redrive`` and ``:discard`` only count unless the
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
+from msgspec.structs import replace
 from pydantic import Field
 
-from app.api import delivery_answers, kept_views, paging, redriving
-from app.api.choosing import BODY, GREATEST_ID, Id, LetterFilter, Rate
-from app.api.kept import merged, store_of
+from app.api import kept, parameters
+from app.api.bodies import json_answer
+from app.api.parameters import BODY, GREATEST_ID, LIMIT, LIMIT_MAX, Id, LetterFilter, Rate
 from app.api.problems import Refused
-from app.api.running import Running
+from app.api.running import Running, now_ms, store_of
 from app.interfaces import Attempt, DeadLetter, LetterChoice, Store
 
 AT_ONCE = 1_000  # letters that one request redrives at most
 HISTORY = 1_000  # attempts of an event that are looked through
+NOBODY = "there is no such subscription: make it again, or discard its letters"
 
 LetterId = Annotated[int, Path(ge=1, le=GREATEST_ID, description="as the list shows it")]
 
@@ -28,7 +31,7 @@ LetterId = Annotated[int, Path(ge=1, le=GREATEST_ID, description="as the list sh
 class LetterQuery(LetterFilter):
     """A page of them."""
 
-    limit: int = Field(paging.LIMIT, ge=1, le=paging.LIMIT_MAX, description="letters of a page")
+    limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="letters of a page")
     before: Id | None = Field(None, description="only those with a lower id: what next says")
     raw: bool = Field(False, description="with each record as it is on the wire")
 
@@ -63,7 +66,7 @@ def _add_list(routes: APIRouter, running: Running) -> None:
     @routes.get(
         "",
         operation_id="dead_letters",
-        response_model=delivery_answers.DeadLetterPage,
+        response_model=kept.DeadLetterPage,
         responses=Refused.responses(422, 503),
     )
     async def dead_letters(request: Request, query: Annotated[LetterQuery, Query()]) -> Response:
@@ -73,70 +76,66 @@ def _add_list(routes: APIRouter, running: Running) -> None:
         async def ask(limit: int, before: int | None) -> list[DeadLetter]:
             return await store.letters.find(choice, limit, before)
 
-        found, more = await paging.read(ask, query.limit, query.before)
+        found, more = await parameters.read_page(ask, query.limit, query.before)
         page = {
-            "dead_letters": [
-                kept_views.dead_letter(running, each, raw=query.raw) for each in found
-            ],
-            "next": paging.link(request, before=found[-1].id) if more else None,
+            "dead_letters": [kept.dead_letter(running, each, raw=query.raw) for each in found],
+            "next": parameters.next_page(request, before=found[-1].id) if more else None,
         }
-        return _json(page)
+        return json_answer(page)
 
 
 def _add_count(routes: APIRouter, running: Running) -> None:
     @routes.get("/count", operation_id="count_dead_letters", responses=Refused.responses(422, 503))
     async def count(
         query: Annotated[LetterFilter, Query()],
-    ) -> delivery_answers.DeadLetterCounts:
+    ) -> kept.DeadLetterCounts:
         """How many there are, by subscription and cause."""
         found = await store_of(running).letters.count(query.choice())
-        return delivery_answers.DeadLetterCounts(
-            total=sum(found.values()), counts=kept_views.counts(found)
-        )
+        return kept.DeadLetterCounts(total=sum(found.values()), counts=kept.counts(found))
 
 
 def _add_one(routes: APIRouter, running: Running) -> None:
     @routes.get(
         "/{letter}",
         operation_id="dead_letter",
-        response_model=delivery_answers.DeadLetterDetail,
+        response_model=kept.DeadLetterDetail,
         responses=Refused.responses(404, 422, 503),
     )
     async def dead_letter(letter: LetterId) -> Response:
         """One dead letter: its event, its record as it was on the wire, its attempts."""
         store = store_of(running)
         found = await _found(store, letter)
-        history = [kept_views.attempt(each) for each in await _history(running, store, found)]
+        history = [kept.attempt(each) for each in await _history(running, store, found)]
         dumped = [each.model_dump() for each in history]
-        return _json(kept_views.dead_letter(running, found, raw=True, history=dumped))
+        return json_answer(kept.dead_letter(running, found, raw=True, history=dumped))
 
     @routes.post(
         "/{letter}:resend",
         operation_id="resend_dead_letter",
         responses=Refused.responses(404, 409, 422, 503),
     )
-    async def resend(letter: LetterId) -> delivery_answers.Redriven:
+    async def resend(letter: LetterId) -> kept.Redriven:
         """Send one dead letter to its subscription again, with attempts of its own."""
         store = store_of(running)
         found = await _found(store, letter)
         choice = LetterChoice(subscription=found.subscription, ids=(letter,))
-        return await redriving.redrive(running, store, choice, rate=0.0, limit=1, dry_run=False)
+        return await _redrive(running, store, choice, rate=0.0, limit=1, dry_run=False)
 
 
 def _add_discard(routes: APIRouter, running: Running) -> None:
     @routes.post(
         ":discard", operation_id="discard_dead_letters", responses=Refused.responses(422, 503)
     )
-    async def discard(order: DiscardOrder) -> delivery_answers.Discarded:
+    async def discard(order: DiscardOrder) -> kept.Discarded:
         """Count dead letters, or with `dry_run: false` throw them away for good."""
         store, choice = store_of(running), order.choice()
         found = await store.letters.count(choice)
         gone = 0 if order.dry_run else await store.letters.discard(choice)
-        return delivery_answers.Discarded(
+        return kept.Discarded(
             dry_run=order.dry_run,
             matched=sum(found.values()),
             discarded=gone,
-            counts=kept_views.counts(found),
+            counts=kept.counts(found),
         )
 
 
@@ -146,11 +145,11 @@ def _add_redrive(routes: APIRouter, running: Running) -> None:
         operation_id="redrive_dead_letters",
         responses=Refused.responses(409, 422, 503),
     )
-    async def redrive(order: RedriveOrder) -> delivery_answers.Redriven:
+    async def redrive(order: RedriveOrder) -> kept.Redriven:
         """Count dead letters, or with `dry_run: false` send the oldest of them to their subscriptions
         again: same event, same id, one at a time a key. What fails again is a dead letter again; give
         `until` when you repeat the request, so that those are left alone."""
-        return await redriving.redrive(
+        return await _redrive(
             running,
             store_of(running),
             order.choice(),
@@ -178,10 +177,67 @@ async def _history(running: Running, store: Store, letter: DeadLetter) -> list[A
     recent = running.attempts(letter.subscription, HISTORY)
     return [
         each
-        for each in merged(stored, recent)
+        for each in kept.merged(stored, recent)
         if (each.partition, each.position) == (message.partition, message.position)
     ]
 
 
-def _json(view: object) -> Response:
-    return Response(msgspec.json.encode(view), media_type="application/json")
+async def _redrive(
+    running: Running, store: Store, choice: LetterChoice, *, rate: float, limit: int, dry_run: bool
+) -> kept.Redriven:
+    """The oldest ``limit`` of each subscription's share, one subscription after the other. Raises Refused
+    for a subscription that was named and is not there: its rows would wait for ever."""
+    known = {each.id: each.paused for each in await running.declared()}
+    if choice.subscription is not None and choice.subscription not in known:
+        raise Refused(409, "no-such-subscription", f"{choice.subscription}: {NOBODY}")
+    at_ms = now_ms(running)
+    found = await store.letters.count(choice)
+    totals: Counter[str] = Counter()
+    for (subscription, _), count in found.items():
+        totals[subscription] += count
+    able = [name for name in sorted(totals) if name in known]
+    moved = 0 if dry_run else await _move(running, store, choice, able, rate=rate, limit=limit)
+    return kept.Redriven(
+        dry_run=dry_run,
+        at_ms=at_ms,
+        matched=totals.total(),
+        redriven=moved,
+        left=max(0, sum(totals[name] for name in able) - moved),
+        counts=kept.counts(found),
+        skipped=[
+            kept.Skipped(subscription=name, count=count, why=NOBODY)
+            for name, count in sorted(totals.items())
+            if name not in known
+        ],
+        waiting=await _waiting(store, able, known),
+    )
+
+
+async def _move(
+    running: Running,
+    store: Store,
+    choice: LetterChoice,
+    able: Sequence[str],
+    *,
+    rate: float,
+    limit: int,
+) -> int:
+    moved = 0
+    for name in able:
+        if moved < limit:
+            moved += await store.letters.redrive(
+                replace(choice, subscription=name),
+                rate=rate,
+                now_ms=now_ms(running),
+                limit=limit - moved,
+            )
+    return moved
+
+
+async def _waiting(store: Store, able: Sequence[str], paused: Mapping[str, bool]) -> dict[str, str]:
+    halts = await store.halts.all()
+    why = {name: "paused by its configuration" for name in able if paused[name]}
+    for name in able:
+        if name in halts:
+            why[name] = f"{halts[name].kind}: {halts[name].cause}"
+    return why

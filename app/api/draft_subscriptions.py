@@ -15,8 +15,7 @@ from app.api import bodies
 from app.api.openapi_subscriptions import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION, WARNING
 from app.api.preconditions import Conditions, IfMatch
 from app.api.problems import Refused
-from app.api.registry import Entry
-from app.api.running import Running
+from app.api.running import Entry, Running
 from app.api.subscriptions import Id, begun, entry_of, warned
 from app.errors import SenderError
 from app.model.draft import from_draft, to_draft

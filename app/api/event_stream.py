@@ -20,11 +20,12 @@ from fastapi.responses import StreamingResponse
 
 from app.api import messages, places, problems
 from app.api.follow import HEARTBEAT_EVERY, Item, Tail, follow
+from app.api.messages import Reading, json_of
 from app.api.places import Places
 from app.api.problems import Refused
-from app.api.records import RECONNECT_MS, already, led
+from app.api.records import RECONNECT_MS, already, block, gap_json, led, streamed
 from app.api.running import Running
-from app.api.subscribed import Reading, json_of, subscription_of
+from app.api.subscriptions import subscription_of
 from app.api.topics import ends_of
 from app.errors import BrokerError
 from app.filters.dialects import compile_filters
@@ -63,10 +64,7 @@ def router(running: Running, stopped: asyncio.Event) -> APIRouter:
         log = _readable(running, subscription)
         end = stopped if on else already()
         tails = await _tails(log, subscription, start, last_event_id, end)
-        stream = EventStream(running, subscription, tails).lines(follow(tails, end))
-        return StreamingResponse(
-            stream, media_type="text/event-stream", headers={"cache-control": "no-store"}
-        )
+        return streamed(EventStream(running, subscription, tails).lines(follow(tails, end)))
 
     return routes
 
@@ -149,8 +147,7 @@ class EventStream:
             return self._event(item) or self._sign_of_life()
         if item is None:
             return b": nothing new\n" + self._block()
-        gap = {"partition": item.partition, "from": str(item.place), "to": item.earliest}
-        return self._block("gap", msgspec.json.encode(gap))
+        return self._block("gap", gap_json(item))
 
     def _event(self, message: Message) -> bytes:
         """Empty for what the subscription does not want."""
@@ -169,9 +166,4 @@ class EventStream:
         return b": nothing wanted\n" + self._block()
 
     def _block(self, name: str = "", data: bytes = b"") -> bytes:
-        lines = [b"id: " + resume_point(self._tails).encode()]
-        if name:
-            lines.append(b"event: " + name.encode())
-        if data:
-            lines.append(b"data: " + messages.one_line(data))
-        return b"\n".join(lines) + b"\n\n"
+        return block(resume_point(self._tails), name, data)

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from app.api import bodies
+from app.api.bodies import json_answer
 from app.api.journeys import JourneyView, Partitions, to_json
 from app.api.problems import Refused
 from app.api.running import Running
@@ -60,7 +60,7 @@ def router(running: Running) -> APIRouter:
         partitions = await ask_partitions(running.logs, journeys)
         states = {each.id: each.state for each in running.subscriptions()}
         content = [to_json(each, running.kinds, partitions, states) for each in journeys]
-        return Response(msgspec.json.encode(content), media_type="application/json")
+        return json_answer(content)
 
     return routes
 

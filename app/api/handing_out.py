@@ -15,9 +15,8 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from app.api.kept import store_of
-from app.api.running import Running
-from app.api.subscribed import Reading
+from app.api.messages import Reading
+from app.api.running import Running, now_ms, store_of
 from app.bindings.record import Decoded
 from app.brokers.portable import size_of
 from app.delivery.event_age import Ages
@@ -28,6 +27,7 @@ from app.model.pull import PullSettings
 from app.model.subscription import Subscription
 from app.sinks.dead_letter_topic import DeadLetterTopic
 from app.sinks.pull_burial import MAX_DELIVERIES, PullBurial
+from app.telemetry.traces import TRACEPARENT, TRACESTATE, carried_by, messaging_system, traces
 
 LOOK_EVERY = (
     0.5  # seconds between looks for what other processes offered, and for locks that ran out
@@ -137,7 +137,7 @@ class HandingOut:
                 subscription.id,
                 most=min(most - len(taken), page),
                 lock_ms=int(settings.lock * 1000),
-                now_ms=self._now_ms(),
+                now_ms=now_ms(self._running),
             )
             if not rows:
                 break
@@ -198,7 +198,7 @@ class HandingOut:
     async def _expire(self, subscription: Subscription, rows: Sequence[Offered]) -> None:
         tokens = [row.token for row in rows]
         queue = store_of(self._running).pulled
-        done = await queue.acknowledge(subscription.id, tokens, self._now_ms())
+        done = await queue.acknowledge(subscription.id, tokens, now_ms(self._running))
         self._count(subscription, "deliveries", EXPIRED, sum(done.values()))
 
     async def bury(
@@ -223,5 +223,31 @@ class HandingOut:
         if by:
             self._running.counters.add(name, subscription.id, label, by=by)
 
-    def _now_ms(self) -> int:
-        return int(self._running.clock.now() * 1000)
+
+def tell_received(
+    asked: Mapping[str, str],
+    subscription: Subscription,
+    kind: str,
+    handed: Sequence[Handed],
+    began: float,
+) -> None:
+    """The span of one handing out: of whoever asked, and linked with each event that was handed out; none of
+    a request that got nothing, for consumers ask again and again. ``asked``: headers of the request. ``began``: seconds since the epoch, when it began to wait."""
+    found = traces()
+    if found is None:
+        return
+    topics = {row.message.partition.topic for row, _ in handed}
+    about: dict[str, str | int] = {
+        "messaging.system": messaging_system(kind),
+        "messaging.operation.type": "receive",
+        "messaging.operation.name": "receive",
+        "messaging.batch.message_count": len(handed),
+        "skybridge.subscription": subscription.id,
+    }
+    name = "receive"
+    if len(topics) == 1:
+        (about["messaging.destination.name"],) = topics
+        name = f"receive {about['messaging.destination.name']}"
+    events = [found.carried(carried_by(row.message.record.headers)) for row, _ in handed]
+    carried = {each: asked[each] for each in (TRACEPARENT, TRACESTATE) if each in asked}
+    found.linked(name, "server", events, about, carried, began).end()

@@ -1,26 +1,248 @@
-"""What the store keeps, together with what only this process remembers."""
+"""What was tried, what waits and what was given up: answers, and the rows of the store that they show."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Annotated
 
+import msgspec
+from pydantic import AfterValidator, BaseModel, Field
+
+from app.api import messages
+from app.api.answers import MessageView, View
 from app.api.running import Running
-from app.errors import StoreUnavailable
-from app.interfaces import Attempt, Store
+from app.interfaces import Attempt, DeadLetter, EventName, Parked, ParkedKey, Waiting
+from app.model.message import Message, Partition
+
+Rounded = Annotated[float, AfterValidator(partial(round, ndigits=3))]
 
 
-def store_of(running: Running) -> Store:
-    """Raises StoreUnavailable where there is none."""
-    if running.store is None:
-        raise StoreUnavailable("this process has no store")
-    return running.store
+class EventView(BaseModel):
+    """By which an event is found again; empty for a record that is none."""
+
+    id: str
+    source: str
+    type: str
+
+
+class AttemptView(View):
+    """One try to deliver one message. ``detail``: what came instead of a success, clipped; the target's
+    words, which are never in the log of the process."""
+
+    subscription: str
+    topic: str
+    partition: int
+    position: str
+    event: EventView
+    number: int = Field(description="1 for the first of this message")
+    started_ms: int
+    duration_ms: Rounded
+    outcome: str = Field(description="delivered, retry, dead-letter or disable")
+    status: int | None
+    detail: str
+    next_try_in: Rounded | None = Field(description="seconds, as it was decided then")
+    together: int = Field(description="how many events the request had")
+
+
+class WaitingView(View):
+    """An event on its way that was not tried yet."""
+
+    subscription: str
+    topic: str
+    partition: int
+    position: str
+    event: EventView
+    behind: EventView | None = Field(
+        description="the one of its key that is tried first; null: it is that one"
+    )
+    parked: bool = Field(description="it waits in the store; else in the memory of a worker")
+
+
+class AttemptsView(BaseModel):
+    attempts: list[AttemptView] = Field(description="the newest first")
+    waiting: list[WaitingView] = Field(
+        description="where event_id is asked for: where it waits for its first attempt, as far as the "
+        "store and this process know"
+    )
+
+
+class DeadLetterView(View):
+    id: int
+    subscription: str
+    broker: str
+    cause: str
+    detail: str = Field(description="the last answer, clipped")
+    attempts: int
+    status: int | None
+    at_ms: int = Field(description="when it was given up")
+    message: MessageView
+
+
+class DeadLetterDetail(DeadLetterView):
+    history: list[AttemptView] = Field(
+        description="its attempts, as far as they are kept; the newest first"
+    )
+
+
+class DeadLetterPage(BaseModel):
+    dead_letters: list[DeadLetterView] = Field(description="the newest first")
+    next: str | None = Field(description="where the next page is; null on the last")
+
+
+class CauseCount(BaseModel):
+    subscription: str
+    cause: str
+    count: int
+
+
+class DeadLetterCounts(BaseModel):
+    total: int
+    counts: list[CauseCount]
+
+
+class Discarded(BaseModel):
+    dry_run: bool
+    matched: int
+    discarded: int
+    counts: list[CauseCount] = Field(description="what was found")
+
+
+class Skipped(BaseModel):
+    subscription: str
+    count: int
+    why: str
+
+
+class Redriven(BaseModel):
+    """Of a dry run, what it found; else what is on its way now."""
+
+    dry_run: bool
+    at_ms: int = Field(description="now, by the service's clock: what until takes")
+    matched: int
+    redriven: int
+    left: int = Field(description="found and not redriven yet, for limit: ask again")
+    counts: list[CauseCount] = Field(description="what was found")
+    skipped: list[Skipped] = Field(description="what cannot be redriven, and why")
+    waiting: dict[str, str] = Field(
+        description="subscriptions that deliver nothing now, and why: their letters wait"
+    )
+
+
+class ParkedView(View):
+    id: int
+    subscription: str
+    broker: str
+    topic: str
+    partition: int
+    position: str
+    key: str | None = Field(description="of the record, as text")
+    event: EventView
+    redriven: bool = Field(description="it was a dead letter: later events do not wait for it")
+    attempts: int
+    cause: str
+    detail: str
+    at_ms: int = Field(description="since when it waits")
+    due_ms: int = Field(description="when it may be tried next")
+    message: MessageView | None = Field(None, description="where it was asked for: messages=true")
+
+
+class ParkedPage(BaseModel):
+    parked: list[ParkedView] = Field(description="in order of writing")
+    next: str | None = Field(description="where the next page is; null on the last")
+
+
+class ParkedKeyView(View):
+    """One key that waits, by its oldest message."""
+
+    subscription: str
+    broker: str
+    topic: str
+    partition: int
+    key: str | None = Field(description="of its oldest record, as text; null where it has none")
+    rows: int
+    redriven: int = Field(description="of them: redriven")
+    at_ms: int = Field(description="since when its oldest waits")
+    due_ms: int = Field(description="when it may be tried next")
+    attempts: int = Field(description="of its oldest")
+    cause: str
+    detail: str
+    event: EventView
+
+
+class ParkedKeys(BaseModel):
+    keys: list[ParkedKeyView] = Field(description="those that wait longest first")
+
+
+class ParkedCountView(View):
+    subscription: str
+    rows: int
+    keys: int
+    redriven: int
+    oldest_ms: int = Field(description="since when the oldest waits")
+
+
+class ParkedCounts(BaseModel):
+    counts: list[ParkedCountView]
+
+
+def dead_letter(
+    running: Running, letter: DeadLetter, *, raw: bool = False, **more: object
+) -> dict[str, object]:
+    found = message(running, letter.broker, letter.message, raw=raw)
+    return DeadLetterDetail.members(letter, message=found, **more)
+
+
+def message(running: Running, broker: str, found: Message, *, raw: bool = False) -> msgspec.Raw:
+    """Its broker may be gone from the configuration since."""
+    kind = running.kinds.get(broker, "embedded")
+    return msgspec.Raw(messages.to_json(found, kind, raw=raw))
+
+
+def parked(running: Running, row: Parked, *, with_message: bool) -> dict[str, object]:
+    view = ParkedView.members(row, **_place(row.message.partition), **_record(row.message))
+    del view["message"]
+    return view | ({"message": message(running, row.broker, row.message)} if with_message else {})
+
+
+def attempt(each: Attempt) -> AttemptView:
+    event = EventName(each.event_id, each.event_source, each.event_type)
+    return AttemptView.of(each, **_place(each.partition), event=event)
+
+
+def waiting(each: Waiting) -> WaitingView:
+    return WaitingView.of(each, **_place(each.partition))
+
+
+def parked_key(each: ParkedKey) -> ParkedKeyView:
+    row = each.oldest
+    place, record = _place(row.message.partition), _record(row.message)
+    return ParkedKeyView.of(row, **place, **record, rows=each.rows, redriven=each.redriven)
+
+
+def counts(found: Mapping[tuple[str, str], int]) -> list[CauseCount]:
+    return [
+        CauseCount(subscription=subscription, cause=cause, count=count)
+        for (subscription, cause), count in sorted(found.items())
+    ]
+
+
+def _place(partition: Partition) -> dict[str, object]:
+    return {"topic": partition.topic, "partition": partition.number}
+
+
+def _record(found: Message) -> dict[str, object]:
+    """``key`` is for a person: bytes that are no text are escaped."""
+    key = found.record.key
+    text = None if key is None else key.decode("utf-8", "backslashreplace")
+    return {"position": found.position, "key": text}
 
 
 def merged(stored: Sequence[Attempt], remembered: Sequence[Attempt]) -> list[Attempt]:
     """The newest first, each once: a failure is in both."""
-    once = {_place(each): each for each in (*stored, *remembered)}
+    once = {_try(each): each for each in (*stored, *remembered)}
     return sorted(once.values(), key=lambda each: (-each.started_ms, -each.number))
 
 
-def _place(each: Attempt) -> tuple[object, ...]:
+def _try(each: Attempt) -> tuple[object, ...]:
     return each.subscription, each.partition, each.position, each.number, each.started_ms

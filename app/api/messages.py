@@ -8,11 +8,15 @@ import base64
 
 import msgspec
 
+from app.api.running import Running
 from app.bindings.record import Decoded, Native, Record
 from app.bindings.table import BINDINGS
+from app.bindings.transcode import in_version
+from app.bindings.wrapping import Origin, wrap
 from app.errors import SenderError
 from app.formats import json
 from app.model.message import Message
+from app.model.subscription import Subscription
 
 
 def to_json(message: Message, kind: str, *, raw: bool = False) -> bytes:
@@ -118,3 +122,35 @@ def _text(value: bytes | None) -> str | None:
 
 def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
+
+
+class Reading:
+    """Events out of messages, in the version of the subscription; ``wrap`` as its worker does."""
+
+    def __init__(self, running: Running, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self._broker = subscription.source.broker
+        self._decode = BINDINGS[running.kinds[self._broker]].decode
+        self._lasting = running.logs[self._broker].capabilities.positions
+
+    def read(self, message: Message) -> Decoded | None:
+        """None: it is no event."""
+        try:
+            decoded = self._decode(message.record)
+        except SenderError:
+            if self._subscription.on_foreign != "wrap":
+                return None
+            decoded = wrap(message.record, self._origin(message))
+        return in_version(decoded, self._subscription.specversion)
+
+    def _origin(self, message: Message) -> Origin:
+        topic, number = message.partition.topic, message.partition.number
+        if not self._lasting:
+            return Origin(self._broker, topic, number)
+        return Origin(self._broker, topic, number, message.position, message.time_ms)
+
+
+def json_of(decoded: Decoded | None) -> bytes | None:
+    """The event in the JSON format; None where it is none, or its document is in a format that nobody here
+    reads."""
+    return None if decoded is None or decoded.opaque else json.write_event(decoded.event)

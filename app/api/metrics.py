@@ -23,8 +23,7 @@ from prometheus_client.registry import Collector
 
 from app import __version__
 from app.api.answers import ParkedOfSubscription
-from app.api.configured import Configured
-from app.api.running import Counts, Disk, KafkaListenerState, RoleState
+from app.api.running import Configured, Counts, Disk, KafkaListenerState, RoleState
 from app.model.metadata import GroupLag, Health
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters

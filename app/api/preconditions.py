@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 from fastapi import Header
 
 from app.api.problems import Refused
-from app.api.registry import Entry
+from app.api.running import Entry
 
 IfMatch = Annotated[
     str | None, Header(description="the ETag of what is to be changed; * for whatever it is now")

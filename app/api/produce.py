@@ -12,7 +12,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
 
-from app.api import answers, bodies
+from app.api import bodies
+from app.api.answers import View
 from app.api.problems import Refused
 from app.api.running import Running
 from app.api.topics import Broker, Topic, ends_of, log_of
@@ -28,6 +29,15 @@ LARGEST = 16 << 20  # bytes of a body, where the log names no bound of its own
 GROWN = 2  # a document may be so much larger than the record made of it: base64, names, quotes
 
 _BODY = bodies.event_body("One CloudEvent: binary (`ce-` headers), structured, or a batch of one.")
+
+
+class ReceiptView(View):
+    """Where a record is now."""
+
+    broker: str
+    topic: str
+    partition: int
+    position: str
 
 
 def router(running: Running) -> APIRouter:
@@ -48,7 +58,7 @@ def router(running: Running) -> APIRouter:
             str | None, Header(alias="Skybridge-Key", description="the record key (K7)")
         ] = None,
         content_mode: Annotated[Mode, Query(description="how it is written")] = "binary",
-    ) -> answers.ReceiptView:
+    ) -> ReceiptView:
         """Publish one event to a topic that is there, without a route (Produce)."""
         log = log_of(running, broker)
         body = await _body(request, log)
@@ -61,7 +71,7 @@ def router(running: Running) -> APIRouter:
         (result,) = await log.submit(topic, (record,))
         if isinstance(result, BrokerError):
             raise result
-        return answers.ReceiptView.of(result, broker=broker)
+        return ReceiptView.of(result, broker=broker)
 
     return routes
 

@@ -12,8 +12,9 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from app.api import bodies, messages
-from app.api.handing_out import Caller, Handed, HandingOut
-from app.api.kept import store_of
+from app.api.bodies import json_answer
+from app.api.handing_out import Caller, Handed, HandingOut, tell_received
+from app.api.messages import json_of
 from app.api.problems import Refused
 from app.api.pull_answers import (
     Failed,
@@ -24,9 +25,8 @@ from app.api.pull_answers import (
     Release,
     Tokens,
 )
-from app.api.pull_traced import tell_received
-from app.api.running import Running
-from app.api.subscribed import json_of, subscription_of
+from app.api.running import Running, now_ms, store_of
+from app.api.subscriptions import subscription_of
 from app.errors import BrokerError
 from app.model.pull import Pull, PullSettings
 from app.model.subscription import Subscription
@@ -86,7 +86,7 @@ def _add_receive(routes: APIRouter, running: Running, hands: HandingOut) -> None
             running.counters.add("attempts", name, "handed-out", by=len(handed))
             tell_received(request.headers, subscription, kind, handed, began)
         content = {"events": [_view(each, kind) for each in handed], "lock": settings.lock}
-        return Response(msgspec.json.encode(content), media_type="application/json")
+        return json_answer(content)
 
 
 def _add_acknowledge(routes: APIRouter, running: Running) -> None:
@@ -100,7 +100,7 @@ def _add_acknowledge(routes: APIRouter, running: Running) -> None:
         """These are finished."""
         asked = await _asked(request, Tokens)
         await _pulled(running, name)
-        done = await store_of(running).pulled.acknowledge(name, _once(asked), _now_ms(running))
+        done = await store_of(running).pulled.acknowledge(name, _once(asked), now_ms(running))
         if finished := sum(done.values()):
             running.counters.add("deliveries", name, "delivered", by=finished)
         return _fates(running, name, done)
@@ -118,7 +118,7 @@ def _add_release(routes: APIRouter, running: Running) -> None:
         asked = await _asked(request, Release)
         await _pulled(running, name)
         done = await store_of(running).pulled.release(
-            name, _once(asked), delay_ms=int(asked.delay * 1000), now_ms=_now_ms(running)
+            name, _once(asked), delay_ms=int(asked.delay * 1000), now_ms=now_ms(running)
         )
         return _fates(running, name, done)
 
@@ -135,7 +135,7 @@ def _add_reject(routes: APIRouter, running: Running, hands: HandingOut) -> None:
         asked = await _asked(request, Reject)
         subscription, _ = await _pulled(running, name)
         tokens = _once(asked)
-        rows = await store_of(running).pulled.locked(name, tokens, _now_ms(running))
+        rows = await store_of(running).pulled.locked(name, tokens, now_ms(running))
         detail = asked.reason or "rejected by its consumer"
         try:
             buried = await hands.bury(subscription, rows, REJECTED, detail)
@@ -157,7 +157,7 @@ def _add_renew(routes: APIRouter, running: Running) -> None:
         asked = await _asked(request, Tokens)
         _, settings = await _pulled(running, name)
         done = await store_of(running).pulled.renew(
-            name, _once(asked), lock_ms=int(settings.lock * 1000), now_ms=_now_ms(running)
+            name, _once(asked), lock_ms=int(settings.lock * 1000), now_ms=now_ms(running)
         )
         return _fates(running, name, done)
 

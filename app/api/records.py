@@ -101,10 +101,7 @@ def _add_tail(routes: APIRouter, running: Running, stopped: asyncio.Event) -> No
             else places.resume(ends, known)
         )
         following = Tail(log, topic, start, stopped if on else already(), partition)
-        stream = _events(following, running.kinds[broker], raw)
-        return StreamingResponse(
-            stream, media_type="text/event-stream", headers={"cache-control": "no-store"}
-        )
+        return streamed(_events(following, running.kinds[broker], raw))
 
 
 def readable(log: Log, topic: str) -> Log:
@@ -148,26 +145,34 @@ def _page(page: follow.Page, kind: str, raw: bool) -> bytes:
 
 async def _events(tail: Tail, kind: str, raw: bool) -> AsyncGenerator[bytes, None]:
     """The first block has no data: it tells the client that it is heard, and where "latest" was."""
-    yield b"retry: %d\n%s" % (RECONNECT_MS, _event(tail.at))
+    yield b"retry: %d\n%s" % (RECONNECT_MS, block(tail.at))
     try:
         async with aclosing(tail.items()) as items:
             async for item in items:
                 if item is None:
                     yield b": nothing new\n\n"
                 elif isinstance(item, Gap):
-                    gap = {
-                        "partition": item.partition,
-                        "from": str(item.place),
-                        "to": item.earliest,
-                    }
-                    yield _event(tail.at, "gap", msgspec.json.encode(gap))
+                    yield block(tail.at, "gap", gap_json(item))
                 else:
-                    yield _event(tail.at, data=messages.to_json(item, kind, raw=raw))
+                    yield block(tail.at, data=messages.to_json(item, kind, raw=raw))
     except BrokerError as error:
-        yield _event(tail.at, "problem", msgspec.json.encode(problems.of_broker(error)))
+        yield block(tail.at, "problem", msgspec.json.encode(problems.of_broker(error)))
 
 
-def _event(at: str, name: str = "", data: bytes = b"") -> bytes:
+def streamed(blocks: AsyncGenerator[bytes, None]) -> StreamingResponse:
+    """Server-sent events, which nobody between is to keep."""
+    return StreamingResponse(
+        blocks, media_type="text/event-stream", headers={"cache-control": "no-store"}
+    )
+
+
+def gap_json(gap: Gap) -> bytes:
+    return msgspec.json.encode(
+        {"partition": gap.partition, "from": str(gap.place), "to": gap.earliest}
+    )
+
+
+def block(at: str, name: str = "", data: bytes = b"") -> bytes:
     lines = [b"id: " + at.encode()]
     if name:
         lines.append(b"event: " + name.encode())

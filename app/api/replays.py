@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from app.api import places
-from app.api.choosing import Rate
+from app.api.answers import View
+from app.api.parameters import Rate
 from app.api.problems import Refused
 from app.api.records import led
-from app.api.running import Running
-from app.api.subscription_answers import ReplayPlan, ReplayView
-from app.api.subscription_verbs import now_ms, runnable, store_of
+from app.api.running import Running, now_ms, store_of
+from app.api.subscription_verbs import runnable
 from app.api.subscriptions import PATH, Id, entry_of
 from app.api.topics import ends_of, log_of
 from app.interfaces import Log, Replay
@@ -51,6 +51,30 @@ class ReplayRequest(BaseModel):
     topic: str | None = Field(None, description="of its topics; all by default")
     rate: Rate = Field(0, description="events a second, at least one a day; 0 for any")
     dry_run: bool = Field(False, description="say what it would be, and do nothing")
+
+
+class ReplayView(View):
+    """What is left of a replay in one partition."""
+
+    id: int
+    topic: str
+    partition: int
+    next: str = Field(description="the first position that is not known to be finished")
+    until: str = Field(description="the first that is not wanted")
+    remaining: int | None = Field(description="at most; null where positions cannot be counted")
+    done: int
+    rate: float = Field(description="events a second; 0 for any")
+    asked_ms: int
+
+
+class ReplayPlan(BaseModel):
+    """What was asked for, or, with dry_run, what would be."""
+
+    dry_run: bool
+    replays: list[ReplayView] = Field(description="one a partition; empty ones are left out")
+    total: int | None = Field(
+        description="records, filtered ones included, at most; null where the log cannot tell"
+    )
 
 
 def router(running: Running) -> APIRouter:

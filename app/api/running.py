@@ -1,14 +1,14 @@
-"""What the admin listener asks of a running service. ``runtime`` answers; nothing here acts."""
+"""What the admin listener asks of a running service: of itself, of the configuration in force, and of whoever
+keeps the subscriptions of the file and those made here. ``runtime`` answers; nothing here acts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
-from app.api.configured import Configured
-from app.api.registry import Entry, Registry
+from app.errors import Fault, StoreUnavailable
 from app.interfaces import Attempt, Clock, Log, Notify, Store, Waiting
 from app.model.metadata import GroupLag
 from app.model.route import Route
@@ -18,6 +18,88 @@ from app.routing.keys import PlainMapper
 from app.routing.plan import Manner
 from app.store.wakeups import Wakeups
 from app.telemetry import Counters
+
+Cause = Literal["start", "signal", "file", "api"]
+Outcome = Literal["ok", "unchanged", "refused"]
+Refusal = Literal["", "invalid-configuration", "needs-restart", "not-now"]
+
+
+class Reload(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one. ``at``: seconds since the epoch. ``refusal``: what kind of; ``not-now`` may pass."""
+
+    at: float
+    cause: Cause
+    outcome: Outcome
+    digest: str
+    changes: Sequence[str] = ()
+    anew: Sequence[str] = ()
+    faults: Sequence[Fault] = ()
+    warnings: Sequence[str] = ()
+    refusal: Refusal = ""
+
+
+class Configured(Protocol):
+    """What a service runs on. ``taken``: the last reload that was not refused, or the start."""
+
+    source: str
+    digest: str
+    last: Reload
+    taken: Reload
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """Every setting as it may be read."""
+
+    async def reload(self, cause: Cause) -> Reload: ...
+
+
+Document = Mapping[str, Any]
+"""A subscription as a user writes it, in the file and here alike. Where a secret is, ``HIDDEN``
+(``model.secret``) stands."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One subscription as it is kept.
+
+    ``origin``    who made it: ``place`` says where in the file, "" for the API.
+    ``version``   of the store, 0 in the file; ``etag`` names the same, quoted.
+    ``subscription``  what the document says; None where it no longer fits the model.
+    ``faults``    why it does not run although it is kept: a broker that left the file, say.
+    ``warnings``  what looks wrong and may be meant.
+    """
+
+    id: str
+    document: Document
+    origin: Literal["file", "api"]
+    etag: str
+    place: str = ""
+    version: int = 0
+    subscription: Subscription | None = None
+    faults: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    created_ms: int | None = None
+    updated_ms: int | None = None
+
+
+class Registry(Protocol):
+    """Whatever it refuses is a SenderError with every fault, or ``problems.Refused``."""
+
+    async def entries(self) -> list[Entry]:
+        """Those of the file first, then in the order they were made."""
+
+    async def entry(self, subscription: str) -> Entry | None: ...
+
+    async def make(self, document: Document) -> Entry:
+        """Without an id it gets one."""
+
+    async def change(self, entry: Entry, document: Document) -> Entry:
+        """Raises VersionConflict when ``entry`` is no longer what is kept."""
+
+    async def remove(self, entry: Entry) -> None:
+        """Its events are finished (rule 7). VersionConflict likewise."""
+
+    async def nudge(self) -> None:
+        """Workers of this process look at once at what the store says now."""
 
 
 class RoleState(msgspec.Struct, frozen=True):
@@ -103,3 +185,14 @@ class Running(Protocol):
 
     async def lag(self) -> Sequence[GroupLag]:
         """Of every subscription's group; empty where a broker cannot be asked now."""
+
+
+def store_of(running: Running) -> Store:
+    """Raises StoreUnavailable where there is none."""
+    if running.store is None:
+        raise StoreUnavailable("this process has no store")
+    return running.store
+
+
+def now_ms(running: Running) -> int:
+    return int(running.clock.now() * 1000)

@@ -16,15 +16,14 @@ from fastapi import APIRouter, Body, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api import bodies, views
+from app.api.answers import Standing
 from app.api.problems import Refused
-from app.api.registry import Entry
-from app.api.running import Running
-from app.api.subscription_answers import Standing, TestAnswer
+from app.api.running import Entry, Running, now_ms, store_of
 from app.api.subscriptions import PATH, Id, entry_of
 from app.errors import InvalidEvent
 from app.event.value import CloudEvent, DataForm
 from app.formats import json
-from app.interfaces import Command, Store
+from app.interfaces import Command
 from app.interfaces.notify import ENABLED, PAUSED
 from app.model.pull import Pull
 from app.model.subscription import Subscription
@@ -48,6 +47,18 @@ class PauseRequest(BaseModel):
     cause: Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")] = Field(
         "", description="why, for those who find it paused"
     )
+
+
+class TestAnswer(BaseModel):
+    """What the target said to a test event."""
+
+    delivered: bool
+    status: int | None = Field(description="null: no answer came")
+    fault: str = Field(description="why none came: dns, connect, tls, timeout, blocked-address ...")
+    detail: str
+    duration_ms: float
+    response: str = Field(description="the answer's body, clipped")
+    event: str = Field(description="id of the event that was sent")
 
 
 def router(running: Running) -> APIRouter:
@@ -164,13 +175,3 @@ def runnable(entry: Entry) -> Subscription:
     if entry.subscription is None or entry.faults:
         raise Refused(409, "broken", f"{entry.id} cannot run: {'; '.join(entry.faults)}")
     return entry.subscription
-
-
-def store_of(running: Running) -> Store:
-    if running.store is None:
-        raise Refused(503, "store-unavailable", "there is no store")
-    return running.store
-
-
-def now_ms(running: Running) -> int:
-    return int(running.clock.now() * 1000)

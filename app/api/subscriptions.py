@@ -13,6 +13,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from app.api import bodies, views
+from app.api.answers import Listed, Standing
 from app.api.openapi_subscriptions import (
     ANSWER,
     ETAG,
@@ -24,11 +25,10 @@ from app.api.openapi_subscriptions import (
 )
 from app.api.preconditions import Conditions, IfMatch, IfNoneMatch
 from app.api.problems import Refused
-from app.api.registry import Entry
-from app.api.running import Running
-from app.api.subscription_answers import Listed, Standing
+from app.api.running import Entry, Running
 from app.delivery.backoff import shortened
 from app.model.merge_patch import merged
+from app.model.subscription import Subscription
 
 PATH = "/v1/subscriptions"
 ALLOWED = "GET, POST, OPTIONS"
@@ -188,6 +188,14 @@ async def entry_of(running: Running, subscription: str) -> Entry:
     if entry is None:
         raise Refused(404, "unknown-subscription", f"there is no subscription {subscription}")
     return entry
+
+
+async def subscription_of(running: Running, name: str) -> Subscription:
+    """As it runs, for whoever fetches its events. Raises Refused for one that is not there."""
+    for each in await running.declared():
+        if each.id == name:
+            return each
+    raise Refused(404, "unknown-subscription", f"there is no subscription {name}")
 
 
 def answered(entry: Entry, status: int = 200, before: Entry | None = None) -> Response:

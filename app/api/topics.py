@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, BeforeValidator, Field
 
-from app.api import answers, places
+from app.api import places
+from app.api.answers import View
 from app.api.problems import Refused
 from app.api.running import Running
 from app.errors import BrokerError
@@ -18,6 +20,50 @@ from app.model.metadata import LogMetadata, PartitionMetadata
 Broker = Annotated[str, Path(description="its name in the configuration")]
 Topic = Annotated[str, Path(description="as the broker has it; slashes may stand in it")]
 OnePartition = Annotated[int | None, Query(ge=0, description="all by default")]
+
+
+Position = Annotated[str | None, BeforeValidator(lambda text: text or None)]
+"""Inside, an empty text where nobody tells."""
+
+
+class PartitionView(BaseModel):
+    number: int
+    leader: int | None = Field(description="null while an election is under way")
+    replicas: list[int]
+    isr: list[int] = Field(description="replicas that are in sync")
+    earliest: Position = Field(description="first position held; null where nobody tells")
+    latest: Position = Field(description="position of the next record")
+
+
+class TopicView(View):
+    broker: str
+    name: str
+    partitions: list[PartitionView]
+
+
+class PartitionOffsets(View):
+    number: int
+    earliest: Position
+    latest: Position
+    at_time: str | None = Field(
+        None, description="of the first record stored at the time asked for, or later"
+    )
+
+
+class GroupOffset(View):
+    group: str
+    subscription: str | None = Field(description="whose group it is, where it is one of ours")
+    partition: int
+    committed: str | None = Field(description="null where the group has no position, or tells none")
+    lag: int | None = Field(description="records after it; null where nobody can say")
+
+
+class OffsetsView(BaseModel):
+    broker: str
+    topic: str
+    time_ms: int | None = Field(description="the time asked for, milliseconds since the epoch")
+    partitions: list[PartitionOffsets]
+    groups: list[GroupOffset]
 
 
 def router(running: Running) -> APIRouter:
@@ -33,7 +79,7 @@ def _add_metadata(routes: APIRouter, running: Running) -> None:
     @routes.get("", operation_id="topics", responses=Refused.responses(404, 503))
     async def topics(
         broker: Annotated[str | None, Query(description="all by default")] = None,
-    ) -> list[answers.TopicView]:
+    ) -> list[TopicView]:
         """Every topic of every broker that can be asked now, or of one (Metadata)."""
         names = list(running.kinds) if broker is None else [broker]
         logs = [log_of(running, name) for name in names]
@@ -42,7 +88,7 @@ def _add_metadata(routes: APIRouter, running: Running) -> None:
         if refusals and len(refusals) == len(found):
             raise refusals[0]
         return [
-            answers.TopicView.of(each, broker=name)
+            TopicView.of(each, broker=name)
             for name, metadata in zip(names, found, strict=True)
             if isinstance(metadata, LogMetadata)
             for each in metadata.topics
@@ -51,11 +97,11 @@ def _add_metadata(routes: APIRouter, running: Running) -> None:
     @routes.get(
         "/{broker}/{topic:path}", operation_id="topic", responses=Refused.responses(403, 404, 503)
     )
-    async def topic(broker: Broker, topic: Topic) -> answers.TopicView:
+    async def topic(broker: Broker, topic: Topic) -> TopicView:
         """One topic's partitions (Metadata): leader, replicas, in-sync replicas, and both ends."""
         for each in (await log_of(running, broker).metadata([topic])).topics:
             if each.name == topic and each.partitions:
-                return answers.TopicView.of(each, broker=broker)
+                return TopicView.of(each, broker=broker)
         raise unknown_topic(broker, topic)
 
 
@@ -78,7 +124,7 @@ def _add_offsets(routes: APIRouter, running: Running) -> None:
             list[str] | None, Query(description="those of our subscriptions by default")
         ] = None,
         partition: OnePartition = None,
-    ) -> answers.OffsetsView:
+    ) -> OffsetsView:
         """Earliest, latest and by-time positions of each partition, and where groups are (Offset)."""
         log = log_of(running, broker)
         time_ms = None if time is None else _time(time)
@@ -86,13 +132,13 @@ def _add_offsets(routes: APIRouter, running: Running) -> None:
         metadata = await log.metadata([topic], list(group or ours))
         ends = _ends(metadata, broker, topic, partition)
         at = {} if time_ms is None else await places.by_time(log, topic, ends, time_ms)
-        return answers.OffsetsView(
+        return OffsetsView(
             broker=broker,
             topic=topic,
             time_ms=time_ms,
             partitions=[_partition(each, at.get(each.number)) for each in ends],
             groups=[
-                answers.GroupOffset.of(each, subscription=ours.get(each.group))
+                GroupOffset.of(each, subscription=ours.get(each.group))
                 for each in metadata.groups
                 if each.topic == topic and partition in (None, each.partition)
             ],
@@ -106,8 +152,8 @@ async def _all(log: Log) -> LogMetadata | BrokerError:
         return error
 
 
-def _partition(end: PartitionMetadata, at: places.Place | None) -> answers.PartitionOffsets:
-    return answers.PartitionOffsets.of(end, at_time=at and at.position)
+def _partition(end: PartitionMetadata, at: places.Place | None) -> PartitionOffsets:
+    return PartitionOffsets.of(end, at_time=at and at.position)
 
 
 def _time(text: str) -> int:

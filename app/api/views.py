@@ -7,10 +7,9 @@ from typing import NamedTuple, TypeVar
 
 from app import __version__
 from app.api import answers
+from app.api.answers import Standing
 from app.api.metrics import HISTOGRAMS, Snapshot
-from app.api.registry import Entry
-from app.api.running import Counts, Running
-from app.api.subscription_answers import Standing
+from app.api.running import Counts, Entry, Running
 from app.errors import StoreUnavailable
 from app.interfaces import LetterChoice
 from app.model.metadata import GroupLag, Health

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from app.api.problems import Refused
-from app.api.registry import Document, Entry
+from app.api.running import Document, Entry
 from app.config.candidate import Examined, examine
 from app.errors import Fault, SenderError, VersionConflict
 from app.interfaces import Clock, Store

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from app.api.configured import Configured
-from app.api.registry import Entry, Registry
-from app.api.running import Disk, KafkaListenerState, RoleState
+from app.api.running import Configured, Disk, Entry, KafkaListenerState, Registry, RoleState
 from app.brokers.sharing import Shared
 from app.config.key_mappers import load_key_mappers
 from app.config.kinds import kinds_of, manners_of

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.api.registry import Document, Entry
+from app.api.running import Document, Entry
 from app.config.candidate import Examined, examine
 from app.config.load import Loaded
 from app.errors import SetupError

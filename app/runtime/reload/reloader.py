@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.api.configured import Cause, Outcome, Refusal, Reload
+from app.api.running import Cause, Outcome, Refusal, Reload
 from app.config.difference import Difference, difference
 from app.config.finding import BadConfiguration, Finding
 from app.config.load import Loaded

@@ -13,8 +13,7 @@ import pytest
 
 from app.api.access import demand_token
 from app.api.app import create_app, document, skeleton
-from app.api.configured import Reload
-from app.api.running import Disk, KafkaListenerState, RoleState
+from app.api.running import Disk, KafkaListenerState, Reload, RoleState
 from app.bindings import kafka
 from app.bindings.documents import FormatName
 from app.bindings.record import Record

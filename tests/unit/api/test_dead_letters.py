@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api import paging
+from app.api import parameters
 from app.api.app import create_app
 from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
@@ -87,7 +87,7 @@ async def test_a_page_is_bounded_in_bytes(
     service: Service, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rule 8: a thousand letters of a megabyte each are not one answer; one is always given."""
-    monkeypatch.setattr(paging, "BYTES", 1000)
+    monkeypatch.setattr(parameters, "PAGE_BYTES", 1000)
     big = b'"' + b"x" * 2000 + b'"'
     await fill(service, *(a_letter(n, message=a_message(n, body=big)) for n in range(3)))
     page = (await client.get(PATH)).json()
