@@ -16,7 +16,7 @@ from app.api.openapi_subscriptions import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATI
 from app.api.preconditions import Conditions, IfMatch
 from app.api.problems import Refused
 from app.api.running import Entry, Running
-from app.api.subscriptions import Id, begun, entry_of, warned
+from app.api.subscriptions import Id, answered, entry_of, made
 from app.errors import SenderError
 from app.model.draft import from_draft, to_draft
 
@@ -49,9 +49,8 @@ def _add_all(routes: APIRouter, running: Running) -> None:
         """Create. The id is ours: one in the body is not looked at."""
         document = await _document(running, request)
         document.pop("id", None)
-        entry = await running.registry.make(document)
-        await begun(running, entry)
-        return _answered(entry, 201)
+        entry = await made(running, document)
+        return answered(entry, _draft_of(entry), made_at=PATH)
 
     @routes.get(
         "",
@@ -79,7 +78,8 @@ def _add_one(routes: APIRouter, running: Running) -> None:
     )
     async def retrieve(id: Id) -> Response:  # noqa: A002
         """Retrieve. Secrets show as placeholders."""
-        return _answered(await entry_of(running, id))
+        entry = await entry_of(running, id)
+        return answered(entry, _draft_of(entry))
 
     @routes.options("/{id}", operation_id="draft_allow_one", status_code=204)
     async def allowed(id: Id) -> Response:  # noqa: A002, ARG001
@@ -104,7 +104,8 @@ def _add_changes(routes: APIRouter, running: Running) -> None:
         _draft_of(entry)
         Conditions(if_match).check(entry)
         document = await _document(running, request)
-        return _answered(await running.registry.change(entry, document), before=entry)
+        changed = await running.registry.change(entry, document)
+        return answered(changed, _draft_of(changed), before=entry)
 
     @routes.delete(
         "/{id}",
@@ -142,13 +143,6 @@ def _draft_of(entry: Entry) -> dict[str, Any]:
             f"{entry.id} has no URL as its sink: /v1/subscriptions has it",
         )
     return draft
-
-
-def _answered(entry: Entry, status: int = 200, before: Entry | None = None) -> Response:
-    headers = {"etag": entry.etag, **warned(before, entry)}
-    if status == 201:  # noqa: PLR2004 - made
-        headers["location"] = f"{PATH}/{entry.id}"
-    return JSONResponse(_draft_of(entry), status, headers)
 
 
 def _list_of(answer: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ there can be posted here. How a subscription fares is no part of it: ``/status``
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -66,9 +67,8 @@ def _add_all(routes: APIRouter, running: Running) -> None:
         """Make a subscription. Its id is the document's, or one of ours. `start: latest` begins no later
         than this is answered, where this process delivers."""
         document = await bodies.read_object(request, running.largest_document)
-        entry = await running.registry.make(document)
-        await begun(running, entry)
-        return answered(entry, 201)
+        entry = await made(running, document)
+        return answered(entry, entry.document, made_at=PATH)
 
     @routes.get("", operation_id="subscriptions", responses=Refused.responses(503))
     async def subscriptions(
@@ -107,7 +107,7 @@ def _add_one(routes: APIRouter, running: Running) -> None:
         entry = await entry_of(running, id)
         if Conditions(if_none_match=if_none_match).unchanged(entry):
             return Response(status_code=304, headers={"etag": entry.etag})
-        return answered(entry)
+        return answered(entry, entry.document)
 
     @routes.get("/{id}/status", operation_id="subscription_status",
                 responses=Refused.responses(404, 503))  # fmt: skip
@@ -145,9 +145,8 @@ def _add_changes(routes: APIRouter, running: Running) -> None:
         conditions = Conditions(if_match, if_none_match)
         conditions.check(entry)
         if entry is None and if_none_match is not None:
-            made = await running.registry.make({**document, "id": _same(document, id)})
-            await begun(running, made)
-            return answered(made, 201)
+            new = await made(running, {**document, "id": _same(document, id)})
+            return answered(new, new.document, made_at=PATH)
         return await _changed(running, entry or await entry_of(running, id), conditions, document)
 
     @routes.patch(
@@ -198,15 +197,18 @@ async def subscription_of(running: Running, name: str) -> Subscription:
     raise Refused(404, "unknown-subscription", f"there is no subscription {name}")
 
 
-def answered(entry: Entry, status: int = 200, before: Entry | None = None) -> Response:
-    """``before``: what it was until it was changed."""
-    headers = {"etag": entry.etag, **warned(before, entry)}
-    if status == 201:  # noqa: PLR2004 - made
-        headers["location"] = f"{PATH}/{entry.id}"
-    return JSONResponse(dict(entry.document), status, headers)
+def answered(
+    entry: Entry, shown: Mapping[str, Any], *, before: Entry | None = None, made_at: str = ""
+) -> Response:
+    """``shown``: its document, or the draft's. ``before``: what it was until it was changed. ``made_at``:
+    the path under which it is new."""
+    headers = {"etag": entry.etag, **_warned(before, entry)}
+    if made_at:
+        headers["location"] = f"{made_at}/{entry.id}"
+    return JSONResponse(dict(shown), 201 if made_at else 200, headers)
 
 
-def warned(before: Entry | None, now: Entry) -> dict[str, str]:
+def _warned(before: Entry | None, now: Entry) -> dict[str, str]:
     """A header beside the document, which has no room for it: what a change does to events that wait."""
     if before is None or before.subscription is None or now.subscription is None:
         return {}
@@ -220,7 +222,8 @@ async def _changed(
 ) -> Response:
     if entry.origin == "api":
         conditions.demand()
-    return answered(await running.registry.change(entry, document), before=entry)
+    changed = await running.registry.change(entry, document)
+    return answered(changed, changed.document, before=entry)
 
 
 def _same(document: dict[str, Any], name: str) -> str:
@@ -234,9 +237,11 @@ def _broker(entry: Entry) -> object:
     return source.get("broker") if isinstance(source, dict) else None
 
 
-async def begun(running: Running, entry: Entry) -> None:
-    """Until it has its place in the log, or time is over: then its status says how far it is."""
+async def made(running: Running, document: dict[str, Any]) -> Entry:
+    """When it has its place in the log, or time is over: then its status says how far it is."""
+    entry = await running.registry.make(document)
     for _ in range(int(BEGUN_WITHIN / TURN)):
         if running.states([entry])[0].state != "starting":
-            return
+            break
         await asyncio.sleep(TURN)
+    return entry
