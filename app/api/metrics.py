@@ -256,13 +256,6 @@ def _lag(now: Snapshot) -> Mapping[tuple[str, ...], int]:
     return total
 
 
-def _counter(name: str, text: str, labels: Sequence[str], values: Mapping[L, float]) -> Metric:
-    family = CounterMetricFamily(f"skybridge_{name}", text, labels=labels)
-    for texts, value in sorted(values.items()):
-        family.add_metric(texts, value)
-    return family
-
-
 def _gauge(
     name: str,
     text: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -41,6 +41,7 @@ LOST = (
 
 Name = Annotated[str, Path(description="id of the subscription")]
 Asked = TypeVar("Asked", bound=BaseModel)
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 class Pulled(NamedTuple):
@@ -63,13 +64,7 @@ def router(running: Running, stopped: asyncio.Event) -> APIRouter:
 
 
 def _add_receive(routes: APIRouter, running: Running, hands: HandingOut) -> None:
-    @routes.post(
-        "/{name}:receive",
-        operation_id="receive",
-        response_model=ReceivedEvents,
-        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
-        openapi_extra=_body(Receive, required=False),
-    )
+    @_verb(routes, "receive", Receive, response_model=ReceivedEvents)
     async def receive(request: Request, name: Name) -> Response:
         """Events that wait, each locked for whoever gets it. The oldest of each key alone: the next one
         follows when it is acknowledged, rejected or a dead letter."""
@@ -90,12 +85,7 @@ def _add_receive(routes: APIRouter, running: Running, hands: HandingOut) -> None
 
 
 def _add_acknowledge(routes: APIRouter, running: Running) -> None:
-    @routes.post(
-        "/{name}:acknowledge",
-        operation_id="acknowledge",
-        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
-        openapi_extra=_body(Tokens),
-    )
+    @_verb(routes, "acknowledge", Tokens)
     async def acknowledge(request: Request, name: Name) -> Fates:
         """These are finished."""
         asked = await _asked(request, Tokens)
@@ -107,12 +97,7 @@ def _add_acknowledge(routes: APIRouter, running: Running) -> None:
 
 
 def _add_release(routes: APIRouter, running: Running) -> None:
-    @routes.post(
-        "/{name}:release",
-        operation_id="release",
-        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
-        openapi_extra=_body(Release),
-    )
+    @_verb(routes, "release", Release)
     async def release(request: Request, name: Name) -> Fates:
         """Not by me, or not now: these may be handed out again, after a delay."""
         asked = await _asked(request, Release)
@@ -124,12 +109,7 @@ def _add_release(routes: APIRouter, running: Running) -> None:
 
 
 def _add_reject(routes: APIRouter, running: Running, hands: HandingOut) -> None:
-    @routes.post(
-        "/{name}:reject",
-        operation_id="reject",
-        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
-        openapi_extra=_body(Reject),
-    )
+    @_verb(routes, "reject", Reject)
     async def reject(request: Request, name: Name) -> Fates:
         """These will never be good for anything: they become dead letters, cause `rejected`."""
         asked = await _asked(request, Reject)
@@ -146,12 +126,7 @@ def _add_reject(routes: APIRouter, running: Running, hands: HandingOut) -> None:
 
 
 def _add_renew(routes: APIRouter, running: Running) -> None:
-    @routes.post(
-        "/{name}:renew",
-        operation_id="renew",
-        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
-        openapi_extra=_body(Tokens),
-    )
+    @_verb(routes, "renew", Tokens)
     async def renew(request: Request, name: Name) -> Fates:
         """Work on these takes longer: their locks begin anew."""
         asked = await _asked(request, Tokens)
@@ -179,10 +154,18 @@ def _has_body(request: Request) -> bool:
     return "transfer-encoding" in given or given.get("content-length", "0") != "0"
 
 
-def _body(kind: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
-    """For the description: bodies are read by hand, under a bound."""
+def _verb(
+    routes: APIRouter, verb: str, kind: type[BaseModel], **described: Any
+) -> Callable[[Handler], Handler]:
+    """An operation on a subscription. For its description alone: bodies are read by hand, under a bound."""
     content = {bodies.JSON: {"schema": kind.model_json_schema()}}
-    return {"requestBody": {"required": required, "content": content}}
+    return routes.post(
+        f"/{{name}}:{verb}",
+        operation_id=verb,
+        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
+        openapi_extra={"requestBody": {"required": kind is not Receive, "content": content}},
+        **described,
+    )
 
 
 async def _pulled(running: Running, name: str) -> Pulled:
