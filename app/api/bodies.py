@@ -19,13 +19,13 @@ def json_answer(content: object) -> Response:
     return Response(msgspec.json.encode(content), media_type=JSON)
 
 
-async def bounded(request: Request, most: int) -> bytes:
-    """413 beyond ``most`` bytes, as soon as they are there."""
+async def bounded(request: Request, most: int, refusal: Exception | None = None) -> bytes:
+    """413, or another ``refusal``, beyond ``most`` bytes, as soon as they are there."""
     found = bytearray()
     async for chunk in request.stream():
         found += chunk
         if len(found) > most:
-            raise Refused(413, "too-large", f"the document is above {most} bytes")
+            raise refusal or Refused(413, "too-large", f"the document is above {most} bytes")
     return bytes(found)
 
 

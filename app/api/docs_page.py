@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from app.api.openapi_document import operations
+
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 details{border:1px solid #8884;border-radius:.4rem;margin:.4rem 0;padding:.4rem .8rem}
@@ -15,7 +17,6 @@ summary{cursor:pointer}code,pre{font-family:ui-monospace,monospace}pre{overflow:
 table{border-collapse:collapse}td,th{text-align:left;vertical-align:top;padding:.1rem 1rem .1rem 0}
 @media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8bf}}
 """
-_METHODS = ("get", "post", "put", "delete", "patch", "options")
 
 
 def render(document: Mapping[str, Any]) -> str:
@@ -36,14 +37,11 @@ def render(document: Mapping[str, Any]) -> str:
 
 def _sections(paths: Mapping[str, Any]) -> Iterator[str]:
     tag = ""
-    for path, item in paths.items():
-        for method in _METHODS:
-            if (operation := item.get(method)) is None:
-                continue
-            if (own := operation["tags"][0]) != tag:
-                tag = own
-                yield f"<h2>{html.escape(tag)}</h2>"
-            yield _operation(method, path, operation)
+    for path, method, operation in operations(paths):
+        if (own := operation["tags"][0]) != tag:
+            tag = own
+            yield f"<h2>{html.escape(tag)}</h2>"
+        yield _operation(method, path, operation)
 
 
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from app.api import openapi_subscriptions
 from app.api.access import LIVENESS, READINESS
 
-_METHODS = ("get", "post", "put", "patch", "delete", "options")
+_METHODS = ("get", "post", "put", "delete", "patch", "options")
 _FROM_FRAMEWORK = ("HTTPValidationError", "ValidationError")
 
 
@@ -47,7 +47,7 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
     for name in _FROM_FRAMEWORK:
         schemas.pop(name, None)
     schemas |= openapi_subscriptions.schemas()
-    for path, operation in _operations(document["paths"]):
+    for path, _, operation in operations(document["paths"]):
         answers = operation["responses"]
         if "HTTPValidationError" in str(answers.get("422")):
             answers["422"] = _INVALID
@@ -76,8 +76,9 @@ def _close_tuples(part: object) -> None:
             _close_tuples(each)
 
 
-def _operations(paths: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def operations(paths: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Each with its path and its method."""
     for path, item in paths.items():
         for method in _METHODS:
             if method in item:
-                yield path, item[method]
+                yield path, method, item[method]

@@ -80,14 +80,10 @@ async def _body(request: Request, log: Log) -> bytes:
     """Not more of it than could be stored."""
     bodies.demand_identity(request)
     largest = (log.capabilities.max_record or LARGEST) * GROWN
-    found = bytearray()
-    async for chunk in request.stream():
-        found += chunk
-        if len(found) > largest:
-            raise BrokerRefused(
-                f"the body is above {largest} bytes", kind="record-too-large", broker=log.name
-            )
-    return bytes(found)
+    refusal = BrokerRefused(
+        f"the body is above {largest} bytes", kind="record-too-large", broker=log.name
+    )
+    return await bodies.bounded(request, largest, refusal)
 
 
 def _one(decoded: Sequence[Decoded]) -> Decoded:

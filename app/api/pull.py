@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Path, Request, Response
@@ -42,13 +42,6 @@ LOST = (
 Name = Annotated[str, Path(description="id of the subscription")]
 Asked = TypeVar("Asked", bound=BaseModel)
 Handler = TypeVar("Handler", bound=Callable[..., Any])
-
-
-class Pulled(NamedTuple):
-    """A subscription whose events are pulled."""
-
-    subscription: Subscription
-    settings: PullSettings
 
 
 def router(running: Running, stopped: asyncio.Event) -> APIRouter:
@@ -168,7 +161,8 @@ def _verb(
     )
 
 
-async def _pulled(running: Running, name: str) -> Pulled:
+async def _pulled(running: Running, name: str) -> tuple[Subscription, PullSettings]:
+    """A subscription whose events are pulled, and how."""
     subscription = await subscription_of(running, name)
     if not isinstance(subscription.sink, Pull):
         raise Refused(
@@ -178,7 +172,7 @@ async def _pulled(running: Running, name: str) -> Pulled:
             " sink: {pull: {}} hands them out. To look at them, read /v1/subscriptions/"
             f"{name}/events",
         )
-    return Pulled(subscription, subscription.sink.pull)
+    return subscription, subscription.sink.pull
 
 
 async def _demand_running(running: Running, subscription: Subscription) -> None:

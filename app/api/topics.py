@@ -131,12 +131,13 @@ def _add_offsets(routes: APIRouter, running: Running) -> None:
         ours = running.groups(broker, topic)
         metadata = await log.metadata([topic], list(group or ours))
         ends = _ends(metadata, broker, topic, partition)
-        at = {} if time_ms is None else await places.by_time(log, topic, ends, time_ms)
+        found = {} if time_ms is None else await places.by_time(log, topic, ends, time_ms)
+        at = {number: place.position for number, place in found.items()}
         return OffsetsView(
             broker=broker,
             topic=topic,
             time_ms=time_ms,
-            partitions=[_partition(each, at.get(each.number)) for each in ends],
+            partitions=[PartitionOffsets.of(each, at_time=at.get(each.number)) for each in ends],
             groups=[
                 GroupOffset.of(each, subscription=ours.get(each.group))
                 for each in metadata.groups
@@ -150,10 +151,6 @@ async def _all(log: Log) -> LogMetadata | BrokerError:
         return await log.metadata()
     except BrokerError as error:
         return error
-
-
-def _partition(end: PartitionMetadata, at: places.Place | None) -> PartitionOffsets:
-    return PartitionOffsets.of(end, at_time=at and at.position)
 
 
 def _time(text: str) -> int:
