@@ -1,5 +1,6 @@
 """A message of a log as JSON: the event in the JSON format, whatever format it lies there in; and a
-document that nobody here reads as what it is: its content type, its bytes.
+document that nobody here reads as what it is: its content type, its bytes. And the reading of messages as
+events of one subscription.
 """
 
 from __future__ import annotations

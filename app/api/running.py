@@ -25,7 +25,7 @@ Refusal = Literal["", "invalid-configuration", "needs-restart", "not-now"]
 
 
 class Reload(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one. ``at``: seconds since the epoch. ``refusal``: what kind of; ``not-now`` may pass."""
+    """What became of one reload. ``at``: seconds since the epoch. ``refusal``: its kind; ``not-now`` may pass."""
 
     at: float
     cause: Cause
@@ -82,7 +82,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registry(Protocol):
-    """Whatever it refuses is a SenderError with every fault, or ``problems.Refused``."""
+    """Keeps subscriptions. Whatever it refuses is a SenderError with every fault, or ``problems.Refused``."""
 
     async def entries(self) -> list[Entry]:
         """Those of the file first, then in the order they were made."""
