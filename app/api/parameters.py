@@ -1,5 +1,5 @@
-"""What requests say beside a document: which dead letters they mean and how fast they are to go, in a query and
-in a body by the same words; which page of rows; and what no operation knows."""
+"""What requests say beside a document: which dead letters they mean and how fast they are to go, in a query
+and in a body by the same words; which page of rows; and what no operation knows."""
 
 from __future__ import annotations
 
