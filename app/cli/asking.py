@@ -5,6 +5,7 @@ A verb that asks a service takes ``service: Service``, which is its options --se
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
@@ -50,27 +51,38 @@ _CURES = {
     503: "Try again in a moment; `skybridge topics list` and /status say what is away.",
 }
 
+_CURES_AT = (  # where they are not those above: for paths that begin so
+    ("/v1/config", {404: "That service is older than this verb: compare two files with --old."}),
+    ("/v1/dead-letters", {404: "`skybridge dead-letters list` shows those that there are."}),
+    (
+        "/v1/subscriptions",
+        {
+            404: "`skybridge subscriptions list` shows those that there are.",
+            412: "Somebody changed it in between: look at it with `show`, and try again.",
+            504: "`skybridge subscriptions show` says how it fares; a worker must run.",
+        },
+    ),
+    (
+        "/v1/subscriptions/[^/]*:replay",
+        {409: "`skybridge subscriptions replay ID --cancel` ends one that is under way."},
+    ),
+)
+
 
 class Service(NamedTuple):
-    """What the options of a verb name. ``cures`` of a request: by status, where they are not those of
-    topics. Whatever is no success ends the verb."""
+    """What the options of a verb name. Whatever is no success ends the verb."""
 
     server: Server = SERVER
     token: Token = ""
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False
 
-    def get(
-        self,
-        path: str,
-        query: Mapping[str, Any] | None = None,
-        cures: Mapping[int, str] | None = None,
-    ) -> Any:
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         """The JSON answer. What is empty or None in ``query`` is left out."""
-        return self.request("GET", path, query, cures=cures).json()
+        return self.request("GET", path, query).json()
 
-    def post(self, path: str, json: Any) -> Any:
-        """The JSON answer to a JSON body."""
-        return self.request("POST", path, json=json).json()
+    def post(self, path: str, json: Any = None, **more: Any) -> Any:
+        """The JSON answer. ``more``: as ``request`` takes it."""
+        return self.request("POST", path, json=json, **more).json()
 
     def request(
         self,
@@ -81,7 +93,6 @@ class Service(NamedTuple):
         json: Any = None,
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-        cures: Mapping[int, str] | None = None,
     ) -> httpx.Response:
         """The answer as it is, headers and all. Its body is ``json``, or ``content`` with its headers."""
         import httpx
@@ -105,7 +116,7 @@ class Service(NamedTuple):
         except (httpx.TransportError, httpx.InvalidURL) as fault:
             printing.nobody(self.server, fault, _AWAY)
         if not answer.is_success:
-            refused(self.server, answer, cures)
+            refused(self.server, answer, _cures_at(path))
         return answer
 
     def show(self, found: Any, for_people: Callable[[Any], None]) -> None:
@@ -136,6 +147,14 @@ def subscription_path(name: str, what: str = "") -> str:
 
 def authorization(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"} if token else {}
+
+
+def _cures_at(path: str) -> Mapping[int, str]:
+    found: dict[int, str] = {}
+    for begin, cures in _CURES_AT:
+        if re.match(begin, path):
+            found |= cures
+    return found
 
 
 def refused(

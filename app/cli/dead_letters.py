@@ -79,8 +79,7 @@ def show(
     service: Service,
 ) -> None:
     """Show one dead letter: where it comes from, why it is one, its event, its attempts."""
-    missing = {404: "`skybridge dead-letters list` shows those that there are."}
-    service.show(service.get(f"{PATH}/{letter}", cures=missing), _show)
+    service.show(service.get(f"{PATH}/{letter}"), _show)
 
 
 @_verb(

@@ -72,13 +72,12 @@ def run(
     if key:
         headers["skybridge-key"] = key
     journeys = (
-        service.request(
-            "POST",
+        service.post(
             "/v1/explain",
-            {"route": route, "as_from": as_from},
+            query={"route": route, "as_from": as_from},
             content=body,
             headers=headers,
-        ).json()
+        )
         if config is None
         else _by_configuration(config, body, headers, route or None, as_from or None)
     )

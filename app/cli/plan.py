@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from app.config.difference import Difference
 
 
-_CURES = {404: "That service is older than this verb: compare two files with --old."}
 _OVERRIDE = "${env:SKYBRIDGE_"
 
 
@@ -55,7 +54,7 @@ def run(
         before, against = view_of(other.load(other.read())), str(old)
         found = difference(before, new)
     else:
-        told = service.get("/v1/config", cures=_CURES)
+        told = service.get("/v1/config")
         before, against = view_of_shown(told["configuration"]), service.server
         found = _without_overrides(difference(before, view_of_shown(new.shown)))
     digests = (digest_of(before.shown), digest_of(new.shown))

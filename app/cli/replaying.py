@@ -9,7 +9,7 @@ import typer
 
 from app.cli import exits, printing, subscriptions
 from app.cli.asking import Service, subscription_path
-from app.cli.subscriptions import CURES, Name
+from app.cli.subscriptions import Name
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 LOOK = 0.5  # seconds between looks
-_CURES = {
-    **CURES,
-    409: "`skybridge subscriptions replay ID --cancel` ends one that is under way.",
-}
 
 
 @verb(
@@ -52,16 +48,14 @@ def replay(
     Filters, order per key and retries are those of the subscription; its place in the log does not move.
     """
     if cancel:
-        service.request("DELETE", subscription_path(name, "/replays"), cures=CURES)
+        service.request("DELETE", subscription_path(name, "/replays"))
         printing.text_line("ended")
         return
     if not begin:
         printing.fail("from where?", cure="--from earliest, a time, or 0@42", code=exits.SETUP)
     asked: dict[str, Any] = {"from": _place(begin), "until": _place(until), "rate": rate}
     asked |= {"dry_run": dry_run} | ({"topic": topic} if topic else {})
-    plan = service.request(
-        "POST", subscription_path(name, ":replay"), json=asked, cures=_CURES
-    ).json()
+    plan = service.post(subscription_path(name, ":replay"), asked)
     if dry_run:
         service.show(plan, _show)
         return
@@ -98,7 +92,7 @@ def _follow(service: Service, name: str, plan: Mapping[str, Any]) -> Sequence[An
         try:
             while left:
                 time.sleep(LOOK)
-                left = service.get(subscription_path(name, "/replays"), cures=CURES)
+                left = service.get(subscription_path(name, "/replays"))
                 if plan["total"] is not None:
                     remaining = sum(each["remaining"] for each in left)
                     bar.update(task, completed=max(0, plan["total"] - remaining))

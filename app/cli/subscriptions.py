@@ -13,8 +13,6 @@ from app.cli.asking import Service, Yes, subscription_path
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import httpx
-
     from app.cli.printing import Column
 
 app = verbs.group(
@@ -28,12 +26,6 @@ app = verbs.group(
 _verb = functools.partial(verbs.verb, of=app)
 
 PATH = "/v1/subscriptions"
-CURES = {
-    404: "`skybridge subscriptions list` shows those that there are.",
-    409: "",
-    412: "Somebody changed it in between: look at it with `show`, and try again.",
-    504: "`skybridge subscriptions show` says how it fares; a worker must run.",
-}
 Name = Annotated[str, typer.Argument(help="Its id.", metavar="ID")]
 
 File = Annotated[
@@ -59,7 +51,7 @@ def list_(
     """List subscriptions, of the file and of the API, and how each fares.
 
     OLDEST is the age of the oldest event that is taken or parked and not delivered."""
-    service.show_all(service.get(PATH, {"broker": broker, "state": state}, CURES), _SUBSCRIPTIONS)
+    service.show_all(service.get(PATH, {"broker": broker, "state": state}), _SUBSCRIPTIONS)
 
 
 def _oldest(each: Mapping[str, Any]) -> str | None:
@@ -86,8 +78,8 @@ _SUBSCRIPTIONS: Sequence[Column] = (
 )
 def show(name: Name, *, service: Service) -> None:
     """Show how a subscription fares, and its document."""
-    document = service.get(subscription_path(name), cures=CURES)
-    status = service.get(subscription_path(name, "/status"), cures=CURES)
+    document = service.get(subscription_path(name))
+    status = service.get(subscription_path(name, "/status"))
     service.show({**status, "document": document}, _show)
 
 
@@ -193,12 +185,12 @@ def delete(name: Name, yes: Yes = False, *, service: Service) -> None:
 
 
 def _etag(service: Service, name: str) -> str:
-    return str(service.request("GET", subscription_path(name), cures=CURES).headers["etag"])
+    return str(service.request("GET", subscription_path(name)).headers["etag"])
 
 
 def _change(service: Service, method: str, path: str, done: str, **sent: Any) -> None:
     """Say the document of the answer, and beside it what the change does to events that wait."""
-    answer = service.request(method, path, cures=CURES, **sent)
+    answer = service.request(method, path, **sent)
     if warning := answer.headers.get("skybridge-warning"):
         printing.err().print(f"warning {warning}", markup=False)
     service.show(answer.json(), lambda found: printing.text_line(f"{done}  {found['id']}"))
@@ -212,13 +204,13 @@ def pause(
     service: Service,
 ) -> None:
     """Deliver nothing until it is resumed; its place is kept."""
-    service.show(_post(service, name, ":pause", json={"cause": cause}).json(), _show_state)
+    service.show(service.post(subscription_path(name, ":pause"), {"cause": cause}), _show_state)
 
 
 @_verb("resume", "skybridge subscriptions resume billing")
 def resume(name: Name, *, service: Service) -> None:
     """Deliver again, after a pause or after its target answered 410."""
-    service.show(_post(service, name, ":resume").json(), _show_state)
+    service.show(service.post(subscription_path(name, ":resume")), _show_state)
 
 
 def _show_state(standing: Mapping[str, Any]) -> None:
@@ -249,7 +241,7 @@ def try_(
     if event:
         headers = {"content-type": "application/cloudevents+json"}
         sent = {"content": given.argument(event), "headers": headers}
-    found = _post(service, name, ":test", **sent).json()
+    found = service.post(subscription_path(name, ":test"), **sent)
     service.show(found, _show_attempt)
     if not found["delivered"]:
         raise typer.Exit(exits.FAILED)
@@ -279,7 +271,7 @@ def export(
 
     Secrets are never shown: a reference to an environment variable stands for each.
     """
-    listed = service.get(PATH, cures=CURES)
+    listed = service.get(PATH)
     documents = list(subscription_files.documents_of(listed, names or ()))
     if service.as_json:
         service.show_all(documents, ())
@@ -288,7 +280,3 @@ def export(
     printing.text_line(text.rstrip())
     for variable in missing:
         printing.err().print(f"set {variable} to the secret", markup=False)
-
-
-def _post(service: Service, name: str, what: str, **sent: Any) -> httpx.Response:
-    return service.request("POST", subscription_path(name, what), cures=CURES, **sent)

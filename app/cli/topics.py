@@ -157,14 +157,9 @@ def publish(
     recipe = making.Recipe(type_, source, id_, subject, data=given.data(data))
     message = making.request(recipe)
     headers = {**dict(message.headers), **({"skybridge-key": key} if key else {})}
-    answer = service.request(
-        "POST",
-        asking.topic_path(broker, topic, "/records"),
-        {"content_mode": mode.value},
-        content=message.body,
-        headers=headers,
-    )
-    service.show(answer.json(), _stored)
+    path, query = asking.topic_path(broker, topic, "/records"), {"content_mode": mode.value}
+    receipt = service.post(path, query=query, content=message.body, headers=headers)
+    service.show(receipt, _stored)
 
 
 def _stored(receipt: Mapping[str, Any]) -> None:
