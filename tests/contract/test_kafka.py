@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from uuid import uuid4
 
 import pytest
 
 from app.bindings.record import Record
 from app.brokers.portable import Bounds
-from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange
-from app.model.message import Message, Partition
+from app.errors import BrokerUnavailable, PositionOutOfRange
+from app.model.message import Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST, LATEST
 from app.routing.partitions import partition_of
@@ -27,17 +26,21 @@ from broker_contract import (
 )
 from contract_running import OutageCase
 from contract_tools import ANSWERED_WITHIN, AT_ONCE, closing
+from contract_topics import GivenTopics
 from kafka_harness import KafkaHarness, open_calm_log
 from kafka_librdkafka import add_partitions, delete_before
 from kafka_server import KafkaServer, run_tool
 
 
+@pytest.fixture
+async def harness(kafka: str) -> AsyncIterator[KafkaHarness]:
+    async with closing(KafkaHarness(kafka)) as harness:
+        yield harness
+
+
 @pytest.mark.kafka
 class TestKafka(BrokerContract):
-    @pytest.fixture
-    async def harness(self, kafka: str) -> AsyncIterator[KafkaHarness]:
-        async with closing(KafkaHarness(kafka)) as harness:
-            yield harness
+    pass
 
 
 @pytest.mark.kafka
@@ -53,13 +56,11 @@ class TestKafkaThatGoesAway(OutageCase):
 
 
 @pytest.mark.kafka
-class TestKafkaAlone:
+class TestKafkaAlone(GivenTopics):
     """What no other log has: the server's own tools as a second opinion, and its own faults."""
 
-    @pytest.fixture
-    async def harness(self, kafka: str) -> AsyncIterator[KafkaHarness]:
-        async with closing(KafkaHarness(kafka)) as harness:
-            yield harness
+    async def add_partitions(self, harness: KafkaHarness, topic: str, count: int) -> None:
+        await asyncio.to_thread(add_partitions, harness.bootstrap_servers, topic, count)
 
     async def test_kafkas_own_consumer_sees_what_was_published(
         self, kafka: str, harness: KafkaHarness
@@ -103,62 +104,6 @@ class TestKafkaAlone:
             assert message.partition.number == partition_of(message.record.key, 4)
         await consumer.close()
 
-    async def test_a_topic_that_is_not_there_is_refused_at_once(
-        self, harness: KafkaHarness
-    ) -> None:
-        """Not after the publish time-out, and not by making it (design: topics)."""
-        log = await harness.make_log()
-        began = asyncio.get_running_loop().time()
-        (result,) = await log.submit("no-such-topic", [text("x")])
-        assert isinstance(result, BrokerRefused)
-        assert result.kind == "unknown-topic"
-        with pytest.raises(BrokerRefused) as refused:
-            await log.subscribe(fresh_group(), ["no-such-topic"], EARLIEST)
-        assert refused.value.kind == "unknown-topic"
-        assert asyncio.get_running_loop().time() - began < AT_ONCE
-        assert "no-such-topic" not in {t.name for t in (await log.metadata()).topics}
-
-    async def test_topics_are_made_where_the_settings_say_so(self, kafka: str) -> None:
-        """With the partitions that the settings name, whoever comes first: publisher or subscriber."""
-        log = open_calm_log(name="kafka", bootstrap_servers=kafka, create_topics=True, partitions=3)
-        await log.start()
-        published, subscribed = (f"made-{uuid4().hex[:12]}" for _ in range(2))
-        await publish(log, published, [text("x") for _ in range(10)])
-        consumer = await log.subscribe(fresh_group(), [subscribed], EARLIEST)
-        assert len((await assigned(consumer)).partitions) == 3
-        found = (await log.metadata([published, subscribed])).topics
-        assert [len(topic.partitions) for topic in found] == [3, 3]
-        await consumer.close()
-        await log.stop()
-
-    async def test_a_partition_added_later_is_written_and_read_from_its_start(
-        self, kafka: str
-    ) -> None:
-        """New partitions start at earliest, or what comes before we notice is passed over (rule 10)."""
-        log = open_calm_log(name="kafka", bootstrap_servers=kafka, metadata_age=0.5)
-        await log.start()
-        topic = await KafkaHarness(kafka).fresh_topic(log, 1)
-        consumer = await log.subscribe(fresh_group(), [topic], LATEST)
-        await assigned(consumer)
-        await publish(log, topic, [text("known", "k")])
-        await asyncio.to_thread(add_partitions, kafka, topic, 2)
-        key = next(str(n) for n in range(100) if partition_of(b"%d" % n, 2) == 1)
-        places: set[int] = set()
-        async with asyncio.timeout(PATIENCE):
-            while 1 not in places:
-                (receipt,) = await publish(log, topic, [text("early", key)])
-                places.add(receipt.partition)
-                await asyncio.sleep(0.02)
-        added: list[Message] = []
-        async with asyncio.timeout(PATIENCE):
-            while not added:
-                event = await consumer.poll(0.2)
-                found = event if isinstance(event, tuple) else ()
-                added += [message for message in found if message.partition.number == 1]
-        assert (added[0].position, added[0].record.body) == ("0", b"early")
-        await consumer.close()
-        await log.stop()
-
     async def test_a_position_that_retention_took_stops_the_subscription(
         self, kafka: str, harness: KafkaHarness
     ) -> None:
@@ -179,16 +124,14 @@ class TestKafkaAlone:
 
     @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
     async def test_compressed_batches_come_out_as_they_went_in(
-        self, kafka: str, compression: str
+        self, harness: KafkaHarness, compression: str
     ) -> None:
         """The codecs come from a package of their own: each must be there and fit."""
-        log = open_calm_log(name="kafka", bootstrap_servers=kafka, compression=compression)
-        await log.start()
-        topic = await KafkaHarness(kafka).fresh_topic(log, 1)
+        log = await harness.make_log(compression=compression)
+        topic = await harness.fresh_topic(log, 1)
         await publish(log, topic, [text("x" * 10_000, "k") for _ in range(20)])
         messages = [message async for message in log.read(Partition(topic, 0), "0")]
         assert bodies(messages) == [b"x" * 10_000] * 20
-        await log.stop()
 
     async def test_a_second_member_does_not_move_a_start_that_is_in_use(
         self, harness: KafkaHarness
@@ -206,12 +149,11 @@ class TestKafkaAlone:
         await second.close()
 
     async def test_nothing_is_handed_out_between_a_revocation_and_the_next_assignment(
-        self, kafka: str
+        self, harness: KafkaHarness
     ) -> None:
         """Whoever was told to forget his partitions must not be given more of them (rule 5)."""
-        log = open_calm_log(name="kafka", bootstrap_servers=kafka, max_poll_records=10)
-        await log.start()
-        topic = await KafkaHarness(kafka).fresh_topic(log, 2)
+        log = await harness.make_log(max_poll_records=10)
+        topic = await harness.fresh_topic(log, 2)
         await publish(log, topic, [text(str(n), str(n)) for n in range(2_000)])
         group = fresh_group()
         first = await log.subscribe(group, [topic], EARLIEST)
@@ -226,7 +168,6 @@ class TestKafkaAlone:
                     story.append(kind)
         assert story == ["messages", "Revoked", "Assigned", "messages"]
         await asyncio.gather(first.close(), joining.close())
-        await log.stop()
 
 
 @pytest.mark.kafka

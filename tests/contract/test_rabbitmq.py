@@ -35,17 +35,21 @@ from broker_contract import (
 )
 from contract_running import OutageCase
 from contract_tools import AT_ONCE, closing
+from contract_topics import MadeTopics
 from rabbitmq_harness import RabbitHarness, bind, channel_to, declare, unbind
 from rabbitmq_readback import read_back
 from rabbitmq_server import RabbitServer
 
 
+@pytest.fixture
+async def harness(rabbitmq: str) -> AsyncIterator[RabbitHarness]:
+    async with closing(RabbitHarness(rabbitmq)) as harness:
+        yield harness
+
+
 @pytest.mark.rabbitmq
 class TestRabbit(BrokerContract):
-    @pytest.fixture
-    async def harness(self, rabbitmq: str) -> AsyncIterator[RabbitHarness]:
-        async with closing(RabbitHarness(rabbitmq)) as harness:
-            yield harness
+    pass
 
 
 @pytest.mark.rabbitmq
@@ -61,13 +65,8 @@ class TestRabbitThatGoesAway(OutageCase):
 
 
 @pytest.mark.rabbitmq
-class TestRabbitAlone:
+class TestRabbitAlone(MadeTopics):
     """What no other log has, with aio-pika's own client as a second opinion."""
-
-    @pytest.fixture
-    async def harness(self, rabbitmq: str) -> AsyncIterator[RabbitHarness]:
-        async with closing(RabbitHarness(rabbitmq)) as harness:
-            yield harness
 
     async def test_another_client_sees_what_was_published(self, harness: RabbitHarness) -> None:
         """Properties, the key header, persistence, typed and null headers, as others read them."""
@@ -166,17 +165,6 @@ class TestRabbitAlone:
         with pytest.raises(BrokerRefused):
             await log.subscribe(fresh_group(), [target], EARLIEST)
         assert asyncio.get_running_loop().time() - began < AT_ONCE
-
-    async def test_topics_are_made_where_the_settings_say_so(self, harness: RabbitHarness) -> None:
-        """With the partitions that the settings name, whoever comes first."""
-        log = await harness.make_log(create_topics=True, partitions=3)
-        published, subscribed = (f"made-{uuid4().hex[:12]}" for _ in range(2))
-        await publish(log, published, [text("x") for _ in range(10)])
-        consumer = await log.subscribe(fresh_group(), [subscribed], EARLIEST)
-        assert len((await assigned(consumer)).partitions) == 3
-        found = (await log.metadata([published, subscribed])).topics
-        assert [len(topic.partitions) for topic in found] == [3, 3]
-        await consumer.close()
 
     async def test_groups_with_queues_of_their_own_each_see_everything(
         self, harness: RabbitHarness

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from app.brokers.kafka import CAPABILITIES, open_log
 from app.brokers.portable import Bounds, PortableLog
@@ -22,10 +23,9 @@ class KafkaHarness(NumberedPlaces, Logs):
 
     def __init__(self, bootstrap_servers: str, server: Restartable | None = None) -> None:
         super().__init__(server)
-        self._bootstrap_servers = bootstrap_servers
+        self.bootstrap_servers = bootstrap_servers
 
-    async def make_log(self, *, bounds: Bounds | None = None) -> PortableLog:
-        log = open_calm_log(
-            name="kafka", bootstrap_servers=self._bootstrap_servers, bounds=bounds or CALM
-        )
-        return await self.started(log)
+    async def make_log(self, *, bounds: Bounds | None = None, **settings: Any) -> PortableLog:
+        servers = self.bootstrap_servers
+        more = {"bounds": bounds or CALM} | settings
+        return await self.started(open_calm_log(name="kafka", bootstrap_servers=servers, **more))

@@ -1,0 +1,86 @@
+"""Topics as brokers have them that were there before us: the embedded log, which makes each by its first
+event, has no such cases."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+from uuid import uuid4
+
+import pytest
+
+from app.brokers.portable import PortableLog
+from app.errors import BrokerRefused
+from app.model.message import Message
+from app.model.start import EARLIEST, LATEST
+from app.routing.partitions import partition_of
+from contract_tools import AT_ONCE, PATIENCE, assigned, fresh_group, publish, text
+
+
+class Cluster(Protocol):
+    """A harness whose logs take settings of their driver."""
+
+    async def make_log(self, **settings: Any) -> PortableLog: ...
+    async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str: ...
+
+
+class MadeTopics:
+    """Where they are made by us."""
+
+    async def test_topics_are_made_where_the_settings_say_so(self, harness: Cluster) -> None:
+        """With the partitions that the settings name, whoever comes first: publisher or subscriber."""
+        log = await harness.make_log(create_topics=True, partitions=3)
+        published, subscribed = (f"made-{uuid4().hex[:12]}" for _ in range(2))
+        await publish(log, published, [text("x") for _ in range(10)])
+        consumer = await log.subscribe(fresh_group(), [subscribed], EARLIEST)
+        assert len((await assigned(consumer)).partitions) == 3
+        found = (await log.metadata([published, subscribed])).topics
+        assert [len(topic.partitions) for topic in found] == [3, 3]
+        await consumer.close()
+
+
+class GivenTopics(MadeTopics):
+    """Where they are made by others too."""
+
+    async def add_partitions(self, harness: Any, topic: str, count: int) -> None:
+        """By other means than ours, to so many."""
+        raise NotImplementedError
+
+    async def test_a_topic_that_is_not_there_is_refused_at_once(self, harness: Cluster) -> None:
+        """Not after the publish time-out, and not by making it (design: topics)."""
+        log = await harness.make_log()
+        began = asyncio.get_running_loop().time()
+        (result,) = await log.submit("no-such-topic", [text("x")])
+        assert isinstance(result, BrokerRefused)
+        assert result.kind == "unknown-topic"
+        with pytest.raises(BrokerRefused) as refused:
+            await log.subscribe(fresh_group(), ["no-such-topic"], EARLIEST)
+        assert refused.value.kind == "unknown-topic"
+        assert asyncio.get_running_loop().time() - began < AT_ONCE
+        assert "no-such-topic" not in {t.name for t in (await log.metadata()).topics}
+
+    async def test_a_partition_added_later_is_written_and_read_from_its_start(
+        self, harness: Cluster
+    ) -> None:
+        """New partitions start at earliest, or what comes before we notice is passed over (rule 10)."""
+        log = await harness.make_log(metadata_age=0.5)
+        topic = await harness.fresh_topic(log, 1)
+        consumer = await log.subscribe(fresh_group(), [topic], LATEST)
+        await assigned(consumer)
+        await publish(log, topic, [text("known", "k")])
+        await self.add_partitions(harness, topic, 2)
+        key = next(str(n) for n in range(100) if partition_of(b"%d" % n, 2) == 1)
+        places: set[int] = set()
+        async with asyncio.timeout(PATIENCE):
+            while 1 not in places:
+                (receipt,) = await publish(log, topic, [text("early", key)])
+                places.add(receipt.partition)
+                await asyncio.sleep(0.02)
+        added: list[Message] = []
+        async with asyncio.timeout(PATIENCE):
+            while not added:
+                event = await consumer.poll(0.2)
+                found = event if isinstance(event, tuple) else ()
+                added += [message for message in found if message.partition.number == 1]
+        assert (added[0].position, added[0].record.body) == (receipt.position, b"early")
+        await consumer.close()
