@@ -11,11 +11,22 @@ from typing import Any, Literal
 import msgspec
 from pydantic import BaseModel, SecretStr
 
+from app.brokers import embedded
 from app.brokers.portable import Bounds, PortableLog
-from app.config.brokers import KafkaBroker, PulsarBroker, RabbitBroker
+from app.config.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
 from app.interfaces import OffsetStore
 
 ANSWER = 10.0  # seconds: of one answer of Kafka, at least; see ``KafkaSettings.request_timeout``
+
+
+def open_embedded(name: str, broker: EmbeddedBroker, bounds: Bounds) -> PortableLog:
+    retention = broker.retention
+    settings = _alike(embedded.EngineSettings, broker) | {
+        "name": name,
+        "max_bytes": broker.size_cap or 0,
+        "retention": embedded.Retention(max_age=retention.age, max_bytes=retention.size),
+    }
+    return embedded.open_log(bounds=bounds, **settings)
 
 
 def open_kafka(

@@ -4,7 +4,6 @@ broker needs one."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from app.brokers import embedded
 from app.brokers.portable import Bounds, PortableLog
@@ -13,7 +12,7 @@ from app.config.model import Config
 from app.interfaces import OffsetStore
 from app.model.route import log_name
 from app.model.subscription import Subscription
-from app.runtime.drivers import open_kafka, open_pulsar, open_rabbitmq
+from app.runtime.drivers import open_embedded, open_kafka, open_pulsar, open_rabbitmq
 from app.worker.joining import group_name
 
 
@@ -72,7 +71,7 @@ def _open(name: str, broker: Broker, config: Config, offsets: OffsetStore | None
         case PulsarBroker():
             return open_pulsar(name, broker, bounds)
         case EmbeddedBroker():
-            return _embedded(name, broker, bounds)
+            return open_embedded(name, broker, bounds)
 
 
 def _relaxed_logs(config: Config) -> dict[str, PortableLog]:
@@ -84,16 +83,10 @@ def _relaxed_logs(config: Config) -> dict[str, PortableLog]:
         for target in route.to
     }
     return {
-        log_name(name, acks): _relaxed(name, broker, config, acks)
+        log_name(name, acks): open_kafka(name, broker, _bounds(broker, config), acks)
         for name, acks in sorted(asked, key=str)
         if isinstance(broker := config.brokers[name], KafkaBroker)
     }
-
-
-def _relaxed(
-    name: str, broker: KafkaBroker, config: Config, acks: Literal["all", 1, 0]
-) -> PortableLog:
-    return open_kafka(name, broker, _bounds(broker, config), acks)
 
 
 def _bounds(broker: Broker, config: Config) -> Bounds:
@@ -102,17 +95,4 @@ def _bounds(broker: Broker, config: Config) -> Bounds:
         bytes=broker.in_flight.bytes or config.limits.in_flight_bytes,
         publish_timeout=config.timeouts.publish,
         drain_timeout=config.timeouts.drain,
-    )
-
-
-def _embedded(name: str, broker: EmbeddedBroker, bounds: Bounds) -> PortableLog:
-    return embedded.open_log(
-        name=name,
-        path=broker.path,
-        partitions=broker.partitions,
-        max_partitions=broker.max_partitions,
-        group_age=broker.group_age,
-        max_bytes=broker.size_cap or 0,
-        retention=embedded.Retention(max_age=broker.retention.age, max_bytes=broker.retention.size),
-        bounds=bounds,
     )

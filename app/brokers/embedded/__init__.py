@@ -6,8 +6,7 @@ upkeep (one timer for all) · assignment
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from typing import Any
 
 from app.brokers.embedded.consumer import ConsumerSettings
 from app.brokers.embedded.driver import CAPABILITIES, EmbeddedDriver
@@ -30,28 +29,9 @@ __all__ = [
 
 def open_log(
     *,
-    name: str,
-    path: Path,
-    partitions: int = 8,
-    max_partitions: int = 10_000,
-    group_age: float = 7 * 86_400.0,
-    max_bytes: int = 0,
-    retention: Retention = Retention(),  # noqa: B008 - frozen
-    topic_retention: Mapping[str, Retention] | None = None,
-    check_on_start: bool = False,
     bounds: Bounds | None = None,
     consumers: ConsumerSettings = ConsumerSettings(),  # noqa: B008 - frozen
+    **settings: Any,
 ) -> PortableLog:
-    """The log in the folder ``path``, not started yet. See EngineSettings for the rest."""
-    settings = EngineSettings(
-        path=path,
-        name=name,
-        partitions=partitions,
-        max_partitions=max_partitions,
-        group_age=group_age,
-        max_bytes=max_bytes,
-        retention=retention,
-        topic_retention=topic_retention or {},
-        check_on_start=check_on_start,
-    )
-    return PortableLog(EmbeddedDriver(settings, consumers), bounds)
+    """An embedded log as a ``Log``, by the fields of ``EngineSettings``. Nothing is opened yet."""
+    return PortableLog(EmbeddedDriver(EngineSettings(**settings), consumers), bounds)
