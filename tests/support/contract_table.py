@@ -67,7 +67,9 @@ that every other restart keeps ([ADR 0013](adr/0013-rabbitmq-queues.md)).
 
 
 def cases(part: type) -> list[str]:
-    return [name for name in vars(part) if name.startswith("test_")]
+    """Those of its bases first."""
+    found = (name for each in reversed(part.__mro__) for name in vars(each))
+    return [name for name in found if name.startswith("test_")]
 
 
 def in_words(case: str) -> str:
