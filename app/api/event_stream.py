@@ -18,13 +18,13 @@ import msgspec
 from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import StreamingResponse
 
-from app.api import messages, places, problems
+from app.api import messages, problems, start_points
 from app.api.follow import HEARTBEAT_EVERY, Item, Tail, follow
 from app.api.messages import Reading, json_of
-from app.api.places import Places
 from app.api.problems import Refused
 from app.api.records import RECONNECT_MS, already, block, gap_json, led, streamed
 from app.api.running import Running
+from app.api.start_points import StartPoints
 from app.api.subscriptions import subscription_of
 from app.api.topics import ends_of
 from app.errors import BrokerError
@@ -93,9 +93,9 @@ async def _tails(
     for topic in subscription.source.topics:
         ends = led(await ends_of(log, subscription.source.broker, topic), topic)
         if known is None:
-            begin = await places.resolve(log, topic, ends, start)
+            begin = await start_points.resolve(log, topic, ends, start)
         else:
-            begin = places.resume(ends, known.get(topic, {}))
+            begin = start_points.resume(ends, known.get(topic, {}))
         tails.append(Tail(log, topic, begin, stopped))
     return tails
 
@@ -105,12 +105,12 @@ def resume_point(tails: Sequence[Tail]) -> str:
     return ";".join(f"{quote(each.topic, safe='')}={each.at}" for each in tails)
 
 
-def resume_points(text: str) -> dict[str, Places]:
+def resume_points(text: str) -> dict[str, StartPoints]:
     """By topic. Raises Refused for what is none: going on elsewhere would leave something out."""
-    found: dict[str, Places] = {}
+    found: dict[str, StartPoints] = {}
     for each in text.split(";"):
         topic, equals, at = each.partition("=")
-        known = places.places_of(at) if at else {}
+        known = start_points.places_of(at) if at else {}
         if not equals or known is None:
             raise Refused(400, "bad-position", "Last-Event-ID is no id that this stream gave")
         found[unquote(topic)] = known

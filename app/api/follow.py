@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
-from app.api.places import Place, text_of
+from app.api.start_points import StartPoint, text_of
 from app.brokers.portable import size_of
 from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange
 from app.interfaces import Log
@@ -34,7 +34,7 @@ class Bounds(NamedTuple):
 class Page:
     """What was read, and the places that come next."""
 
-    def __init__(self, bounds: Bounds, places: dict[int, Place]) -> None:
+    def __init__(self, bounds: Bounds, places: dict[int, StartPoint]) -> None:
         self.messages: list[Message] = []
         self.next = dict(places)
         self.complete = False
@@ -48,11 +48,11 @@ class Page:
         if self.messages and (
             len(self.messages) == self._bounds.messages or self._bytes + size > self._bounds.bytes
         ):
-            self.next[number] = Place(message.position)
+            self.next[number] = StartPoint(message.position)
             return False
         self.messages.append(message)
         self._bytes += size
-        self.next[number] = Place(message.position, after=True)
+        self.next[number] = StartPoint(message.position, after=True)
         return True
 
 
@@ -60,7 +60,7 @@ class Gap(NamedTuple):
     """What was to be read is gone by now: retention was faster. It goes on at ``earliest``."""
 
     partition: int
-    place: Place
+    place: StartPoint
     earliest: str
 
 
@@ -77,7 +77,7 @@ async def peek(
     log: Log,
     topic: str,
     ends: Sequence[PartitionMetadata],
-    places: dict[int, Place],
+    places: dict[int, StartPoint],
     bounds: Bounds,
 ) -> Page:
     """From ``places`` to ``ends``, partition after partition. Raises BrokerUnavailable where nothing at
@@ -101,12 +101,12 @@ async def _fill(page: Page, log: Log, topic: str, ends: Sequence[PartitionMetada
             async for message in messages:
                 if not page.take(message):
                     return False
-        page.next[each.number] = Place(each.latest)
+        page.next[each.number] = StartPoint(each.latest)
     return True
 
 
 async def read(
-    log: Log, topic: str, end: PartitionMetadata, place: Place
+    log: Log, topic: str, end: PartitionMetadata, place: StartPoint
 ) -> AsyncGenerator[Message, None]:
     """One partition from ``place`` to its end as it was."""
     if place.position == end.latest:
@@ -129,7 +129,7 @@ class Tail:
         self,
         log: Log,
         topic: str,
-        places: dict[int, Place],
+        places: dict[int, StartPoint],
         stopped: asyncio.Event,
         only: int | None = None,
     ) -> None:
@@ -170,19 +170,19 @@ class Tail:
                 return
 
     async def _partition(self, end: PartitionMetadata) -> AsyncGenerator[Message | Gap, None]:
-        place = self.places.setdefault(end.number, Place(end.earliest))
+        place = self.places.setdefault(end.number, StartPoint(end.earliest))
         try:
             async with aclosing(read(self._log, self.topic, end, place)) as messages:
                 async for message in messages:
-                    self.places[end.number] = Place(message.position, after=True)
+                    self.places[end.number] = StartPoint(message.position, after=True)
                     yield message
         except PositionOutOfRange as error:
             earliest = error.earliest or end.earliest
             gap = Gap(end.number, self.places[end.number], earliest)
-            self.places[end.number] = Place(earliest)
+            self.places[end.number] = StartPoint(earliest)
             yield gap
         else:
-            self.places[end.number] = Place(end.latest)
+            self.places[end.number] = StartPoint(end.latest)
 
 
 async def follow(tails: Sequence[Tail], stopped: asyncio.Event) -> AsyncGenerator[Item, None]:

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from app.api.places import time_of
+from app.api.start_points import time_of
 from app.interfaces import DeadLetter, LetterChoice, Parked
 from app.model.duration import number
 

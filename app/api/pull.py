@@ -13,7 +13,6 @@ from pydantic import BaseModel, ValidationError
 
 from app.api import bodies, messages
 from app.api.bodies import json_answer
-from app.api.handing_out import Caller, Handed, HandingOut, tell_received
 from app.api.messages import json_of
 from app.api.problems import Refused
 from app.api.pull_answers import (
@@ -25,6 +24,7 @@ from app.api.pull_answers import (
     Release,
     Tokens,
 )
+from app.api.pull_receive import Caller, Handed, HandingOut, tell_received
 from app.api.running import Running, now_ms, store_of
 from app.api.subscriptions import subscription_of
 from app.errors import BrokerError

@@ -12,7 +12,7 @@ import msgspec
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
-from app.api import answers, follow, messages, places, problems
+from app.api import answers, follow, messages, problems, start_points
 from app.api.follow import Bounds, Gap, Tail
 from app.api.problems import Refused
 from app.api.running import Running
@@ -63,7 +63,7 @@ def _add_peek(routes: APIRouter, running: Running) -> None:
         """A page of a topic, partition after partition, as it lies in the log (Fetch)."""
         log = readable(log_of(running, broker), topic)
         ends = led(await ends_of(log, broker, topic, partition), topic)
-        start = await places.resolve(log, topic, ends, begin)
+        start = await start_points.resolve(log, topic, ends, begin)
         bounds = Bounds(limit, max_bytes, max_wait)
         page = await follow.peek(log, topic, ends, start, bounds)
         return Response(_page(page, running.kinds[broker], raw), media_type="application/json")
@@ -94,11 +94,11 @@ def _add_tail(routes: APIRouter, running: Running, stopped: asyncio.Event) -> No
         of all partitions. An event `gap` tells what retention took, `problem` why the stream ends."""
         log = readable(log_of(running, broker), topic)
         ends = led(await ends_of(log, broker, topic, partition), topic)
-        known = places.places_of(last_event_id) if last_event_id else None
+        known = start_points.places_of(last_event_id) if last_event_id else None
         start = (
-            await places.resolve(log, topic, ends, begin)
+            await start_points.resolve(log, topic, ends, begin)
             if known is None
-            else places.resume(ends, known)
+            else start_points.resume(ends, known)
         )
         following = Tail(log, topic, start, stopped if on else already(), partition)
         return streamed(_events(following, running.kinds[broker], raw))
@@ -137,7 +137,7 @@ def _page(page: follow.Page, kind: str, raw: bool) -> bytes:
             "messages": [
                 msgspec.Raw(messages.to_json(each, kind, raw=raw)) for each in page.messages
             ],
-            "next": places.text_of(page.next),
+            "next": start_points.text_of(page.next),
             "complete": page.complete,
         }
     )

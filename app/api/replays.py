@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Response
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from app.api import places
+from app.api import start_points
 from app.api.answers import View
 from app.api.parameters import Rate
 from app.api.problems import Refused
@@ -218,7 +218,7 @@ async def _places(
     """By partition. Those that positions do not name are at ``unnamed``, or left out."""
     if isinstance(at, Start) and at.time is not None and not log.capabilities.seek_by_time:
         raise Refused(422, "not-capable", f"broker {log.name} knows no times: give positions")
-    found = await places.resolve(log, topic, ends, _text(at))
+    found = await start_points.resolve(log, topic, ends, _text(at))
     named = {number: place.position for number, place in found.items()}
     if isinstance(at, Start) and at.position is not None:
         wanted = set(at.position)

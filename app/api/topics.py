@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, BeforeValidator, Field
 
-from app.api import places
+from app.api import start_points
 from app.api.answers import View
 from app.api.problems import Refused
 from app.api.running import Running
@@ -131,7 +131,7 @@ def _add_offsets(routes: APIRouter, running: Running) -> None:
         ours = running.groups(broker, topic)
         metadata = await log.metadata([topic], list(group or ours))
         ends = _ends(metadata, broker, topic, partition)
-        found = {} if time_ms is None else await places.by_time(log, topic, ends, time_ms)
+        found = {} if time_ms is None else await start_points.by_time(log, topic, ends, time_ms)
         at = {number: place.position for number, place in found.items()}
         return OffsetsView(
             broker=broker,
@@ -154,7 +154,7 @@ async def _all(log: Log) -> LogMetadata | BrokerError:
 
 
 def _time(text: str) -> int:
-    time_ms = int(text) if text.isdecimal() and text.isascii() else places.time_of(text)
+    time_ms = int(text) if text.isdecimal() and text.isascii() else start_points.time_of(text)
     if time_ms is None:
         raise Refused(
             400,
@@ -173,7 +173,7 @@ def _ends(
         raise unknown_topic(broker, topic)
     ends = [each for each in known if partition in (None, each.number)]
     if not ends and partition is not None:
-        raise places.unknown_partition(topic, partition)
+        raise start_points.unknown_partition(topic, partition)
     return ends
 
 

@@ -126,7 +126,7 @@ class Driver(Protocol):
 
     async def health(self) -> Health: ...
 
-    def explain(self, error: Exception) -> BrokerError | None:
+    def translate(self, error: Exception) -> BrokerError | None:
         """What an error of the client library means for a caller; None: it is a bug."""
 
 

@@ -276,7 +276,7 @@ class PortableLog(Log):
 
     def _meaning(self, error: Exception) -> Exception:
         """What the driver makes of a vendor's error; the error itself when it is a bug."""
-        return self.driver.explain(error) or error
+        return self.driver.translate(error) or error
 
 
 def size_of(record: Record) -> int:

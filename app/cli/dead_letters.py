@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from app.cli import exits, printing, redriving, verbs
-from app.cli.asking import Service, Subscription, Yes
-from app.cli.redriving import PATH
+from app.cli import exits, printing, redrive_progress, verbs
+from app.cli.admin_client import Service, Subscription, Yes
+from app.cli.redrive_progress import PATH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,12 +119,12 @@ def redrive(
     First it says what would go, then it asks. What fails again is a dead letter again. Interrupting it
     stops nothing that is on its way. With --json nothing goes without --yes."""
     chosen = choice.with_ids(id_)
-    found = redriving.order(service, chosen, dry_run=True)
+    found = redrive_progress.order(service, chosen, dry_run=True)
     if not service.as_json:
         _show_counts(found)
-        redriving.warn(found)
+        redrive_progress.warn(found)
     if _demanded(found["left"], "Redrive {} of them?", yes=yes, service=service):
-        redriving.run(service, chosen, found, rate=rate, wait=wait)
+        redrive_progress.run(service, chosen, found, rate=rate, wait=wait)
     elif service.as_json:
         printing.json_line(found)
 

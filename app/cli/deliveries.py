@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import printing
-from app.cli.asking import Service, Subscription
+from app.cli.admin_client import Service, Subscription
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import exits, given, printing
+from app.cli import exits, options, printing
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run(
 def _feed(environ: Mapping[str, str], *, generated: bool, count: int) -> Feed:
     from app.cli import feed
 
-    received = given.now("seconds")
+    received = options.now("seconds")
     if generated:
         return feed.generated_feed(count, received)
     return feed.load_feed(environ, received, count)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import exits, given, printing
+from app.cli import exits, options, printing
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def asyncapi(
     """
     from app.config.asyncapi import document
 
-    _write(document(given.configuration(config)), out)
+    _write(document(options.configuration(config)), out)
 
 
 def _write(document: Mapping[str, object], out: Path | None) -> None:

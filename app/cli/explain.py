@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import asking, exits, given, printing
-from app.cli.asking import Service
+from app.cli import admin_client, exits, options, printing
+from app.cli.admin_client import Service
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def run(
             code=exits.SETUP,
         )
     if file is not None:
-        body = given.content(file)
+        body = options.content(file)
         headers = {"content-type": _media_type(body)}
     else:
         body, headers = _made(type_, source, id_, subject, attribute or [], data)
@@ -95,13 +95,13 @@ def _media_type(body: bytes) -> str:
 def _made(
     type_: str, source: str, id_: str, subject: str, attribute: Sequence[str], data: str
 ) -> tuple[bytes, dict[str, str]]:
-    from app.cli import making
+    from app.cli import event_input
 
-    extensions = given.attributes(attribute)
-    recipe = making.Recipe(
-        type_, source, id_, subject, extensions=extensions, data=given.data(data)
+    extensions = options.attributes(attribute)
+    recipe = event_input.Recipe(
+        type_, source, id_, subject, extensions=extensions, data=options.data(data)
     )
-    message = making.request(recipe)
+    message = event_input.request(recipe)
     return message.body, dict(message.headers)
 
 
@@ -115,14 +115,14 @@ def _by_configuration(
     from app.errors import SenderError
     from app.runtime.explain import guide_of
 
-    settings = given.configuration(file)
+    settings = options.configuration(file)
     key = headers.get("skybridge-key")
     try:
         decoded = http.decode(
             [(name.encode(), text.encode()) for name, text in headers.items()], body
         )
     except SenderError as error:
-        asking.said(
+        admin_client.said(
             str(file), problems.document(error.status, error.code, str(error), error.faults)
         )
     guide = guide_of(settings)

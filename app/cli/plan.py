@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import exits, printing
-from app.cli.asking import Service
+from app.cli.admin_client import Service
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:

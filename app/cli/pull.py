@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import given, printing
-from app.cli.asking import SERVER, Service
+from app.cli import options, printing
+from app.cli.admin_client import SERVER, Service
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-    from app.cli.pulling import Consumer, Deal
+    from app.cli.pull_consumer import Consumer, Deal
 
 
 @verb(
@@ -53,9 +53,9 @@ def run(
     What is not acknowledged, because this ends or the command fails, is handed out again."""
     import asyncio
 
-    from app.cli.pulling import Consumer, Wishes, in_shell
+    from app.cli.pull_consumer import Consumer, Wishes, in_shell
 
-    given.demand_address("--server", service.server, SERVER)
+    options.demand_address("--server", service.server, SERVER)
     show = printing.json_line if service.as_json else _show
     deal = in_shell(command) if command else _printed(show)
     wishes = Wishes(most, limit, follow, delay)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import exits, printing, subscriptions
-from app.cli.asking import Service, subscription_path
+from app.cli.admin_client import Service, subscription_path
 from app.cli.subscriptions import Name
 from app.cli.verbs import verb
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import exits, given, printing
+from app.cli import exits, options, printing
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def run(
 
     Events go one request after another, so their order is kept. The receipt says where each is stored.
     """
-    from app.cli import making
+    from app.cli import event_input
 
     if (file is None) == (not type_):
         printing.fail(
@@ -99,15 +99,15 @@ def run(
             cure=f"Add --mode structured{'' if format_ is Format.avro else ' or --mode batch'}.",
             code=exits.SETUP,
         )
-    given.demand_address("--url", url, "http://127.0.0.1:8080/events")
+    options.demand_address("--url", url, "http://127.0.0.1:8080/events")
     if file is not None:
         events = _events(file)
     else:
-        recipe = making.Recipe(
-            type_, source, id_, subject, time or given.now(), content_type,
-            given.attributes(attribute or []), given.data(data),
+        recipe = event_input.Recipe(
+            type_, source, id_, subject, time or options.now(), content_type,
+            options.attributes(attribute or []), options.data(data),
         )  # fmt: skip
-        events = making.make(recipe, count)
+        events = event_input.make(recipe, count)
     _post(events, url=url if not route else f"{url}/{route}", key=key, mode=mode, format_=format_,
           batch_size=batch_size, retries=retries, as_json=as_json)  # fmt: skip
 
@@ -246,11 +246,11 @@ def place(receipt: Mapping[str, object]) -> str:
 
 
 def _events(file: Path) -> Sequence[Decoded]:
-    from app.cli import making
+    from app.cli import event_input
 
     try:
-        events = making.read(given.content(file))
-    except making.Unreadable as fault:
+        events = event_input.read(options.content(file))
+    except event_input.Unreadable as fault:
         printing.fail(f"{file}{fault}")
     if not events:
         printing.fail(f"{file} holds no event.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import printing
-from app.cli.given import ConfigFile
+from app.cli.options import ConfigFile
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:

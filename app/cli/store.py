@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import given, printing, verbs
-from app.cli.given import ConfigFile
+from app.cli import options, printing, verbs
+from app.cli.options import ConfigFile
 
 if TYPE_CHECKING:
     from app.store.upkeep import Standing
@@ -31,7 +31,7 @@ def status(config: ConfigFile = None, as_json: Json = False) -> None:
     from app.config.store import PostgresStore
     from app.store import upkeep
 
-    loaded = given.configuration(config)
+    loaded = options.configuration(config)
     if isinstance(loaded.store, PostgresStore):
         dsn = loaded.store.dsn.get_secret_value()
         found = upkeep.look_at_database(dsn, loaded.timeouts.store)
@@ -53,7 +53,7 @@ def migrate(config: ConfigFile = None) -> None:
     from app.store import schema
 
     async def bring_up() -> None:
-        store = open_store(given.configuration(config), ("worker",))
+        store = open_store(options.configuration(config), ("worker",))
         await store.start()
         await store.stop()
 
@@ -82,7 +82,7 @@ def backup(
                 tasks[name] = bars.add_task(f"copying {name}", total=of)
             bars.update(tasks[name], completed=done, total=of)
 
-        copied, absent = backups.back_up(given.configuration(config), folder, told)
+        copied, absent = backups.back_up(options.configuration(config), folder, told)
     if as_json:
         printing.json_line({"folder": str(folder), "files": copied})
         return
@@ -104,7 +104,7 @@ def restore(
     """
     from app.runtime import backup as backups
 
-    for each in backups.restore(given.configuration(config), folder):
+    for each in backups.restore(options.configuration(config), folder):
         if each.kept:
             printing.text_line(f"what was there is in {each.kept}")
         printing.text_line(f"{each.name}: {each.place} is what {folder} holds")

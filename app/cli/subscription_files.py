@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from app.cli import exits, given, printing
+from app.cli import exits, options, printing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ def read(file: str) -> list[dict[str, Any]]:
     from app.config.secrets import resolve
 
     try:
-        document = parse(given.content(file))
+        document = parse(options.content(file))
     except BadConfiguration as bad:
         _refuse(file, bad.findings)
     document.root = {"subscriptions": document.root.get("subscriptions", [document.root])}

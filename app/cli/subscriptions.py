@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import asking, exits, given, printing, subscription_files, verbs
-from app.cli.asking import Service, Yes, subscription_path
+from app.cli import admin_client, exits, options, printing, subscription_files, verbs
+from app.cli.admin_client import Service, Yes, subscription_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,7 +119,9 @@ def create(
     topic: Annotated[
         list[str] | None, typer.Option("--topic", help="Topic to read; may be repeated.")
     ] = None,
-    broker: Annotated[str, typer.Option("--broker", "-b", help="Its broker.")] = asking.BROKER,
+    broker: Annotated[
+        str, typer.Option("--broker", "-b", help="Its broker.")
+    ] = admin_client.BROKER,
     type_: Annotated[
         list[str] | None, typer.Option("--type", "-t", help="Events of this type only.")
     ] = None,
@@ -172,7 +174,7 @@ def patch(
     """Change some settings."""
     etag = if_match or _etag(service, name)
     headers = {"content-type": "application/merge-patch+json", "if-match": etag}
-    content = given.argument(change)
+    content = options.argument(change)
     _change(service, "PATCH", subscription_path(name), "changed", content=content, headers=headers)
 
 
@@ -240,7 +242,7 @@ def try_(
     sent: dict[str, Any] = {}
     if event:
         headers = {"content-type": "application/cloudevents+json"}
-        sent = {"content": given.argument(event), "headers": headers}
+        sent = {"content": options.argument(event), "headers": headers}
     found = service.post(subscription_path(name, ":test"), **sent)
     service.show(found, _show_attempt)
     if not found["delivered"]:

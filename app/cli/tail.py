@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import asking, exits, given, printing
-from app.cli.asking import BROKER, SERVER, Broker, Partition, Raw, Server, Token
+from app.cli import admin_client, exits, options, printing
+from app.cli.admin_client import BROKER, SERVER, Broker, Partition, Raw, Server, Token
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ def run(
     _demand_one(topic, subscription, begin, alone=partition is None and config is None and not raw)
     if config is not None:
         messages = _from_broker(
-            given.configuration(config), broker, topic, begin, partition, follow=follow, raw=raw
+            options.configuration(config), broker, topic, begin, partition, follow=follow, raw=raw
         )
     else:
-        given.demand_address("--server", server, SERVER)
+        options.demand_address("--server", server, SERVER)
         if subscription:
-            path = asking.subscription_path(subscription, "/events")
+            path = admin_client.subscription_path(subscription, "/events")
         else:
-            path = asking.topic_path(broker, topic, "/tail")
+            path = admin_client.topic_path(broker, topic, "/tail")
         messages = _from_service(f"{server}{path}", server, token, query)
     asyncio.run(_print(messages, display, limit))
 
@@ -112,7 +112,7 @@ async def _from_service(
 ) -> AsyncGenerator[str, None]:
     import httpx
 
-    headers = asking.authorization(token)
+    headers = admin_client.authorization(token)
     try:
         async with (
             httpx.AsyncClient(timeout=httpx.Timeout(40, read=None), trust_env=False) as client,
@@ -120,7 +120,7 @@ async def _from_service(
         ):
             if not answer.is_success:
                 await answer.aread()
-                asking.refused(server, answer)
+                admin_client.refused(server, answer)
             async for name, data in _events(answer.aiter_lines()):
                 if name == "problem":
                     _ended(server, data)
@@ -151,7 +151,7 @@ async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[tuple[str, str], 
 def _ended(server: str, data: str) -> None:
     import msgspec
 
-    asking.said(server, msgspec.json.decode(data))
+    admin_client.said(server, msgspec.json.decode(data))
 
 
 async def _from_broker(
@@ -166,7 +166,7 @@ async def _from_broker(
 ) -> AsyncGenerator[str, None]:
     import asyncio
 
-    from app.api import places
+    from app.api import start_points
     from app.api.follow import Tail
     from app.api.messages import one_line, to_json
     from app.api.problems import Refused
@@ -190,7 +190,7 @@ async def _from_broker(
         stopped.set()
     try:
         ends = led(await ends_of(readable(log, topic), broker, topic, partition), topic)
-        start = await places.resolve(log, topic, ends, begin)
+        start = await start_points.resolve(log, topic, ends, begin)
         async for item in Tail(log, topic, start, stopped, partition).items():
             if isinstance(item, Message):
                 yield one_line(to_json(item, kind, raw=raw)).decode()

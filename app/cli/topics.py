@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import asking, given, printing, tail, verbs
-from app.cli.asking import BROKER, Broker, Partition, Raw, Service
+from app.cli import admin_client, options, printing, tail, verbs
+from app.cli.admin_client import BROKER, Broker, Partition, Raw, Service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ def _miss(brokers: Mapping[str, Mapping[str, Any]]) -> None:
 def show(topic: TopicName, broker: Broker = BROKER, *, service: Service) -> None:
     """Show a topic's partitions: leader, replicas, in-sync replicas, both ends."""
     columns = ("number", "leader", "replicas", "isr", "earliest", "latest")
-    found = service.get(asking.topic_path(broker, topic))
+    found = service.get(admin_client.topic_path(broker, topic))
     service.show(found, lambda found: printing.listing(columns, found["partitions"]))
 
 
@@ -88,7 +88,7 @@ def peek(
 ) -> None:
     """Print some messages of a topic, partition after partition, and where the next ones are."""
     query = {"from": begin, "partition": partition, "limit": limit, "raw": raw}
-    page = service.get(asking.topic_path(broker, topic, "/records"), query)
+    page = service.get(admin_client.topic_path(broker, topic, "/records"), query)
     for message in page["messages"]:
         service.show(message, tail.show)
     if not page["complete"]:
@@ -117,7 +117,7 @@ def offsets(
 ) -> None:
     """Show positions: earliest, latest, at a time; and where groups are, with their lag."""
     query = {"time": time, "group": group, "partition": partition}
-    found = service.get(asking.topic_path(broker, topic, "/offsets"), query)
+    found = service.get(admin_client.topic_path(broker, topic, "/offsets"), query)
     columns = ("number", "earliest", "latest", *(("at_time",) if time else ()))
 
     def show(found: Mapping[str, Any]) -> None:
@@ -152,12 +152,12 @@ def publish(
     service: Service,
 ) -> None:
     """Publish one event to a topic that is there, past all routes; the receipt says where it is."""
-    from app.cli import making
+    from app.cli import event_input
 
-    recipe = making.Recipe(type_, source, id_, subject, data=given.data(data))
-    message = making.request(recipe)
+    recipe = event_input.Recipe(type_, source, id_, subject, data=options.data(data))
+    message = event_input.request(recipe)
     headers = {**dict(message.headers), **({"skybridge-key": key} if key else {})}
-    path, query = asking.topic_path(broker, topic, "/records"), {"content_mode": mode.value}
+    path, query = admin_client.topic_path(broker, topic, "/records"), {"content_mode": mode.value}
     receipt = service.post(path, query=query, content=message.body, headers=headers)
     service.show(receipt, _stored)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from app.bindings import http
-from app.cli.making import Recipe, request
+from app.cli.event_input import Recipe, request
 from app.config.model import Config
 from app.errors import SkybridgeError
 from app.filters.model import Filter

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import exits, given, printing
+from app.cli import exits, options, printing
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def run(
     if (headers is None) != (body is None):
         printing.fail("--headers and --body come together.", code=exits.SETUP)
     if headers is not None and body is not None:
-        lines, content = _lines(given.content(headers)), given.content(body)
+        lines, content = _lines(options.content(headers)), options.content(body)
     else:
-        lines, content = _parted(given.content(request))
+        lines, content = _parted(options.content(request))
     now = SystemClock().now() if at is None else at
     verdict = verify(lines, content, _keys(key or [], key_file or []), now, tolerance)
     if json_output:
@@ -73,7 +73,9 @@ def _keys(texts: Sequence[str], files: Sequence[Path]) -> list[Key]:
 
     texts_of: Mapping[str, str] = {
         **{f"--key {number}": text for number, text in enumerate(texts, start=1)},
-        **{f"--key-file {file}": given.content(file).decode("utf-8", "replace") for file in files},
+        **{
+            f"--key-file {file}": options.content(file).decode("utf-8", "replace") for file in files
+        },
     }
     if not texts_of:
         printing.fail("There is no key to verify with.", cure="--key whsec_...", code=exits.SETUP)

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from app.config.finding import BadConfiguration, Finding, Path, Place, written
+from app.config.finding import BadConfiguration, Finding, Location, Path, written
 
 _CORE = "tag:yaml.org,2002:"
 _MERGE = f"{_CORE}merge"
@@ -27,16 +27,16 @@ class Document:
 
     def __init__(self) -> None:
         self.root: dict[str | int, Any] = {}
-        self.places: dict[Path, Place] = {}
+        self.places: dict[Path, Location] = {}
         self.findings: list[Finding] = []
 
-    def place(self, path: Path) -> Place:
+    def place(self, path: Path) -> Location:
         """Of the setting, or of the nearest one above it that was written."""
         while path and path not in self.places:
             path = path[:-1]
-        return self.places.get(path, Place())
+        return self.places.get(path, Location())
 
-    def wrong(self, path: Path, message: str, cure: str, place: Place | None = None) -> None:
+    def wrong(self, path: Path, message: str, cure: str, place: Location | None = None) -> None:
         self.findings.append(
             Finding(
                 level="error",
@@ -57,10 +57,12 @@ def parse(raw: bytes) -> Document:
     except YAMLError as error:
         raise _refused(*_explained(error)) from None
     except RecursionError:
-        raise _refused("nested too deeply", "write it flatter", Place(1, 1)) from None
+        raise _refused("nested too deeply", "write it flatter", Location(1, 1)) from None
     document = Document()
     if root is None:
-        raise _refused("the file is empty", "skybridge init writes one to begin with", Place(1, 1))
+        raise _refused(
+            "the file is empty", "skybridge init writes one to begin with", Location(1, 1)
+        )
     if not isinstance(root, MappingNode):
         raise _refused("the file is no mapping", "begin with: version: 1", _place(root))
     document.root = _Reader(document).value(root, (), ())
@@ -72,27 +74,27 @@ def _text(raw: bytes) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise _refused("the file is not UTF-8", "save it as UTF-8", Place(line, 1)) from None
+        raise _refused("the file is not UTF-8", "save it as UTF-8", Location(line, 1)) from None
 
 
-def _explained(error: YAMLError) -> tuple[str, str, Place]:
+def _explained(error: YAMLError) -> tuple[str, str, Location]:
     """The parser's own words name characters, never a value of ours; its excerpt is left out."""
     if not isinstance(error, MarkedYAMLError):
-        return "the file holds a character that YAML does not allow", "remove it", Place(1, 1)
+        return "the file holds a character that YAML does not allow", "remove it", Location(1, 1)
     mark = error.problem_mark or error.context_mark
-    place = Place(mark.line + 1, mark.column + 1) if mark is not None else Place(1, 1)
+    place = Location(mark.line + 1, mark.column + 1) if mark is not None else Location(1, 1)
     problem = str(error.problem or error.context)
     return f"no YAML: {problem}", _TABS if _TAB in problem else _QUOTES, place
 
 
-def _refused(message: str, cure: str, place: Place) -> BadConfiguration:
+def _refused(message: str, cure: str, place: Location) -> BadConfiguration:
     return BadConfiguration(
         [Finding(level="error", setting="", message=message, cure=cure, place=place)]
     )
 
 
-def _place(node: Node) -> Place:
-    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+def _place(node: Node) -> Location:
+    return Location(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 class _Reader:

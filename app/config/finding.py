@@ -14,7 +14,7 @@ Path = tuple[str | int, ...]
 """Where a setting stands in the document: ``("routes", 0, "to")``."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class Location(msgspec.Struct, frozen=True):
     """Where a value was written: a line and a column of the file, both from 1, or the environment
     variable that overrides the file. All zero and empty: it is a default."""
 
@@ -23,7 +23,7 @@ class Place(msgspec.Struct, frozen=True):
     variable: str = ""
 
 
-NOWHERE = Place()
+NOWHERE = Location()
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     setting: str
     message: str
     cure: str = ""
-    place: Place = NOWHERE
+    place: Location = NOWHERE
 
     @property
     def line(self) -> int:

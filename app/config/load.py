@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.config.document import Document, parse
-from app.config.finding import BadConfiguration, Finding, Path, Place
+from app.config.finding import BadConfiguration, Finding, Location, Path
 from app.config.model import Config
 from app.config.overrides import override
 from app.config.problems import explain
@@ -54,7 +54,7 @@ class Loaded:
         """One that nobody wrote down."""
         return cls(config, "", Document(), {})
 
-    def place(self, *path: str | int) -> Place:
+    def place(self, *path: str | int) -> Location:
         """Where a setting was written, or the nearest one above it."""
         return self._document.place(path)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.config.document import Document
-from app.config.finding import Path, Place
+from app.config.finding import Location, Path
 
 PREFIX = "SKYBRIDGE_"
 _ALONE = {"INSTALLATION"}
@@ -35,7 +35,7 @@ def override(document: Document, environ: Mapping[str, str]) -> set[Path]:
 def _put(document: Document, variable: str, steps: list[str], value: Any) -> Path | None:
     holder: Any = document.root
     path: Path = ()
-    place = Place(variable=variable)
+    place = Location(variable=variable)
     for n, step in enumerate(steps):
         key = _key(holder, step)
         if key is None:

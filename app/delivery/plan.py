@@ -91,7 +91,7 @@ class Policy(msgspec.Struct, frozen=True):
         return self.hold < len(self.schedule)
 
 
-class Place(enum.Enum):
+class WaitsIn(enum.Enum):
     """Where the event waits now, and may wait next."""
 
     LANE = "its lane, and beyond hold the store"
@@ -108,7 +108,7 @@ def conclude(
     now: float,
     jitter: float,
     policy: Policy,
-    place: Place = Place.LANE,
+    place: WaitsIn = WaitsIn.LANE,
 ) -> Decision:
     """``steps``: earlier failures that took one. ``asked``: the seconds a Retry-After asks for, None
     without one. ``now``: the moment on the clock that the decision's moments are to be read on.
@@ -125,7 +125,7 @@ def conclude(
 
 
 def _again(
-    steps: int, asked: float | None, now: float, jitter: float, policy: Policy, place: Place
+    steps: int, asked: float | None, now: float, jitter: float, policy: Policy, place: WaitsIn
 ) -> Decision:
     if asked:  # a wait of nothing asks for nothing: the schedule spreads the attempts
         return PauseEndpoint(now + asked)
@@ -135,12 +135,12 @@ def _again(
     return Park(now + seconds) if _parks(steps, policy, place) else RetryAt(now + seconds)
 
 
-def _parks(steps: int, policy: Policy, place: Place) -> bool:
-    if place is Place.STORE:
+def _parks(steps: int, policy: Policy, place: WaitsIn) -> bool:
+    if place is WaitsIn.STORE:
         return True
-    if place is Place.LANE_ONLY or not policy.parks:
+    if place is WaitsIn.LANE_ONLY or not policy.parks:
         return False
-    return place is Place.CROWDED or steps >= policy.hold
+    return place is WaitsIn.CROWDED or steps >= policy.hold
 
 
 def asked_wait(header: str | None, wall: float, policy: Policy) -> float | None:

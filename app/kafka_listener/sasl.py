@@ -32,7 +32,7 @@ class Denied(Exception):
     """It is not proven who that is."""
 
 
-class Exchange(Protocol):
+class SaslSession(Protocol):
     """One login under way. ``user``: who it is, once it is proven."""
 
     user: str | None
@@ -57,7 +57,7 @@ class Logins:
         }
         self._pepper = secrets.token_bytes(32)
 
-    def begin(self, mechanism: str) -> Exchange:
+    def begin(self, mechanism: str) -> SaslSession:
         if mechanism == PLAIN:
             return _Plain(self._is_plain)
         return _Scram(mechanism, lambda name: self._known(mechanism, name))
@@ -144,7 +144,7 @@ async def sasl_handshake(node: Node, session: Session, request: Request) -> Any:
 
 async def sasl_authenticate(node: Node, session: Session, request: Request) -> Any:
     """Whoever is denied is told so, and let go."""
-    login: Exchange | None = session.login
+    login: SaslSession | None = session.login
     if login is None:
         return _told(request, ErrorCode.illegal_sasl_state, "no mechanism was agreed on")
     try:

@@ -19,7 +19,7 @@ from app.delivery.parked_lanes import ParkedLane
 from app.delivery.plan import (
     Decision,
     PauseEndpoint,
-    Place,
+    WaitsIn,
 )
 from app.interfaces import Clock, Outgoing, Sink, SinkAnswer, Waiting
 from app.model.message import Message, Partition
@@ -415,18 +415,18 @@ class Courier:
         self, lane: Lane[Held], answer: SinkAnswer, outcome: Outcome, now: float
     ) -> Decision:
         """Of the head of this lane, whatever it says about the endpoint."""
-        place = self._place(lane) if outcome.fate is Fate.RETRY else Place.LANE
+        place = self._place(lane) if outcome.fate is Fate.RETRY else WaitsIn.LANE
         return self._rules.conclude(lane.head, outcome, answer, now, place)
 
-    def _place(self, lane: Lane[Held]) -> Place:
+    def _place(self, lane: Lane[Held]) -> WaitsIn:
         """Rules 4 to 6: where its wait may be."""
         if lane.head.row is not None:
-            return Place.STORE
+            return WaitsIn.STORE
         if self.halted or self.endpoint.flow is Flow.PAUSED:
-            return Place.LANE_ONLY
+            return WaitsIn.LANE_ONLY
         if not self._conclusions.parked.room(len(lane.items)):
-            return Place.LANE_ONLY
-        return Place.CROWDED if self._crowded(lane.head.message.partition) else Place.LANE
+            return WaitsIn.LANE_ONLY
+        return WaitsIn.CROWDED if self._crowded(lane.head.message.partition) else WaitsIn.LANE
 
 
 def _untried(held: Held) -> bool:

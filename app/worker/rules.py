@@ -10,8 +10,8 @@ from app.delivery.plan import (
     DeadLetterIt,
     Decision,
     Expire,
-    Place,
     Policy,
+    WaitsIn,
     asked_wait,
     conclude,
 )
@@ -76,7 +76,7 @@ class Rules:
         return answer.hold or None
 
     def conclude(
-        self, held: Held, outcome: Outcome, answer: SinkAnswer, now: float, place: Place
+        self, held: Held, outcome: Outcome, answer: SinkAnswer, now: float, place: WaitsIn
     ) -> Decision:
         """``place``: where its wait may be."""
         return conclude(

@@ -15,8 +15,8 @@ from app.brokers.pulsar import PulsarSettings
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.errors import AdminError
-from app.brokers.pulsar.places import Place, read_position
-from app.brokers.pulsar.starts import INTENT, prepare
+from app.brokers.pulsar.positions import Position, read_position
+from app.brokers.pulsar.start_positions import INTENT, prepare
 from app.model.start import EARLIEST, LATEST, StartAt
 from app.routing.partitions import partition_of
 from contract_tools import ANSWERED_WITHIN, bodies, fresh_group, publish, take, text
@@ -167,7 +167,7 @@ async def test_a_subscription_that_the_broker_made_and_never_moved_is_moved(
     await log.create_topic(topic, PARTITIONS)
     places = await one_each(log, topic, "from")
     admin = Admin(settings)
-    latest = {n: Place(p.ledger, p.entry + 1) for n, p in _places(places).items()}
+    latest = {n: Position(p.ledger, p.entry + 1) for n, p in _places(places).items()}
     intent = json.dumps({n: list(place) for n, place in _places(places).items()})
     for number, wire in (await admin.wires(topic)).items():
         await admin.create_subscription(
@@ -213,7 +213,7 @@ async def test_a_partition_that_the_broker_could_not_ask_is_not_taken_for_a_new_
     with pytest.raises(Died):
         await prepare(mortal, group, [topic], EARLIEST)
     for number, wire in (await forgetful.wires(topic)).items():
-        await forgetful.move(wire, group, Place(_places(places)[number].ledger, 9))
+        await forgetful.move(wire, group, Position(_places(places)[number].ledger, 9))
     await prepare(forgetful, group, [topic], LATEST, patience=0.0)
     assert not forgetful.forgets
     assert await begins_at(forgetful, topic, group) == places
@@ -231,7 +231,7 @@ async def begins_at(admin: Admin, topic: str, group: str) -> dict[int, str]:
     return places
 
 
-def _places(positions: Mapping[int, str]) -> dict[int, Place]:
+def _places(positions: Mapping[int, str]) -> dict[int, Position]:
     return {number: read_position(position) for number, position in positions.items()}
 
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from app.api.problems import status_of
-from app.brokers.kafka import standing
+from app.brokers.kafka import shared_admin
 from app.brokers.kafka.questions import AdminClient
 from app.brokers.portable import PortableLog
 from app.errors import BrokerError
@@ -42,7 +42,7 @@ class Counted(AdminClient):
 def counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Counted, "opened", 0)
     monkeypatch.setattr(Counted, "open", 0)
-    monkeypatch.setattr(standing, "AdminClient", Counted)
+    monkeypatch.setattr(shared_admin, "AdminClient", Counted)
 
 
 @pytest.fixture(scope="module")

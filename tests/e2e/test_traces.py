@@ -106,7 +106,6 @@ def collector() -> Iterator[Collector]:
 
 WAYS = [
     "embedded",
-    pytest.param("several processes", marks=pytest.mark.nightly),
     pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.nightly]),
 ]
 
@@ -132,7 +131,7 @@ def test_one_event_is_one_trace_of_five_spans(way, broker, tmp_path, collector):
     sender.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(collector.url)))
     with webhook() as (url, came):
         traces = {"endpoint": collector.url, "headers": {"authorization": "Bearer c0llect"}}
-        house = House(tmp_path, broker, url, traces, 2 if way == "several processes" else 1)
+        house = House(tmp_path, broker, url, traces)
         house.service.start()
         try:
             with sender.get_tracer("test").start_as_current_span("order", kind=SpanKind.PRODUCER):

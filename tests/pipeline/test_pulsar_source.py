@@ -13,7 +13,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from app.brokers.pulsar.places import Place
+from app.brokers.pulsar.positions import Position
 from app.config.model import Config
 from app.errors import SetupError
 from app.pipeline import source, tables
@@ -126,7 +126,7 @@ def test_an_offset_is_a_message_id() -> None:
         (2**31 - 1, 3, 2),
     ]
     numbers = [offset_of(*each) for each in ids]
-    assert numbers == sorted(set(numbers)) == [Place(*each).offset for each in ids]
+    assert numbers == sorted(set(numbers)) == [Position(*each).offset for each in ids]
     assert [message_id(number) for number in numbers] == [MessageId(*each) for each in ids]
     for too_far in ((0, 2**20, -1), (0, 0, 4095), (2**31, 0, -1)):
         with pytest.raises(OverflowError, match="has no number"):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 
 from app.brokers.embedded.membership import GroupTimes, Membership
-from app.brokers.embedded.owned import OwnedPartition
+from app.brokers.embedded.owned_partition import OwnedPartition
 from app.brokers.embedded.tail import Tail
 from app.brokers.embedded.upkeep import CommitRounds, Rounds
 from app.brokers.member import Member

@@ -160,7 +160,7 @@ class EmbeddedDriver:
     async def health(self) -> Health:
         return self.engine.health()
 
-    def explain(self, error: Exception) -> BrokerError | None:
+    def translate(self, error: Exception) -> BrokerError | None:
         if isinstance(error, apsw.Error):
             return BrokerUnavailable(f"the log's file: {error}", broker=self.name)
         return None

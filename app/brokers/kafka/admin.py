@@ -30,7 +30,7 @@ from app.brokers.kafka.questions import (
     offsets,
 )
 from app.brokers.kafka.settings import ISOLATION, KafkaSettings
-from app.brokers.kafka.standing import Standing
+from app.brokers.kafka.shared_admin import Standing
 from app.errors import PositionOutOfRange
 from app.model.message import Partition
 from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMetadata

@@ -25,7 +25,7 @@ Entry = tuple[Submission, int, Record]
 UNLIMITED = 1 << 62
 
 
-class Lane:
+class Batcher:
     """One partition. At most one wire batch of it is ``aboard`` at a time, so order per key holds."""
 
     __slots__ = (
@@ -149,10 +149,10 @@ class Topic:
         self.name = name
         self.max_bytes = 0  # of one wire batch, learnt where the broker takes less than we send
         self.too_large = 0  # bytes of the smallest record refused, standing alone, for its size
-        self.lanes = [Lane(self, number) for number in range(partitions)]
+        self.lanes = [Batcher(self, number) for number in range(partitions)]
         self._keyless = 0
 
-    def lane(self, key: bytes | None) -> Lane:
+    def lane(self, key: bytes | None) -> Batcher:
         """Records without a key stay on one partition until a wire batch of it leaves (sticky)."""
         if key is None:
             return self.lanes[self._keyless]
@@ -166,11 +166,11 @@ class Topic:
             f"topic {self.name} takes no record of {size_of(record)} bytes", kind="record-too-large"
         )
 
-    def left(self, lane: Lane) -> None:
+    def left(self, lane: Batcher) -> None:
         """A wire batch of ``lane`` leaves: the next records without a key go to the next partition."""
         if lane.number == self._keyless:
             self._keyless = (lane.number + 1) % len(self.lanes)
 
     def grow(self, partitions: int) -> None:
         """Somebody added partitions."""
-        self.lanes += [Lane(self, number) for number in range(len(self.lanes), partitions)]
+        self.lanes += [Batcher(self, number) for number in range(len(self.lanes), partitions)]

@@ -25,12 +25,12 @@ from aiokafka.errors import (
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.commits import Commits
 from app.brokers.kafka.connection import STOP_WITHIN
-from app.brokers.kafka.errors import explain
+from app.brokers.kafka.errors import translate
 from app.brokers.kafka.membership import Membership, make_consumer
 from app.brokers.kafka.ownership import Owned
 from app.brokers.kafka.reader import message_of, position_lost
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.kafka.starts import prepare, resolve_new
+from app.brokers.kafka.start_positions import prepare, resolve_new
 from app.brokers.member import Member
 from app.delivery.offsets import FinishedRuns
 from app.filters.index import Types
@@ -186,7 +186,7 @@ class KafkaConsumer(ConsumerRebalanceListener, Member):  # type: ignore[misc]  #
             lost = await position_lost(self._consumer, error, self._settings.request_timeout)
             raise lost from error
         except KafkaError as error:
-            raise explain(error, self._settings.name) or error from error
+            raise translate(error, self._settings.name) or error from error
         return tuple(self._ours(found))
 
     async def _begin_fetch(self) -> None:
@@ -240,7 +240,7 @@ class KafkaConsumer(ConsumerRebalanceListener, Member):  # type: ignore[misc]  #
             fetch.exception()  # seen, so that nobody warns of it
 
     def _broke(self, error: BaseException) -> None:
-        self._fail(explain(error, self._settings.name) or error)
+        self._fail(translate(error, self._settings.name) or error)
 
     def _still_ours(self, partitions: Collection[Partition]) -> list[TopicPartition]:
         places = {TopicPartition(each.topic, each.number) for each in partitions}

@@ -10,11 +10,11 @@ from app.brokers.driver import Submission, quieten
 from app.brokers.kafka import records
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.consumer import KafkaConsumer
-from app.brokers.kafka.errors import explain
+from app.brokers.kafka.errors import translate
 from app.brokers.kafka.producer import Producer
 from app.brokers.kafka.reader import read
 from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings, install_authenticator
-from app.brokers.kafka.standing import Standing
+from app.brokers.kafka.shared_admin import Standing
 from app.errors import BrokerError
 from app.interfaces import Consumer, Wanted
 from app.model.capabilities import Capabilities
@@ -93,5 +93,5 @@ class KafkaDriver:
     async def health(self) -> Health:
         return await self._producer.health()
 
-    def explain(self, error: Exception) -> BrokerError | None:
-        return explain(error, self.name)
+    def translate(self, error: Exception) -> BrokerError | None:
+        return translate(error, self.name)

@@ -62,7 +62,7 @@ def too_large(error: BaseException) -> bool:
     return isinstance(error, _TOO_LARGE)
 
 
-def explain(error: BaseException, broker: str) -> BrokerError | None:
+def translate(error: BaseException, broker: str) -> BrokerError | None:
     """What the caller is told; None: it is a bug of ours."""
     if isinstance(error, BrokerError):
         return error

@@ -15,9 +15,9 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 
-from app.brokers.kafka.batcher import Lane, Topic
+from app.brokers.kafka.batcher import Batcher, Topic
 from app.brokers.kafka.connection import Connection, Place
-from app.brokers.kafka.errors import Next, explain, judge, too_large
+from app.brokers.kafka.errors import Next, judge, too_large, translate
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.topics import Topics
 from app.brokers.portable import Submission
@@ -43,8 +43,8 @@ class Producer:
         self.topics = Topics(settings, self._join)
         self._connection: Connection | None = None
         self._cause = ""  # why there is none, or why the last request failed
-        self._waiting: list[Lane] = []  # something queued, nothing aboard
-        self._aboard: dict[Place, tuple[Lane, asyncio.Future[Any]]] = {}
+        self._waiting: list[Batcher] = []  # something queued, nothing aboard
+        self._aboard: dict[Place, tuple[Batcher, asyncio.Future[Any]]] = {}
         self._busy: set[int] = set()  # leaders with a request in flight
         self._wake = asyncio.Event()
         self._tried = asyncio.Event()  # one attempt to connect has ended
@@ -103,7 +103,7 @@ class Producer:
                 self._await_turn(lane)
         self._wake.set()
 
-    def _await_turn(self, lane: Lane) -> None:
+    def _await_turn(self, lane: Batcher) -> None:
         lane.waiting = True
         self._waiting.append(lane)
 
@@ -162,7 +162,7 @@ class Producer:
                 for lane in lanes:
                     self._left_behind(lane)
 
-    def _left_behind(self, lane: Lane) -> None:
+    def _left_behind(self, lane: Batcher) -> None:
         """A shipment ended in the middle: what the client did not get is for the next one."""
         flight = self._aboard.get(lane.tp)
         if lane.aboard and (flight is None or flight[0] is not lane):
@@ -170,7 +170,7 @@ class Producer:
         if (lane.queue or lane.waiting) and not lane.aboard and lane not in self._waiting:
             self._await_turn(lane)
 
-    async def _ship(self, connection: Connection, lanes: list[Lane]) -> None:
+    async def _ship(self, connection: Connection, lanes: list[Batcher]) -> None:
         busy = self._busy.copy()  # lanes of one leader that are ready now share a request
         for lane in lanes:
             leader = connection.leader(lane.tp)
@@ -183,14 +183,14 @@ class Producer:
             else:
                 await self._send(connection, lane, leader)
 
-    def _await_leader(self, connection: Connection, lane: Lane) -> None:
+    def _await_leader(self, connection: Connection, lane: Batcher) -> None:
         self._waiting.append(lane)
         if lane.drop_answered():
             self._taint(connection, f"no leader for {lane.tp.topic}/{lane.number}")
         connection.refresh()
         asyncio.get_running_loop().call_later(NO_LEADER_DELAY, self._wake.set)
 
-    async def _send(self, connection: Connection, lane: Lane, leader: int) -> None:
+    async def _send(self, connection: Connection, lane: Batcher, leader: int) -> None:
         lane.waiting = False
         batch = connection.create_batch()
         if not lane.fill(batch):
@@ -206,7 +206,7 @@ class Producer:
         self._aboard[lane.tp] = lane, future
         future.add_done_callback(partial(self._landed, connection, lane))
 
-    def _landed(self, connection: Connection, lane: Lane, future: asyncio.Future[Any]) -> None:
+    def _landed(self, connection: Connection, lane: Batcher, future: asyncio.Future[Any]) -> None:
         """One batch is answered, and with it, most likely, all of its request: the leader is free."""
         self._busy.discard(lane.leader)
         self._aboard.pop(lane.tp, None)
@@ -224,7 +224,7 @@ class Producer:
             self._await_turn(lane)
         self._wake.set()
 
-    def _failed(self, connection: Connection, lane: Lane, error: BaseException) -> None:
+    def _failed(self, connection: Connection, lane: Batcher, error: BaseException) -> None:
         """The client retries by itself what it can; what reaches us has left a gap in its sequence."""
         self._taint(connection, repr(error))
         verdict = judge(error)
@@ -241,8 +241,8 @@ class Producer:
         if lane.queue and not lane.waiting:
             self._await_turn(lane)
 
-    def _answer(self, lane: Lane, error: BaseException) -> None:
-        meaning = explain(error, self.name) or BrokerUnavailable(repr(error), broker=self.name)
+    def _answer(self, lane: Batcher, error: BaseException) -> None:
+        meaning = translate(error, self.name) or BrokerUnavailable(repr(error), broker=self.name)
         lane.fail(meaning)
         if isinstance(meaning, BrokerRefused) and meaning.kind == "not-authorised":
             self.topics.refuse(lane.tp.topic, meaning)

@@ -15,7 +15,7 @@ from app.brokers.asking import Asking, Made, unknown_topic
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.batcher import Topic
 from app.brokers.kafka.connection import Connection
-from app.brokers.kafka.errors import explain
+from app.brokers.kafka.errors import translate
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.portable import Submission
 from app.errors import BrokerError, BrokerUnavailable
@@ -28,7 +28,7 @@ class Topics(Asking[Topic]):
 
     def __init__(self, settings: KafkaSettings, join: Callable[[Topic, Submission], None]) -> None:
         """``join`` gets the submissions that waited for their topic to be found."""
-        super().__init__(settings.name, self._find, join, explain)
+        super().__init__(settings.name, self._find, join, translate)
         self.known: dict[str, Topic] = {}
         self.connection: Connection | None = None
         self._settings = settings

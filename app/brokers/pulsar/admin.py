@@ -22,7 +22,7 @@ from app.brokers.pulsar.answers import (
     Words,
 )
 from app.brokers.pulsar.errors import AdminError
-from app.brokers.pulsar.places import Place, full_name, wire_name
+from app.brokers.pulsar.positions import Position, full_name, wire_name
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.tokens import authentication
 
@@ -146,13 +146,13 @@ class Admin:
                 raise
             return None
 
-    async def place_at(self, wire: str, time_ms: int) -> Place:
+    async def place_at(self, wire: str, time_ms: int) -> Position:
         """Of the first message stored at or after a time; beyond the last one when there is none."""
         found = await self._get(f"{_path_of(wire)}/messageid/{time_ms}", MessageId)
-        return Place(found.ledger_id, found.entry_id, found.batch_index)
+        return Position(found.ledger_id, found.entry_id, found.batch_index)
 
     async def create_subscription(
-        self, wire: str, group: str, place: Place, properties: Mapping[str, str] | None = None
+        self, wire: str, group: str, place: Position, properties: Mapping[str, str] | None = None
     ) -> bool:
         """At a place, that message included; ``properties`` are stored in the same step. The broker
         makes it at the latest message first and moves it then. False: it is there already."""
@@ -165,7 +165,7 @@ class Admin:
             return False
         return True
 
-    async def move(self, wire: str, group: str, place: Place) -> None:
+    async def move(self, wire: str, group: str, place: Position) -> None:
         """A subscription to a place, that message included."""
         body = _at(place) | {"isExcluded": False}
         await self._ask("POST", f"{_subscription(wire, group)}/resetcursor", body)
@@ -233,7 +233,7 @@ def _subscription(wire: str, group: str) -> str:
     return f"{_path_of(wire)}/subscription/{quote(group, safe='')}"
 
 
-def _at(place: Place) -> dict[str, object]:
+def _at(place: Position) -> dict[str, object]:
     body: dict[str, object] = {"ledgerId": place.ledger, "entryId": place.entry}
     batch = {"batchIndex": place.batch} if place.batch >= 0 else {}
     return body | {"partitionIndex": -1} | batch

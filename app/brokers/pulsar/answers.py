@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from app.brokers.pulsar.places import Place
+from app.brokers.pulsar.positions import Position
 
 
 class Subscription(msgspec.Struct, rename="camel"):
@@ -46,27 +46,27 @@ class Internal(msgspec.Struct, rename="camel"):
     cursors: dict[str, Cursor] = {}
 
     @property
-    def earliest(self) -> Place:
-        return Place(self.ledgers[0].ledger_id, 0) if self.ledgers else self.latest
+    def earliest(self) -> Position:
+        return Position(self.ledgers[0].ledger_id, 0) if self.ledgers else self.latest
 
     @property
-    def last(self) -> Place:
+    def last(self) -> Position:
         """Of the newest entry; its number is -1 where the newest ledger is empty."""
         ledger, _, entry = self.last_confirmed_entry.partition(":")
-        return Place(int(ledger), int(entry))
+        return Position(int(ledger), int(entry))
 
     @property
-    def latest(self) -> Place:
+    def latest(self) -> Position:
         """Where the next message will be, should it be in the same ledger."""
         return self.last.next
 
-    def committed(self, group: str) -> Place | None:
+    def committed(self, group: str) -> Position | None:
         """The lowest place that ``group`` has not finished, as the broker counts it."""
         cursor = self.cursors.get(quote(group, safe=""), self.cursors.get(group))
         if cursor is None:
             return None
         ledger, _, entry = cursor.mark_delete_position.partition(":")
-        return Place(int(ledger), int(entry)).next
+        return Position(int(ledger), int(entry)).next
 
 
 class MessageId(msgspec.Struct, rename="camel"):

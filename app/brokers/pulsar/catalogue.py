@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from app.brokers.pulsar.admin import Admin, ask_each
 from app.brokers.pulsar.answers import Internal, PartitionStats
-from app.brokers.pulsar.places import Place
+from app.brokers.pulsar.positions import Position
 from app.brokers.pulsar.reader import wire_of
 from app.model.message import Partition
 from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMetadata
@@ -93,13 +93,13 @@ async def position_back(admin: Admin, partition: Partition, count: int) -> str:
     return back(await admin.internal(await wire_of(admin, partition)), count).text
 
 
-def back(held: Internal, count: int) -> Place:
+def back(held: Internal, count: int) -> Position:
     """Ledger by ledger, from the newest one."""
     missing = count
     for ledger in reversed(held.ledgers):
         is_open = ledger.ledger_id == held.last.ledger  # and not counted yet
         entries = held.last.entry + 1 if is_open else ledger.entries
         if missing <= entries:
-            return Place(ledger.ledger_id, entries - missing)
+            return Position(ledger.ledger_id, entries - missing)
         missing -= entries
     return held.earliest

@@ -19,12 +19,12 @@ from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.bridge import ignore
 from app.brokers.pulsar.connection import CLOSE_WITHIN, Connection
-from app.brokers.pulsar.errors import ClientError, explain
+from app.brokers.pulsar.errors import ClientError, translate
+from app.brokers.pulsar.owned_partition import STANDBY, Seat
 from app.brokers.pulsar.ownership import Owners
-from app.brokers.pulsar.places import wire_name
-from app.brokers.pulsar.seat import STANDBY, Seat
+from app.brokers.pulsar.positions import wire_name
 from app.brokers.pulsar.settings import PulsarSettings
-from app.brokers.pulsar.starts import prepare
+from app.brokers.pulsar.start_positions import prepare
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.start import StartAt
 
@@ -280,7 +280,7 @@ class PulsarConsumer(Member):
                 handle.close_async(ignore)
             await self._open(seat)
         except Exception as error:  # noqa: BLE001 - said here, for nobody waits; the next look tries again
-            meaning = explain(error, self._settings.name) or repr(error)
+            meaning = translate(error, self._settings.name) or repr(error)
             log.warning("group %s cannot join %s: %s", self._group, seat.wire, meaning)
         finally:
             del self._returning[seat.wire]

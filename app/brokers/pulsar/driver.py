@@ -11,7 +11,7 @@ from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.catalogue import describe, position_at, position_back
 from app.brokers.pulsar.connection import Connection
 from app.brokers.pulsar.consumer import PulsarConsumer
-from app.brokers.pulsar.errors import explain
+from app.brokers.pulsar.errors import translate
 from app.brokers.pulsar.ownership import Owners
 from app.brokers.pulsar.producer import Producer
 from app.brokers.pulsar.reader import read
@@ -135,8 +135,8 @@ class PulsarDriver:
             " a subscription nor a retention (make one, or set-retention on its namespace)"
         )
 
-    def explain(self, error: Exception) -> BrokerError | None:
-        return explain(error, self.name)
+    def translate(self, error: Exception) -> BrokerError | None:
+        return translate(error, self.name)
 
     def _connection(self) -> Connection:
         if not self._running:

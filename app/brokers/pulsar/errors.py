@@ -84,7 +84,7 @@ def judge(result: Result) -> Next:
     return Next.AGAIN if result in _AGAIN else Next.ANSWER
 
 
-def explain(error: BaseException, broker: str) -> BrokerError | None:
+def translate(error: BaseException, broker: str) -> BrokerError | None:
     """What the caller is told; None: it is a bug of ours."""
     if isinstance(error, BrokerError):
         return error

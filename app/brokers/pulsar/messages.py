@@ -7,7 +7,7 @@ from typing import Any
 from app.bindings.pulsar_properties import KEY_ENCODING, PulsarMessage, from_message, to_message
 from app.bindings.record import Record
 from app.brokers.pulsar.extension import MessageBuilder
-from app.brokers.pulsar.places import Place
+from app.brokers.pulsar.positions import Position
 from app.model.message import Message, Partition
 
 
@@ -31,7 +31,7 @@ def build(record: Record) -> Any:
     return builder.build()
 
 
-def message_of(raw: Any, place: Place, offset: int, partition: Partition, epoch: int) -> Message:
+def message_of(raw: Any, place: Position, offset: int, partition: Partition, epoch: int) -> Message:
     """What the client received."""
     return Message(
         record=record_of(raw),

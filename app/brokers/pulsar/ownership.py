@@ -20,7 +20,7 @@ from typing import Protocol
 
 from app.brokers.pulsar.admin import Admin, ask_each
 from app.brokers.pulsar.answers import PartitionStats
-from app.brokers.pulsar.errors import explain
+from app.brokers.pulsar.errors import translate
 from app.brokers.pulsar.settings import PulsarSettings
 from app.telemetry.tasks import keep
 
@@ -107,7 +107,7 @@ class Owners:
         try:
             stats = await self._admin.stats(topic)
         except Exception as error:
-            if explain(error, self._settings.name) is None:
+            if translate(error, self._settings.name) is None:
                 raise
             self._asked.pop(topic)
             return  # nobody knows: leases run out by themselves

@@ -18,11 +18,11 @@ from pulsar import Result
 
 from app.brokers.driver import DROPPED, Submission
 from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.batchers import Batcher, Entry, Topic
 from app.brokers.pulsar.connection import Connection
-from app.brokers.pulsar.errors import ClientError, Next, explain, judge
-from app.brokers.pulsar.lanes import Entry, Lane, Topic
+from app.brokers.pulsar.errors import ClientError, Next, judge, translate
 from app.brokers.pulsar.messages import build
-from app.brokers.pulsar.places import place_of
+from app.brokers.pulsar.positions import place_of
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.topics import Topics
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
@@ -103,7 +103,7 @@ class Producer:
         if self._connection is not None:
             await self._connection.probe(wire)
 
-    def _lanes(self) -> list[Lane]:
+    def _lanes(self) -> list[Batcher]:
         return [lane for topic in self.topics.known.values() for lane in topic.lanes]
 
     def _join(self, topic: Topic, submission: Submission) -> None:
@@ -118,7 +118,7 @@ class Producer:
                 lane.queue.append(entry)
                 self._open(lane)
 
-    def _send(self, lane: Lane, entry: Entry) -> None:
+    def _send(self, lane: Batcher, entry: Entry) -> None:
         """To the client, which pipelines. Rule 9: not when its caller has had his answer."""
         if entry.submission.done():
             entry.resolve(DROPPED)
@@ -148,13 +148,13 @@ class Producer:
             lane.refused(entry, self._meaning(error))
 
     def _meaning(self, error: BaseException) -> BrokerError:
-        return explain(error, self.name) or BrokerUnavailable(repr(error), broker=self.name)
+        return translate(error, self.name) or BrokerUnavailable(repr(error), broker=self.name)
 
     def _open_all(self, topic: Topic) -> None:
         for lane in topic.lanes:
             self._open(lane)
 
-    def _open(self, lane: Lane) -> None:
+    def _open(self, lane: Batcher) -> None:
         if not lane.opening and self._connection is not None:
             lane.opening = True
             task = keep(
@@ -163,7 +163,7 @@ class Producer:
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
 
-    async def _open_soon(self, lane: Lane, connection: Connection) -> None:
+    async def _open_soon(self, lane: Batcher, connection: Connection) -> None:
         """Until it has a producer, is refused, or the client is given up."""
         delay = FIRST_DELAY
         known = self.topics.known
@@ -181,12 +181,12 @@ class Producer:
         if connection is self._connection:
             lane.opening = False
 
-    def _opened(self, lane: Lane, producer: Any) -> None:
+    def _opened(self, lane: Batcher, producer: Any) -> None:
         lane.producer, lane.cause = producer, ""
         while lane.queue and lane.producer is not None:
             self._send(lane, lane.queue.popleft())
 
-    def _not_opened(self, lane: Lane, error: BaseException) -> None:
+    def _not_opened(self, lane: Batcher, error: BaseException) -> None:
         """Who waits is told at once, and so is who comes: not only after the publish time-out."""
         meaning = self._meaning(error)
         if isinstance(meaning, BrokerRefused) and meaning.kind in {

@@ -15,7 +15,7 @@ from app.brokers.pulsar.answers import Internal
 from app.brokers.pulsar.connection import Connection
 from app.brokers.pulsar.errors import AdminError, ClientError
 from app.brokers.pulsar.messages import message_of
-from app.brokers.pulsar.places import Place, place_of, read_position
+from app.brokers.pulsar.positions import Position, place_of, read_position
 from app.errors import PositionOutOfRange
 from app.model.message import Message, Partition
 
@@ -46,8 +46,8 @@ async def read(
 
 
 async def _messages(
-    connection: Connection, reader: Any, first: Place
-) -> AsyncGenerator[tuple[Place, Any], None]:
+    connection: Connection, reader: Any, first: Position
+) -> AsyncGenerator[tuple[Position, Any], None]:
     """What there is, also in a batch of which only a part was asked for."""
     while await connection.bridge.ask(reader.has_message_available_async, within=READ_WITHIN):
         for raw in await asyncio.to_thread(_at_hand, reader):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from app.brokers.asking import Asking, Made, unknown_topic
 from app.brokers.portable import Submission
 from app.brokers.pulsar.admin import Admin
-from app.brokers.pulsar.errors import explain
-from app.brokers.pulsar.lanes import Topic
+from app.brokers.pulsar.batchers import Topic
+from app.brokers.pulsar.errors import translate
 from app.brokers.pulsar.settings import PulsarSettings
 from app.errors import BoundReached, BrokerError, BrokerRefused
 
@@ -31,7 +31,7 @@ class Topics(Asking[Topic]):
         join: Callable[[Topic, Submission], None],
     ) -> None:
         """``found`` gets each topic once, ``join`` the submissions that waited for it."""
-        super().__init__(settings.name, self._find, join, explain)
+        super().__init__(settings.name, self._find, join, translate)
         self.known: dict[str, Topic] = {}
         self._settings = settings
         self._admin = admin
@@ -66,7 +66,7 @@ class Topics(Asking[Topic]):
             try:
                 wires = await self._admin.wires(name)
             except Exception as error:
-                meaning = explain(error, self._settings.name)
+                meaning = translate(error, self._settings.name)
                 if meaning is None:
                     raise
                 if isinstance(meaning, BrokerRefused):
@@ -93,7 +93,7 @@ class Topics(Asking[Topic]):
         try:
             topic = Topic(name, await self._wires(name))
         except Exception as raised:
-            meaning = explain(raised, self._settings.name)
+            meaning = translate(raised, self._settings.name)
             if meaning is None:
                 raise
             if _not_there(meaning):

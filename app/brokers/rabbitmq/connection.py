@@ -16,9 +16,9 @@ import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractQueue, UnderlayConnection
 from aio_pika.tools import OneShotCallback
 
+from app.brokers.rabbitmq.aiormq_adapter import URL, AnyChannel, Channel, Core
 from app.brokers.rabbitmq.errors import EXPECTED
 from app.brokers.rabbitmq.settings import RabbitSettings
-from app.brokers.rabbitmq.underlay import URL, AnyChannel, Channel, Core
 
 CLOSE_WITHIN = 2.0  # seconds; a peer that does not read would let a close wait for ever
 PROBE_WITHIN = 2.0

@@ -12,14 +12,14 @@ import secrets
 from collections.abc import Collection, Iterable, Sequence
 
 from app.brokers.member import Member, in_order, pause_for
-from app.brokers.rabbitmq.claims import Claims
+from app.brokers.rabbitmq.aiormq_adapter import spec
 from app.brokers.rabbitmq.connection import Wire, close_channel, connect
-from app.brokers.rabbitmq.errors import EXPECTED, explain, words
-from app.brokers.rabbitmq.holding import Holding
-from app.brokers.rabbitmq.roll import Roll
+from app.brokers.rabbitmq.errors import EXPECTED, translate, words
+from app.brokers.rabbitmq.group_roster import Roll
+from app.brokers.rabbitmq.owned_partition import Holding
+from app.brokers.rabbitmq.queue_ownership import Claims
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
-from app.brokers.rabbitmq.underlay import spec
 from app.errors import BrokerUnavailable
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 
@@ -134,7 +134,7 @@ class RabbitConsumer(Member):
                 await self._disconnect()
                 delay = LONGEST_DELAY
             except Exception as error:  # noqa: BLE001 - refused, out of range, or a bug: poll raises it
-                self._fail(explain(error, self._settings.name) or error)
+                self._fail(translate(error, self._settings.name) or error)
                 return
 
     async def _connect(self) -> None:

@@ -10,7 +10,7 @@ from msgspec import structs
 from app.brokers.driver import Submission, quieten
 from app.brokers.rabbitmq.admin import Admin
 from app.brokers.rabbitmq.consumer import RabbitConsumer
-from app.brokers.rabbitmq.errors import explain
+from app.brokers.rabbitmq.errors import translate
 from app.brokers.rabbitmq.producer import Producer
 from app.brokers.rabbitmq.settings import MAX_RECORD, RabbitSettings
 from app.brokers.rabbitmq.stream import StreamConsumer
@@ -122,8 +122,8 @@ class RabbitDriver:
         """What a person should know though it works: queues of others that promise less."""
         return tuple(self._topology.warnings.values())
 
-    def explain(self, error: Exception) -> BrokerError | None:
-        return explain(error, self.name)
+    def translate(self, error: Exception) -> BrokerError | None:
+        return translate(error, self.name)
 
     def _refuse(self, start: StartAt) -> None:
         """A queue has no past to begin in: what is in it is to be done, and what was done is gone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.brokers.rabbitmq.underlay import amqp
+from app.brokers.rabbitmq.aiormq_adapter import amqp
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
 
 _NO_EXCHANGE = re.compile(r"no exchange '(.*?)' in vhost")
@@ -73,7 +73,7 @@ def _first(pattern: re.Pattern[str], error: BaseException) -> str | None:
     return found[1] if found else None
 
 
-def explain(error: BaseException, broker: str) -> BrokerError | None:
+def translate(error: BaseException, broker: str) -> BrokerError | None:
     """What the caller is told; None: it is a bug of ours."""
     if isinstance(error, BrokerError):
         return error

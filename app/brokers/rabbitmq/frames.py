@@ -12,7 +12,7 @@ from struct import Struct
 
 from app.bindings.amqp_table import KEY_HEADER
 from app.bindings.record import Native, Record
-from app.brokers.rabbitmq.underlay import encode_table_value
+from app.brokers.rabbitmq.aiormq_adapter import encode_table_value
 
 _FRAME = Struct(">BHI")
 _CONTENT = Struct(">HHQH")

@@ -13,15 +13,15 @@ from functools import partial
 from random import random
 
 from app.brokers.driver import DROPPED, Submission, answer, unanswered
+from app.brokers.rabbitmq.aiormq_adapter import ConfirmChannel, Core, DeliveredMessage, amqp
 from app.brokers.rabbitmq.connection import Wire, close_channel, connect
-from app.brokers.rabbitmq.culprits import find_culprits
 from app.brokers.rabbitmq.errors import EXPECTED, words
-from app.brokers.rabbitmq.flight import Entry, Flight
+from app.brokers.rabbitmq.failed_publish import find_culprits
 from app.brokers.rabbitmq.frames import TooLarge, content
 from app.brokers.rabbitmq.settings import RabbitSettings
-from app.brokers.rabbitmq.targets import Lanes, Targets
+from app.brokers.rabbitmq.targets import Batchers, Targets
 from app.brokers.rabbitmq.topology import Topology
-from app.brokers.rabbitmq.underlay import ConfirmChannel, Core, DeliveredMessage, amqp
+from app.brokers.rabbitmq.unconfirmed import Entry, Flight
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.metadata import Health
 from app.telemetry.tasks import keep
@@ -95,7 +95,7 @@ class Producer:
                 return Health(healthy=False, cause=self._away_text(error))
         return Health(healthy=not self._cause, cause=self._cause)
 
-    def _join(self, lanes: Lanes, submission: Submission) -> None:
+    def _join(self, lanes: Batchers, submission: Submission) -> None:
         queue = self._queue
         for index, record in enumerate(submission.records):
             queue.append((submission, index, record, lanes, lanes.partition(record.key)))
@@ -208,7 +208,7 @@ class Producer:
         self._schedule()
         return channel
 
-    def _certain(self, lanes: Lanes) -> bool:
+    def _certain(self, lanes: Batchers) -> bool:
         """Whether what leads nowhere will lead nowhere. A node that starts lets us in before its
         streams have leaders, and until then it returns what goes there as if there were no queue."""
         if self._wire is None or lanes.found_on != self._wire.number:

@@ -14,14 +14,14 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from app.brokers.positions import checked, offset_of
-from app.brokers.rabbitmq.claims import Claims, handed_on
+from app.brokers.rabbitmq.aiormq_adapter import ConsumeChannel, DeliveredMessage
 from app.brokers.rabbitmq.connection import Wire, close_channel
 from app.brokers.rabbitmq.consumer import RabbitConsumer
 from app.brokers.rabbitmq.frames import ack
-from app.brokers.rabbitmq.holding import STREAM_OFFSET, Holding, message_of
+from app.brokers.rabbitmq.owned_partition import STREAM_OFFSET, Holding, message_of
+from app.brokers.rabbitmq.queue_ownership import Claims, handed_on
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
-from app.brokers.rabbitmq.underlay import ConsumeChannel, DeliveredMessage
 from app.delivery.offsets import FinishedRuns
 from app.errors import BrokerUnavailable, StaleOwner, StoreUnavailable
 from app.interfaces import Commit, OffsetStore

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from app.brokers.asking import BOUND, Asking
 from app.brokers.portable import Submission
 from app.brokers.rabbitmq.connection import Wire
-from app.brokers.rabbitmq.errors import explain
+from app.brokers.rabbitmq.errors import translate
 from app.brokers.rabbitmq.frames import publish_method
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Target, Topology
@@ -17,7 +17,7 @@ from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
 
 
-class Lanes:
+class Batchers:
     """One target in use: what each of its partitions answers, and which takes records without a key."""
 
     __slots__ = ("channel", "found_on", "keyless", "methods", "receipts", "target")
@@ -49,18 +49,18 @@ class Lanes:
         self.keyless = (self.keyless + 1) % len(self.receipts)
 
 
-class Targets(Asking[Lanes]):
+class Targets(Asking[Batchers]):
     """Finds targets through the connection in use."""
 
     def __init__(
         self,
         settings: RabbitSettings,
         topology: Topology,
-        join: Callable[[Lanes, Submission], None],
+        join: Callable[[Batchers, Submission], None],
     ) -> None:
         """``join`` gets the submissions that waited for their target to be found."""
-        super().__init__(settings.name, self._find, join, explain, remember_outages=False)
-        self.known: dict[str, Lanes] = {}
+        super().__init__(settings.name, self._find, join, translate, remember_outages=False)
+        self.known: dict[str, Batchers] = {}
         self.wire: Wire | None = None
         self._settings = settings
         self._topology = topology
@@ -76,7 +76,7 @@ class Targets(Asking[Lanes]):
             if lanes.target.exchange == exchange:
                 del self.known[name]
 
-    async def _find(self, name: str) -> Lanes:
+    async def _find(self, name: str) -> Batchers:
         wire = self.wire
         if wire is None:
             raise BrokerUnavailable("not connected", broker=self._settings.name)
@@ -84,5 +84,5 @@ class Targets(Asking[Lanes]):
             target = await self._topology.find(wire, name)
         if len(self.known) >= BOUND:
             self.known.clear()
-        lanes = self.known[name] = Lanes(self._settings.name, target, wire.number)
+        lanes = self.known[name] = Batchers(self._settings.name, target, wire.number)
         return lanes

@@ -20,10 +20,10 @@ from aio_pika import ExchangeType
 from aio_pika.abc import AbstractChannel
 
 from app.brokers.asking import unknown_topic
+from app.brokers.rabbitmq.aiormq_adapter import amqp
 from app.brokers.rabbitmq.connection import Wire
 from app.brokers.rabbitmq.errors import is_out_of_reach, unequal_argument, words
 from app.brokers.rabbitmq.settings import RabbitSettings
-from app.brokers.rabbitmq.underlay import amqp
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
 
 log = logging.getLogger(__name__)

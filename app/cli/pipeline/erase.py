@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import exits, printing
-from app.cli.given import ConfigFile
+from app.cli.options import ConfigFile
 from app.cli.pipeline.group import Json, open_lake, read, verb
 
 if TYPE_CHECKING:

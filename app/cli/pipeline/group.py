@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import given, printing, verbs
+from app.cli import options, printing, verbs
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,7 +35,7 @@ def read(file: Path | None) -> Config:
     from app.pipeline.session import requirements
 
     requirements()
-    return given.configuration(file)
+    return options.configuration(file)
 
 
 def open_lake(config: Config, name: str, *, quiet: bool = False) -> tuple[SparkSession, Lake]:

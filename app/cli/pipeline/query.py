@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from app.cli import printing
-from app.cli.given import ConfigFile
+from app.cli.options import ConfigFile
 from app.cli.pipeline.group import open_lake, read, verb
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from app.cli import exits, given, printing
-from app.cli.given import ConfigFile
+from app.cli import exits, options, printing
+from app.cli.options import ConfigFile
 from app.cli.pipeline.group import Json, moment, open_lake, read, verb
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def run(
     if not resume:
         order = _order(to, form, records, marked=not unmarked)
         _check(settings, order)
-    given.demand_address("--url", url, _URL)
+    options.demand_address("--url", url, _URL)
     session, lake = open_lake(settings, "replay", quiet=as_json)
     try:
         plan, chosen, notes = _prepared(settings, session, lake, order, resume)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import printing
-from app.cli.given import ConfigFile
+from app.cli.options import ConfigFile
 from app.cli.pipeline.group import Json, open_spark, read, verb
 
 if TYPE_CHECKING:

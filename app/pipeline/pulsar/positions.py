@@ -12,7 +12,7 @@ import httpx
 from app.brokers.pulsar.admin import Admin, ask_each
 from app.brokers.pulsar.answers import Internal
 from app.brokers.pulsar.errors import AdminError
-from app.brokers.pulsar.places import Place
+from app.brokers.pulsar.positions import Position
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.security import ClientTls, OAuth2
 from app.errors import BrokerUnavailable, SetupError
@@ -98,7 +98,7 @@ async def _offset(admin: Admin, wire: str, where: Where) -> int | None:
     return offset_of(*place)
 
 
-def _earliest(held: Internal) -> Place:
+def _earliest(held: Internal) -> Position:
     """Of a partition whose messages are all gone: where the next one will be."""
     return min(held.earliest, held.latest)
 

@@ -34,7 +34,7 @@ Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None]
 
 class MessageId(NamedTuple):
     """An offset of Spark is one as a number, which grows as the ids of a partition do. It is the number that
-    ``app.brokers.pulsar.places.Place.offset`` gives, which workers of Spark do not import.
+    ``app.brokers.pulsar.positions.Place.offset`` gives, which workers of Spark do not import.
 
     ``batch``: the place in its batch; -1 for a message of its own, and for the begin of an entry.
     """

@@ -15,7 +15,7 @@ from app.api import event_stream
 from app.api.app import create_app
 from app.api.event_stream import EventStream, resume_point
 from app.api.follow import Tail, follow
-from app.api.places import Place
+from app.api.start_points import StartPoint
 from app.bindings.record import Record
 from app.errors import PositionOutOfRange
 from app.model.message import Partition
@@ -153,7 +153,7 @@ async def test_any_subscription_can_be_looked_on(service, client):
 
 
 def a_stream(service: PullService, subscription: Any) -> tuple[EventStream, list[Tail]]:
-    start = {0: Place("0"), 1: Place("0")}
+    start = {0: StartPoint("0"), 1: StartPoint("0")}
     tails = [Tail(service.log, "events", start, asyncio.Event())]  # type: ignore[arg-type]
     return EventStream(service, subscription, tails), tails  # type: ignore[arg-type]
 
@@ -167,7 +167,7 @@ async def test_a_reader_that_is_slow_slows_the_reading(service):
     for _ in range(4):
         await anext(lines)
     await asyncio.sleep(0.05)
-    assert tails[0].places[0] == Place("2", after=True)
+    assert tails[0].places[0] == StartPoint("2", after=True)
     await lines.aclose()
 
 

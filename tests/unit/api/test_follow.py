@@ -9,7 +9,7 @@ import pytest
 
 from app.api import follow as following
 from app.api.follow import Bounds, Gap, Item, Tail, partitions_of, peek
-from app.api.places import Place, places_of, resolve, resume
+from app.api.start_points import StartPoint, places_of, resolve, resume
 from app.bindings.record import Record
 from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange
 from app.model.message import Message, Partition
@@ -136,7 +136,7 @@ async def test_retention_that_was_faster_is_told_and_what_is_left_is_given() -> 
 
     log.read = strict  # type: ignore[method-assign]
     stream = tail.items()
-    assert await anext(stream) == Gap(0, Place("0"), "1")
+    assert await anext(stream) == Gap(0, StartPoint("0"), "1")
     assert await bodies(stream, 1) == ["left"]
     await stream.aclose()
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api import handing_out
+from app.api import pull_receive
 from app.api.app import create_app
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
@@ -183,7 +183,7 @@ async def test_a_document_that_nobody_reads_is_shown_as_it_is(service, client):
 
 async def test_an_answer_is_bounded_in_bytes(service, client, monkeypatch):
     """Rule 8: large events come in more answers."""
-    monkeypatch.setattr(handing_out, "MOST_BYTES", 200_000)
+    monkeypatch.setattr(pull_receive, "MOST_BYTES", 200_000)
     body = b"x" * 10_000
     headers = an_event(1).headers
     await service.offer(*(Record(b"%d" % n, headers, body) for n in range(100)))

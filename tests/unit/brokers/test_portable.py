@@ -67,7 +67,7 @@ class FakeDriver:
             raise self.error
         return Health(healthy=True)
 
-    def explain(self, error: Exception) -> BrokerUnavailable | None:
+    def translate(self, error: Exception) -> BrokerUnavailable | None:
         return BrokerUnavailable("away") if isinstance(error, ConnectionError) else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from app.brokers.positions import checked, offset_of
-from app.brokers.pulsar.places import read_position
+from app.brokers.pulsar.positions import read_position
 from app.errors import PositionOutOfRange
 from app.model.message import Partition
 

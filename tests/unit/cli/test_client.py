@@ -11,7 +11,7 @@ import pytest
 from app.bindings import http
 from app.bindings.documents import FormatName
 from app.bindings.record import Decoded
-from app.cli import making
+from app.cli import event_input
 from app.cli.client import EventsClient, Mode
 from app.errors import SenderError
 
@@ -49,7 +49,7 @@ class Server:
 
 
 def events(count: int = 1) -> list[Decoded]:
-    return making.make(making.Recipe("t", "/s", id="e", data=b'{"a": 1.10}'), count)
+    return event_input.make(event_input.Recipe("t", "/s", id="e", data=b'{"a": 1.10}'), count)
 
 
 def receipts(*indexes: int) -> httpx.Response:
@@ -205,14 +205,14 @@ E2 = '{"specversion":"1.0","id":"2","source":"/s","type":"t"}'
 )
 def test_files_of_events_are_read_in_each_form(content: bytes) -> None:
     """JSON lines or a batch, nobody has to say which."""
-    found = making.read(content)
+    found = event_input.read(content)
     assert [each.event.id for each in found] == ["1", "2"]
     assert found[0].event.data == b"1.10"
 
 
 def test_a_file_with_one_event_over_many_lines_is_one_event() -> None:
     """Pretty-printed JSON is not JSON lines."""
-    found = making.read(json.dumps(json.loads(E1), indent=2).encode())
+    found = event_input.read(json.dumps(json.loads(E1), indent=2).encode())
     assert [each.event.id for each in found] == ["1"]
 
 
@@ -222,14 +222,14 @@ def test_a_file_with_one_event_over_many_lines_is_one_event() -> None:
 )
 def test_content_type_is_told_by_the_data(data: bytes | None, content_type: str | None) -> None:
     """Nothing is declared where there is no data."""
-    (made,) = making.make(making.Recipe("t", "/s", data=data), 1)
+    (made,) = event_input.make(event_input.Recipe("t", "/s", data=data), 1)
     assert made.event.datacontenttype == content_type
 
 
 def test_each_of_many_events_has_an_id_of_its_own() -> None:
     """source and id identify an event (core 1.1)."""
-    given = making.make(making.Recipe("t", "/s", id="e"), 3)
-    own = making.make(making.Recipe("t", "/s"), 3)
+    given = event_input.make(event_input.Recipe("t", "/s", id="e"), 3)
+    own = event_input.make(event_input.Recipe("t", "/s"), 3)
     assert [each.event.id for each in given] == ["e-1", "e-2", "e-3"]
     assert len({each.event.id for each in own}) == 3
 

@@ -17,7 +17,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from app.api.app import create_app
-from app.cli import app, dead_letters, exits, printing, redriving
+from app.cli import app, dead_letters, exits, printing, redrive_progress
 from app.interfaces import LetterChoice
 from letters_service import Service, a_letter, a_message, a_row, an_attempt
 from service_process import until
@@ -196,8 +196,8 @@ def test_a_redrive_goes_in_portions_and_is_followed_to_its_end(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them, whatever a request takes at most; the bar ends when the last row is gone."""
-    monkeypatch.setattr(redriving, "PORTION", 2)
-    monkeypatch.setattr(redriving, "LOOK", 0.02)
+    monkeypatch.setattr(redrive_progress, "PORTION", 2)
+    monkeypatch.setattr(redrive_progress, "LOOK", 0.02)
     served.fill(*map(a_letter, range(5)))
     with _draining(served):
         result = served.letters("redrive", "--yes", "--rate", "1000")
@@ -211,8 +211,8 @@ def test_what_is_dead_again_is_told_and_not_redriven_for_ever(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A target that was not mended: each letter is tried once, and the operator is told."""
-    monkeypatch.setattr(redriving, "PORTION", 2)
-    monkeypatch.setattr(redriving, "LOOK", 0.02)
+    monkeypatch.setattr(redrive_progress, "PORTION", 2)
+    monkeypatch.setattr(redrive_progress, "LOOK", 0.02)
     served.fill(*map(a_letter, range(4)))
     with _draining(served, dead={0, 3}):
         said = json.loads(served.letters("redrive", "--yes", "--json").stdout)

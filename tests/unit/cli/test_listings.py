@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.cli.asking import Service
+from app.cli.admin_client import Service
 
 HEALTH = {
     "state": "running",

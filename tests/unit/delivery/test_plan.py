@@ -11,10 +11,10 @@ from app.delivery.plan import (
     Disable,
     Park,
     PauseEndpoint,
-    Place,
     Policy,
     RetryAt,
     Settle,
+    WaitsIn,
     asked_wait,
     conclude,
 )
@@ -49,16 +49,16 @@ def test_an_attempt_concludes_as_the_table_says(outcome, steps, asked, decision)
 @pytest.mark.parametrize(
     ("place", "steps", "policy", "decision"),
     [
-        (Place.LANE, 1, POLICY, RetryAt(1001.0)),
-        (Place.LANE, 2, POLICY, Park(1030.0)),
-        (Place.LANE, 2, HOLDS, RetryAt(1030.0)),
-        (Place.CROWDED, 0, POLICY, Park(1000.05)),
-        (Place.CROWDED, 0, HOLDS, RetryAt(1000.05)),
-        (Place.LANE_ONLY, 2, POLICY, RetryAt(1030.0)),
-        (Place.STORE, 0, POLICY, Park(1000.05)),
-        (Place.STORE, 0, HOLDS, Park(1000.05)),
-        (Place.STORE, 3, POLICY, DeadLetterIt(EXHAUSTED)),
-        (Place.CROWDED, 3, POLICY, DeadLetterIt(EXHAUSTED)),
+        (WaitsIn.LANE, 1, POLICY, RetryAt(1001.0)),
+        (WaitsIn.LANE, 2, POLICY, Park(1030.0)),
+        (WaitsIn.LANE, 2, HOLDS, RetryAt(1030.0)),
+        (WaitsIn.CROWDED, 0, POLICY, Park(1000.05)),
+        (WaitsIn.CROWDED, 0, HOLDS, RetryAt(1000.05)),
+        (WaitsIn.LANE_ONLY, 2, POLICY, RetryAt(1030.0)),
+        (WaitsIn.STORE, 0, POLICY, Park(1000.05)),
+        (WaitsIn.STORE, 0, HOLDS, Park(1000.05)),
+        (WaitsIn.STORE, 3, POLICY, DeadLetterIt(EXHAUSTED)),
+        (WaitsIn.CROWDED, 3, POLICY, DeadLetterIt(EXHAUSTED)),
     ],
 )
 def test_a_wait_is_in_the_lane_or_in_the_store(place, steps, policy, decision):
@@ -70,7 +70,7 @@ def test_a_wait_is_in_the_lane_or_in_the_store(place, steps, policy, decision):
     assert concluded == decision
 
 
-@pytest.mark.parametrize("place", Place)
+@pytest.mark.parametrize("place", WaitsIn)
 def test_an_endpoint_that_asks_to_wait_parks_nothing(place):
     """Rule 6: the log is the buffer, nothing is copied."""
     concluded = conclude(

@@ -19,7 +19,7 @@ from app.brokers.kafka import producer as kafka_producer
 from app.brokers.pulsar import ownership as pulsar_ownership
 from app.brokers.pulsar import producer as pulsar_producer
 from app.brokers.pulsar.admin import Admin
-from app.brokers.pulsar.lanes import Topic
+from app.brokers.pulsar.batchers import Topic
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.rabbitmq import producer as rabbitmq_producer
 from app.config.load import load
@@ -263,7 +263,7 @@ ENDS = "ends with what it does, and says itself what went wrong"
 COUNTS_ITSELF = "its failures are told where subscriptions are"
 
 BARE = {
-    "api/handing_out.py": WAITED_FOR,
+    "api/pull_receive.py": WAITED_FOR,
     "api/pull.py": WAITED_FOR,
     "brokers/asking.py": ENDS,
     "brokers/embedded/cursor.py": RAISED_BY_POLL,
@@ -277,7 +277,7 @@ BARE = {
     "brokers/rabbitmq/consumer.py": RAISED_BY_POLL,
     "brokers/rabbitmq/stream.py": ENDS,
     "brokers/sharing.py": WAITED_FOR,
-    "cli/pulling.py": WAITED_FOR,
+    "cli/pull_consumer.py": WAITED_FOR,
     "cli/rehearsal/play.py": WAITED_FOR,
     "gateway/tls.py": WAITED_FOR,
     "kafka_listener/connection.py": WAITED_FOR,

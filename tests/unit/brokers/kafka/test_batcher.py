@@ -10,7 +10,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 
 from app.bindings.record import Record
 from app.brokers.driver import DROPPED
-from app.brokers.kafka.batcher import Entry, Lane, Topic
+from app.brokers.kafka.batcher import Batcher, Entry, Topic
 from app.brokers.portable import Submission
 from app.errors import BrokerRefused
 from app.model.receipt import Receipt
@@ -48,7 +48,7 @@ def batch(size: int = 16_384) -> BatchBuilder:
     return BatchBuilder(size, 0)
 
 
-def queue(lane: Lane, owner: Owner, *texts: str) -> list[Submission]:
+def queue(lane: Batcher, owner: Owner, *texts: str) -> list[Submission]:
     made = [submission(owner, [record(text)]) for text in texts]
     lane.queue.extend((each, 0, each.records[0]) for each in made)
     return made
@@ -59,7 +59,7 @@ def texts(entries: Sequence[Entry]) -> list[str]:
 
 
 @pytest.fixture
-def lane() -> Lane:
+def lane() -> Batcher:
     return Topic("t", 1).lanes[0]
 
 
@@ -68,7 +68,7 @@ async def owner() -> Owner:
     return Owner()
 
 
-async def test_whoever_went_away_is_not_sent(lane: Lane, owner: Owner) -> None:
+async def test_whoever_went_away_is_not_sent(lane: Batcher, owner: Owner) -> None:
     """Cancelling aiokafka's futures would not stop a send (reliability 5.1): ours never begins."""
     _, gone, _ = queue(lane, owner, "first", "gone", "last")
     gone.cancel()
@@ -77,7 +77,7 @@ async def test_whoever_went_away_is_not_sent(lane: Lane, owner: Owner) -> None:
     assert owner.released == [gone], "it leaves the bounds at once"
 
 
-async def test_whoever_was_answered_is_not_sent_again(lane: Lane, owner: Owner) -> None:
+async def test_whoever_was_answered_is_not_sent_again(lane: Batcher, owner: Owner) -> None:
     """Rule 9: after the answer, what was aboard of a failed batch is dropped."""
     _, answered, _ = queue(lane, owner, "first", "answered", "last")
     lane.fill(batch())
@@ -89,7 +89,7 @@ async def test_whoever_was_answered_is_not_sent_again(lane: Lane, owner: Owner) 
     assert owner.released == [answered]
 
 
-async def test_a_full_batch_leaves_the_rest_for_the_next(lane: Lane, owner: Owner) -> None:
+async def test_a_full_batch_leaves_the_rest_for_the_next(lane: Batcher, owner: Owner) -> None:
     """Nobody waits for room: what does not fit stays in the queue, in its order."""
     queue(lane, owner, *(f"{n:03d}" + "x" * 100 for n in range(50)))
     order: list[str] = []
@@ -101,7 +101,7 @@ async def test_a_full_batch_leaves_the_rest_for_the_next(lane: Lane, owner: Owne
 
 
 async def test_the_work_grows_with_the_records_and_not_with_their_square(
-    lane: Lane, owner: Owner
+    lane: Batcher, owner: Owner
 ) -> None:
     """aiokafka's own send wakes every waiter for each batch that leaves (reliability 5.1, #528).
     Here each record is offered to a batch once, and once more where it closes one."""
@@ -121,7 +121,7 @@ async def test_the_work_grows_with_the_records_and_not_with_their_square(
     assert offered <= 5_000 + batches
 
 
-async def test_offsets_follow_the_order_in_the_batch(lane: Lane, owner: Owner) -> None:
+async def test_offsets_follow_the_order_in_the_batch(lane: Batcher, owner: Owner) -> None:
     """The broker tells the first offset only."""
     made = queue(lane, owner, "a", "b", "c")
     lane.fill(batch())
@@ -131,7 +131,7 @@ async def test_offsets_follow_the_order_in_the_batch(lane: Lane, owner: Owner) -
     ]
 
 
-async def test_the_culprit_is_found_by_halving(lane: Lane, owner: Owner) -> None:
+async def test_the_culprit_is_found_by_halving(lane: Batcher, owner: Owner) -> None:
     """The broker objects to a batch without saying to which record: only the culprit is refused."""
     made = queue(lane, owner, *(f"{n}" for n in range(37)))
     attempts = 0
@@ -152,7 +152,7 @@ async def test_the_culprit_is_found_by_halving(lane: Lane, owner: Owner) -> None
     assert len(lane.aboard) == 8, "afterwards batches are as large as ever"
 
 
-async def test_a_record_that_is_none_is_refused_alone(lane: Lane, owner: Owner) -> None:
+async def test_a_record_that_is_none_is_refused_alone(lane: Batcher, owner: Owner) -> None:
     """What cannot be written is a bug of a caller, and harms no neighbour and no task."""
     good = submission(owner, [record("good")])
     odd = submission(owner, [Record(b"k", (("\ud800", b""),), b"")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aiokafka import errors as kafka
 
-from app.brokers.kafka.errors import Abandoned, Next, explain, judge
+from app.brokers.kafka.errors import Abandoned, Next, judge, translate
 from app.errors import BrokerRefused, BrokerUnavailable, PublishUnknown
 
 
@@ -45,7 +45,7 @@ def test_each_failure_of_a_batch_has_its_verdict(error: Exception, verdict: Next
 )
 def test_each_error_is_explained(error: Exception, meaning: type, kind: str | None) -> None:
     """A caller acts on the class and the kind, never on aiokafka's names."""
-    explained = explain(error, "main")
+    explained = translate(error, "main")
     assert type(explained) is meaning
     assert explained is not None
     assert explained.broker == "main"
@@ -54,7 +54,7 @@ def test_each_error_is_explained(error: Exception, meaning: type, kind: str | No
 
 def test_a_bug_is_not_explained_away() -> None:
     """What is no broker's doing must surface."""
-    assert explain(KeyError("x"), "main") is None
+    assert translate(KeyError("x"), "main") is None
 
 
 def test_what_was_abandoned_is_not_retried_by_the_client() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from app.brokers.pulsar import admin
 from app.brokers.pulsar.admin import ask_until
-from app.brokers.pulsar.errors import AdminError, explain
+from app.brokers.pulsar.errors import AdminError, translate
 from app.errors import BrokerRefused, BrokerUnavailable
 
 _NOT_MOVED = (
@@ -42,7 +42,7 @@ async def test_what_the_broker_lacks_for_a_moment_is_asked_for_again(
     asked = 0
     with pytest.raises(AdminError, match=str(status)):
         await ask_until(question, -1.0)
-    assert isinstance(explain(error, "main"), BrokerUnavailable)
+    assert isinstance(translate(error, "main"), BrokerUnavailable)
 
 
 @pytest.mark.parametrize(("status", "words"), _REFUSED)
@@ -56,4 +56,4 @@ async def test_a_refusal_is_told_at_once(status: int, words: str) -> None:
     with pytest.raises(AdminError) as refused:
         await ask_until(question, 60.0)
     assert len(asked) == 1
-    assert isinstance(explain(refused.value, "main"), BrokerRefused)
+    assert isinstance(translate(refused.value, "main"), BrokerRefused)

@@ -15,7 +15,7 @@ import pytest
 from app.bindings.record import Record
 from app.brokers.pulsar import extension
 from app.brokers.pulsar.bridge import Bridge
-from app.brokers.pulsar.errors import ClientError, Next, explain, judge
+from app.brokers.pulsar.errors import ClientError, Next, judge, translate
 from app.brokers.pulsar.extension import below
 from app.brokers.pulsar.messages import build, record_of
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
@@ -88,20 +88,20 @@ def test_a_record_comes_back_from_its_message(record: Record) -> None:
 )
 def test_refusals_say_of_what_kind_they_are(result: _pulsar.Result, kind: str) -> None:
     """Spec 9: each kind has its own answer."""
-    meaning = explain(ClientError(result), "main")
+    meaning = translate(ClientError(result), "main")
     assert isinstance(meaning, BrokerRefused)
     assert meaning.kind == kind
 
 
 def test_every_other_result_can_be_tried_again() -> None:
     """A result that a newer client adds must not turn into a lost event."""
-    assert isinstance(explain(ClientError(_pulsar.Result.Timeout), "main"), PublishUnknown)
+    assert isinstance(translate(ClientError(_pulsar.Result.Timeout), "main"), PublishUnknown)
     assert judge(_pulsar.Result.AlreadyClosed) is Next.AGAIN
     for name in ("UnknownError", "ServiceUnitNotReady", "ConnectError", "ProducerBusy"):
-        meaning = explain(ClientError(getattr(_pulsar.Result, name)), "main")
+        meaning = translate(ClientError(getattr(_pulsar.Result, name)), "main")
         assert isinstance(meaning, BrokerUnavailable)
-    assert explain(ValueError("ours"), "main") is None
-    assert isinstance(explain(TimeoutError(), "main"), BrokerError)
+    assert translate(ValueError("ours"), "main") is None
+    assert isinstance(translate(TimeoutError(), "main"), BrokerError)
 
 
 async def test_many_calls_from_foreign_threads_share_a_wake_up_and_keep_their_order() -> None:

@@ -14,12 +14,12 @@ from pamqp.header import ContentHeader
 from app.bindings.record import Record
 from app.brokers.portable import Submission
 from app.brokers.rabbitmq import producer as module
+from app.brokers.rabbitmq.aiormq_adapter import DeliveredMessage, spec
 from app.brokers.rabbitmq.connection import connect
 from app.brokers.rabbitmq.producer import Producer
 from app.brokers.rabbitmq.settings import RabbitSettings
-from app.brokers.rabbitmq.targets import Lanes
+from app.brokers.rabbitmq.targets import Batchers
 from app.brokers.rabbitmq.topology import Target, Topology
-from app.brokers.rabbitmq.underlay import DeliveredMessage, spec
 from app.brokers.security import ClientTls
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.receipt import Receipt
@@ -58,8 +58,8 @@ ORDERS = Target("orders", "orders", ("0",))
 NAMED = Target("exchange:orders:0", "orders", ("0",))
 
 
-def found(target: Target, on: Wire) -> Lanes:
-    return Lanes("rabbit", target, on.number)
+def found(target: Target, on: Wire) -> Batchers:
+    return Batchers("rabbit", target, on.number)
 
 
 def submitted(record: Record, topic: str = "orders") -> Submission:

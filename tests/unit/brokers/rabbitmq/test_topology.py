@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from app.brokers.rabbitmq.aiormq_adapter import amqp
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
-from app.brokers.rabbitmq.underlay import amqp
 
 
 class Broker:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
-from app.cli import exits, given, printing
+from app.cli import exits, options, printing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -98,7 +98,7 @@ class Service(NamedTuple):
         import httpx
         import msgspec
 
-        given.demand_address("--server", self.server, SERVER)
+        options.demand_address("--server", self.server, SERVER)
         sent = {**(headers or {}), **authorization(self.token)}
         if json is not None:
             content = msgspec.json.encode(json)

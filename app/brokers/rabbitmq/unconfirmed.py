@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from app.bindings.record import Record
 from app.brokers.portable import Submission
-from app.brokers.rabbitmq.targets import Lanes
-from app.brokers.rabbitmq.underlay import DeliveredMessage
+from app.brokers.rabbitmq.aiormq_adapter import DeliveredMessage
+from app.brokers.rabbitmq.targets import Batchers
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 
-Place = tuple[Lanes, int]
-Entry = tuple[Submission, int, Record, Lanes, int]
+Place = tuple[Batchers, int]
+Entry = tuple[Submission, int, Record, Batchers, int]
 """A record, where its fate goes (the submission and the index in it), and its target's partition."""
 
 
@@ -22,7 +22,7 @@ class Flight:
     def __init__(
         self,
         broker: str,
-        certain: Callable[[Lanes], bool] = lambda _: True,
+        certain: Callable[[Batchers], bool] = lambda _: True,
         *,
         in_turn: bool = False,
     ) -> None:
@@ -83,7 +83,7 @@ class Flight:
                 self._returned[tag] = self._came_back(message, entry[3])
                 return
 
-    def _came_back(self, message: DeliveredMessage, lanes: Lanes) -> BrokerError:
+    def _came_back(self, message: DeliveredMessage, lanes: Batchers) -> BrokerError:
         where = f"exchange {message.exchange!r} with routing key {message.routing_key!r}"
         text = f"{where} leads to no queue: {getattr(message.delivery, 'reply_text', '')}"
         if self._certain(lanes):

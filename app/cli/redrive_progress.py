@@ -10,7 +10,7 @@ from app.cli import printing
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from app.cli.asking import Service
+    from app.cli.admin_client import Service
 
 PATH = "/v1/dead-letters"
 LOOK = 0.5  # seconds between looks

@@ -12,7 +12,7 @@ from app.bindings.record import Record
 from app.brokers.driver import DROPPED, Submission
 from app.brokers.pulsar import producer as producers
 from app.brokers.pulsar.admin import Admin
-from app.brokers.pulsar.lanes import UNKNOWN, Entry, Lane, Topic
+from app.brokers.pulsar.batchers import UNKNOWN, Batcher, Entry, Topic
 from app.brokers.pulsar.settings import PulsarSettings
 from app.errors import BrokerUnavailable, PublishUnknown
 from app.model.receipt import Receipt
@@ -37,11 +37,11 @@ def submission() -> Submission:
     return made
 
 
-def lane() -> Lane:
+def lane() -> Batcher:
     return Topic("t", ["t-partition-0"]).lanes[0]
 
 
-def aboard(on: Lane, count: int) -> list[Entry]:
+def aboard(on: Batcher, count: int) -> list[Entry]:
     entries = [Entry(on, submission(), 0, Record(b"k", (), b"x")) for _ in range(count)]
     for entry in entries:
         entry.tried = True

@@ -13,7 +13,7 @@ _LEDGER_BITS, _ENTRY_BITS, _BATCH_BITS = 31, 20, 12  # 63 together: a signed int
 NOT_BATCHED = -1
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where a message is. Places of one partition are ordered as these tuples are."""
 
     ledger: int
@@ -36,29 +36,29 @@ class Place(NamedTuple):
         return ledger << (_ENTRY_BITS + _BATCH_BITS) | entry << _BATCH_BITS | batch
 
     @property
-    def next(self) -> Place:
+    def next(self) -> Position:
         """The first place of the entry after this one, should it be in the same ledger."""
-        return Place(self.ledger, self.entry + 1)
+        return Position(self.ledger, self.entry + 1)
 
     def message_id(self) -> Any:
         return message_id(self.ledger, self.entry, self.batch)
 
 
-BEGINNING = Place(-1, -1)
+BEGINNING = Position(-1, -1)
 """Before whatever a partition holds."""
 
 
-def place_of(message_id: Any) -> Place:
-    return Place(message_id.ledger_id(), message_id.entry_id(), message_id.batch_index())
+def place_of(message_id: Any) -> Position:
+    return Position(message_id.ledger_id(), message_id.entry_id(), message_id.batch_index())
 
 
-def read_position(text: str) -> Place:
+def read_position(text: str) -> Position:
     """Raises PositionOutOfRange: text that no message ever had is outside of every log."""
     match = _POSITION.fullmatch(text)
     if match is None:
         raise PositionOutOfRange(f"{text!r} is not a position of Pulsar: ledger:entry, or :batch")
     ledger, entry, batch = match.groups()
-    return Place(int(ledger), int(entry), NOT_BATCHED if batch is None else int(batch))
+    return Position(int(ledger), int(entry), NOT_BATCHED if batch is None else int(batch))
 
 
 def full_name(topic: str, namespace: str) -> str:

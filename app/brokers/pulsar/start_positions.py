@@ -22,7 +22,7 @@ from app.brokers.positions import out_of_range
 from app.brokers.pulsar.admin import MADE_WITHIN, Admin, ask_each, ask_until
 from app.brokers.pulsar.answers import Subscription
 from app.brokers.pulsar.errors import AdminError
-from app.brokers.pulsar.places import BEGINNING, Place, read_position
+from app.brokers.pulsar.positions import BEGINNING, Position, read_position
 from app.model.message import Partition
 from app.model.start import StartAt
 
@@ -32,7 +32,7 @@ INTENT = "skybridge-start"
 OTHERS_WITHIN = 5.0  # seconds for another member to finish what it has begun; longer: it died
 LOOK_AGAIN = 0.2
 
-Places = dict[int, Place]
+Places = dict[int, Position]
 """Where each partition begins, that message included."""
 
 
@@ -134,13 +134,13 @@ async def _resolve(admin: Admin, topic: str, wires: Mapping[int, str], start: St
     """All of them before the first is made: a start that is out of range leaves nothing behind, and
     whoever finishes it later begins where it was meant at the time."""
 
-    async def place(number: int) -> Place:
+    async def place(number: int) -> Position:
         return await _resolved(admin, Partition(topic, number), wires[number], start)
 
     return dict(zip(wires, await ask_each(place, wires), strict=True))
 
 
-async def _resolved(admin: Admin, partition: Partition, wire: str, start: StartAt) -> Place:
+async def _resolved(admin: Admin, partition: Partition, wire: str, start: StartAt) -> Position:
     """A partition that a start by position does not name begins at earliest."""
     text = start.positions.get(partition.number)
     if start.kind == "earliest" or (start.kind == "position" and text is None):

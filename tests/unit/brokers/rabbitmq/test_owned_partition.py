@@ -11,7 +11,7 @@ from pamqp import frame as pamqp_frame
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
-from app.brokers.rabbitmq.holding import Holding
+from app.brokers.rabbitmq.owned_partition import Holding
 from app.brokers.rabbitmq.topology import at_exchange, parse_exchange
 from app.model.message import Partition
 

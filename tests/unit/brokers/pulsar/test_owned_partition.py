@@ -11,7 +11,7 @@ from typing import Any
 from _pulsar import MessageBuilder, MessageId
 
 from app.brokers.pulsar.bridge import Bridge
-from app.brokers.pulsar.seat import STANDBY, Seat
+from app.brokers.pulsar.owned_partition import STANDBY, Seat
 from app.model.message import Message, Partition
 
 

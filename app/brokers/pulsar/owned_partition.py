@@ -16,7 +16,7 @@ from typing import Any
 
 from app.brokers.pulsar.bridge import Bridge, ignore
 from app.brokers.pulsar.messages import message_of
-from app.brokers.pulsar.places import Place, place_of
+from app.brokers.pulsar.positions import Position, place_of
 from app.delivery.offsets import FinishedRuns
 from app.model.message import Message, Partition
 
@@ -137,14 +137,14 @@ class Seat:
         return self._runs.window
 
     def _forget(self) -> None:
-        self._waiting: deque[tuple[Place, Any]] = deque()
+        self._waiting: deque[tuple[Position, Any]] = deque()
         self._held: set[str] = set()  # positions of ``_waiting``
         self._open: dict[str, tuple[int, Any]] = {}  # handed out: sequence and message id
         self._runs = FinishedRuns(0)
         self._sequence = -1
         self._offset = -1
-        self._first: Place | None = None
-        self._newest: Place | None = None
+        self._first: Position | None = None
+        self._newest: Position | None = None
 
     def _given(self, sitting: Sitting, handle: Any, raw: Any) -> None:
         """On a thread of the library. What is on its way to the loop counts for the bound of what is

@@ -6,15 +6,15 @@ though nothing is wrong with it (reliability 5.2).
 
 from __future__ import annotations
 
-from app.brokers.rabbitmq.errors import explain, largest_body, missing_exchange, refused_exchange
-from app.brokers.rabbitmq.flight import Entry
+from app.brokers.rabbitmq.errors import largest_body, missing_exchange, refused_exchange, translate
 from app.brokers.rabbitmq.targets import Targets
+from app.brokers.rabbitmq.unconfirmed import Entry
 from app.errors import BrokerError, BrokerUnavailable, PublishUnknown
 
 
 def find_culprits(error: BaseException, broker: str, targets: Targets) -> Culprits:
     """Reads the broker's words, and lets ``targets`` know what is gone or refused."""
-    meaning = explain(error, broker) or BrokerUnavailable(repr(error), broker=broker)
+    meaning = translate(error, broker) or BrokerUnavailable(repr(error), broker=broker)
     missing, refused, bound = (
         missing_exchange(error),
         refused_exchange(error),

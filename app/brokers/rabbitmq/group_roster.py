@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from aio_pika.abc import AbstractChannel
 
+from app.brokers.rabbitmq.aiormq_adapter import amqp
 from app.brokers.rabbitmq.connection import Wire
-from app.brokers.rabbitmq.underlay import amqp
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ class Entry:
 
     __slots__ = ("failed", "gone", "index", "lane", "record", "submission", "tried")
 
-    def __init__(self, lane: Lane, submission: Submission, index: int, record: Record) -> None:
+    def __init__(self, lane: Batcher, submission: Submission, index: int, record: Record) -> None:
         self.lane = lane
         self.submission = submission
         self.index = index
@@ -45,7 +45,7 @@ class Entry:
         return entry
 
 
-class Lane:
+class Batcher:
     """One partition. ``aboard`` is in the order of sending, which is the order of answers."""
 
     __slots__ = ("aboard", "cause", "number", "opening", "producer", "queue", "topic", "wire")
@@ -110,7 +110,7 @@ class Topic:
 
     def __init__(self, name: str, wires: Iterable[str]) -> None:
         self.name = name
-        self.lanes: list[Lane] = []
+        self.lanes: list[Batcher] = []
         self._turn = 0
         self.grow(wires)
 
@@ -118,9 +118,9 @@ class Topic:
         """``wires``: all partitions, those known included."""
         for number, wire in enumerate(wires):
             if number >= len(self.lanes):
-                self.lanes.append(Lane(self, number, wire))
+                self.lanes.append(Batcher(self, number, wire))
 
-    def lane(self, key: bytes | None) -> Lane:
+    def lane(self, key: bytes | None) -> Batcher:
         """Where the key belongs; without one, each in turn."""
         lanes = self.lanes
         if key is None:

@@ -12,9 +12,9 @@ from pamqp.header import ContentHeader
 from app.bindings.record import Record
 from app.brokers.driver import unanswered
 from app.brokers.portable import Submission
-from app.brokers.rabbitmq.flight import Flight
-from app.brokers.rabbitmq.targets import Lanes
+from app.brokers.rabbitmq.targets import Batchers
 from app.brokers.rabbitmq.topology import Target
+from app.brokers.rabbitmq.unconfirmed import Flight
 from app.errors import BrokerRefused, BrokerUnavailable
 from app.model.receipt import Receipt
 
@@ -35,7 +35,7 @@ async def submission() -> Submission:
 
 
 def boarded(submission: Submission, *, in_turn: bool = False) -> Flight:
-    lanes = Lanes("rabbit", Target("orders", "orders", ("0", "1")), found_on=1)
+    lanes = Batchers("rabbit", Target("orders", "orders", ("0", "1")), found_on=1)
     flight = Flight("rabbit", in_turn=in_turn)
     for index, record in enumerate(submission.records):
         flight.board((submission, index, record, lanes, index % 2), 10)
@@ -107,7 +107,7 @@ async def test_what_a_stream_confirmed_out_of_turn_goes_out_again(submission: Su
 
 async def test_elsewhere_a_confirm_counts_at_once(submission: Submission) -> None:
     """Behind an exchange of others nobody knows which queue a record goes to, nor in which order."""
-    lanes = Lanes("rabbit", Target("exchange:e:k", "e", ("k",)), found_on=1)
+    lanes = Batchers("rabbit", Target("exchange:e:k", "e", ("k",)), found_on=1)
     flight = Flight("rabbit", in_turn=True)
     for index, record in enumerate(submission.records):
         flight.board((submission, index, record, lanes, 0), 10)

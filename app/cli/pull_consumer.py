@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import httpx
 import msgspec
 
-from app.cli import asking, printing
+from app.cli import admin_client, printing
 
 Deal = Callable[[dict[str, Any]], Awaitable[int]]
 """What is done with what was received; its exit code: 0, ``REJECT``, or any other for not now."""
@@ -43,10 +43,10 @@ class Consumer:
         self, server: str, token: str, subscription: str, deal: Deal, wishes: Wishes
     ) -> None:
         self._server = server
-        self._path = asking.subscription_path(subscription)
+        self._path = admin_client.subscription_path(subscription)
         self._http = httpx.AsyncClient(
             base_url=server,
-            headers=asking.authorization(token),
+            headers=admin_client.authorization(token),
             timeout=httpx.Timeout(WAIT + 10, connect=10),
             trust_env=False,
         )
@@ -140,7 +140,7 @@ class Consumer:
 
     def _read(self, answer: httpx.Response) -> Any:
         if not answer.is_success:
-            asking.refused(self._server, answer, _CURES)
+            admin_client.refused(self._server, answer, _CURES)
         return msgspec.json.decode(answer.content)
 
 

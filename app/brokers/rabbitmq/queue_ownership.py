@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from app.brokers.rabbitmq.aiormq_adapter import GUARD, ConsumeChannel, DeliveredMessage, amqp
 from app.brokers.rabbitmq.connection import Wire, close_channel, counts
-from app.brokers.rabbitmq.holding import Holding
-from app.brokers.rabbitmq.roll import FORGOTTEN_MS
+from app.brokers.rabbitmq.group_roster import FORGOTTEN_MS
+from app.brokers.rabbitmq.owned_partition import Holding
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
-from app.brokers.rabbitmq.underlay import GUARD, ConsumeChannel, DeliveredMessage, amqp
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from msgspec import structs
 
 from app.bindings.amqp_table import Table, from_table
 from app.bindings.record import NO_NATIVES, Record
+from app.brokers.rabbitmq.aiormq_adapter import ConsumeChannel, DeliveredMessage
 from app.brokers.rabbitmq.connection import Wire
 from app.brokers.rabbitmq.frames import ack
-from app.brokers.rabbitmq.underlay import ConsumeChannel, DeliveredMessage
 from app.delivery.offsets import FinishedRuns
 from app.model.message import Message, Partition
 

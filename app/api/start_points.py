@@ -30,7 +30,7 @@ _BACK = re.compile(r"latest-(\d{1,9})", re.ASCII)
 _PLACE = re.compile(r"(\d{1,6})([@>])([^,\s@>]+)", re.ASCII)
 
 
-class Place(NamedTuple):
+class StartPoint(NamedTuple):
     """A position, or (``after``) the one behind it, whatever it is: positions cannot be counted."""
 
     position: str
@@ -42,22 +42,22 @@ class Place(NamedTuple):
 
 _Ask = Callable[[int], Awaitable[str]]
 
-Places = Mapping[int, Place]
+StartPoints = Mapping[int, StartPoint]
 
 
-def text_of(places: Places) -> str:
+def text_of(places: StartPoints) -> str:
     """One text for all partitions, which ``from`` and Last-Event-ID take."""
     return ",".join(f"{number}{place}" for number, place in sorted(places.items()))
 
 
-def places_of(text: str) -> Places | None:
+def places_of(text: str) -> StartPoints | None:
     """None: it is no such text."""
     found = {}
     for each in text.split(","):
         match = _PLACE.fullmatch(each.strip())
         if match is None:
             return None
-        found[int(match[1])] = Place(match[3], match[2] == ">")
+        found[int(match[1])] = StartPoint(match[3], match[2] == ">")
     return found
 
 
@@ -72,11 +72,11 @@ def time_of(text: str) -> int | None:
 
 async def resolve(
     log: Log, topic: str, ends: Sequence[PartitionMetadata], begin: str
-) -> dict[int, Place]:
+) -> dict[int, StartPoint]:
     """The place in each of ``ends``. Raises Refused, and PositionOutOfRange for a position that the log
     does not hold."""
     if begin in ("earliest", "latest"):
-        return {each.number: Place(getattr(each, begin)) for each in ends}
+        return {each.number: StartPoint(getattr(each, begin)) for each in ends}
     if back := _BACK.fullmatch(begin):
         count = int(back[1])
         return await _each(ends, lambda number: log.position_back(Partition(topic, number), count))
@@ -89,30 +89,30 @@ async def resolve(
     return resume(ends, named)
 
 
-def resume(ends: Sequence[PartitionMetadata], places: Places) -> dict[int, Place]:
+def resume(ends: Sequence[PartitionMetadata], places: StartPoints) -> dict[int, StartPoint]:
     """A partition that is not named is new, and nothing of it may be passed over (rule 10)."""
-    return {each.number: places.get(each.number, Place(each.earliest)) for each in ends}
+    return {each.number: places.get(each.number, StartPoint(each.earliest)) for each in ends}
 
 
 async def by_time(
     log: Log, topic: str, ends: Sequence[PartitionMetadata], time_ms: int
-) -> dict[int, Place]:
+) -> dict[int, StartPoint]:
     """The first record of each partition stored at a time or later (the guide's Offset)."""
     return await _each(ends, lambda number: log.position_at(Partition(topic, number), time_ms))
 
 
-async def _each(ends: Sequence[PartitionMetadata], ask: _Ask) -> dict[int, Place]:
+async def _each(ends: Sequence[PartitionMetadata], ask: _Ask) -> dict[int, StartPoint]:
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one(number: int) -> Place:
+    async def one(number: int) -> StartPoint:
         async with gate:
-            return Place(await ask(number))
+            return StartPoint(await ask(number))
 
     found = await asyncio.gather(*(one(each.number) for each in ends))
     return {each.number: place for each, place in zip(ends, found, strict=True)}
 
 
-def _alone(ends: Sequence[PartitionMetadata], position: str) -> Places:
+def _alone(ends: Sequence[PartitionMetadata], position: str) -> StartPoints:
     if len(ends) != 1:
         raise Refused(
             400,
@@ -121,10 +121,12 @@ def _alone(ends: Sequence[PartitionMetadata], position: str) -> Places:
             " partition=, or write earliest, latest, latest-20, a time as 2026-01-01T00:00:00Z, or"
             " partition@position",
         )
-    return {ends[0].number: Place(position)}
+    return {ends[0].number: StartPoint(position)}
 
 
-async def _check(log: Log, topic: str, ends: Sequence[PartitionMetadata], places: Places) -> None:
+async def _check(
+    log: Log, topic: str, ends: Sequence[PartitionMetadata], places: StartPoints
+) -> None:
     """An empty reading raises where the position is not held; so does a partition that is not there."""
     known = {each.number for each in ends}
     for number, place in places.items():

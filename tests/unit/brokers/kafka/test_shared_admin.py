@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 
-from app.brokers.kafka import standing
+from app.brokers.kafka import shared_admin
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.kafka.standing import Standing
+from app.brokers.kafka.shared_admin import Standing
 
 SETTINGS = KafkaSettings(name="main", bootstrap_servers="127.0.0.1:1")
 
@@ -41,7 +41,7 @@ class Client:
 def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
     Client.made = []
     monkeypatch.setattr(Client, "away", False)
-    monkeypatch.setattr(standing, "AdminClient", Client)
+    monkeypatch.setattr(shared_admin, "AdminClient", Client)
     return Client.made
 
 

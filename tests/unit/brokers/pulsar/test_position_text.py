@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.brokers.pulsar.places import Place, full_name, read_position, wire_name
+from app.brokers.pulsar.positions import Position, full_name, read_position, wire_name
 from app.errors import PositionOutOfRange
 
 places = st.builds(
-    Place, st.integers(0, 2**31 - 1), st.integers(0, 2**20 - 1), st.integers(-1, 4094)
+    Position, st.integers(0, 2**31 - 1), st.integers(0, 2**20 - 1), st.integers(-1, 4094)
 )
 
 
 @given(places)
-def test_a_position_comes_back_from_its_text(place: Place) -> None:
+def test_a_position_comes_back_from_its_text(place: Position) -> None:
     """Receipts, starts and replays pass positions as text (design: values)."""
     assert read_position(place.text) == place
 
 
 @given(places, places)
-def test_offsets_are_ordered_as_places_are(one: Place, other: Place) -> None:
+def test_offsets_are_ordered_as_places_are(one: Position, other: Position) -> None:
     """The store and the window count with numbers."""
     assert (one < other) == (one.offset < other.offset)
     assert 0 <= one.offset < 2**63
