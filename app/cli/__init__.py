@@ -51,7 +51,7 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
+def _options(
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),

@@ -41,7 +41,7 @@ class Settle(msgspec.Struct, frozen=True):
 
 
 class Expire(msgspec.Struct, frozen=True):
-    """Finished without an attempt: its own ``expirytime`` is over (``ages``)."""
+    """Finished without an attempt: its own ``expirytime`` is over (``event_age``)."""
 
 
 class RetryAt(msgspec.Struct, frozen=True):

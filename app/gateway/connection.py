@@ -1,7 +1,7 @@
 """A connection of a listener: its bounds, its deadlines, its answers and its end.
 
 What travels on it is read by ``httptools_protocol``. The internals of uvicorn that both lean on are
-listed in ``guard``; the version is pinned.
+listed in ``uvicorn_check``; the version is pinned.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Shell. The embedded log behind the interface of every broker: nothing else to install.
 
-driver · consumer · membership (of a group) · owned (a partition) · tail and cursor (one reading for many) ·
+driver · consumer · membership (of a group) · owned_partition · tail and cursor (one reading for many) ·
 upkeep (one timer for all) · assignment
 """
 

@@ -2,9 +2,9 @@
 
 ``settings`` how to reach a cluster · ``connection`` one idempotent producer at a time, replaced when
 it is wedged · ``batcher`` the queue and the wire batches of a partition · ``producer``, ``topics``
-what becomes of each record · ``starts``, ``membership``, ``ownership``, ``commits``, ``consumer`` one
+what becomes of each record · ``start_positions``, ``membership``, ``ownership``, ``commits``, ``consumer`` one
 member of a group · ``records`` header names that are not UTF-8 · ``reader`` reading without a group · ``admin``,
-``standing``, ``questions`` metadata, offsets, lag, topics · ``errors`` what the client's
+``shared_admin``, ``questions`` metadata, offsets, lag, topics · ``errors`` what the client's
 errors mean · ``driver`` all of it behind the portable log.
 """
 

@@ -2,7 +2,7 @@
 
 Plain, not robust: when to connect again, and what goes out again then, is decided by the producer and by each
 member of a group. Questions and declarations go through channels of aio-pika; records and deliveries through
-those of ``underlay``.
+those of ``aiormq_adapter``.
 """
 
 from __future__ import annotations
