@@ -28,7 +28,9 @@ def test_only_one_module_reaches_below_aio_pika() -> None:
     """So that the list of what is leaned on stays in one place."""
     below = re.compile(r"^(?:from|import) (?:aiormq|pamqp)", re.MULTILINE)
     folder = Path(rabbitmq.__file__).parent
-    assert [p.name for p in folder.glob("*.py") if below.search(p.read_text())] == ["aiormq_adapter.py"]
+    assert [p.name for p in folder.glob("*.py") if below.search(p.read_text())] == [
+        "aiormq_adapter.py"
+    ]
 
 
 def test_a_connection_of_aio_pika_takes_a_core_that_is_connected() -> None:
