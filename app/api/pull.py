@@ -30,7 +30,7 @@ from app.api.subscriptions import subscription_of
 from app.errors import BrokerError
 from app.model.pull import Pull, PullSettings
 from app.model.subscription import Subscription
-from app.sinks.pull_burial import REJECTED
+from app.sinks.dead_letters import REJECTED
 from app.telemetry.traces import carried_by
 
 LARGEST = 1 << 20  # bytes of a request's body

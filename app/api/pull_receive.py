@@ -22,11 +22,9 @@ from app.brokers.portable import size_of
 from app.delivery.event_age import Ages
 from app.errors import BrokerError, StoreUnavailable
 from app.interfaces import Offered
-from app.interfaces.notify import DEAD_LETTERED
 from app.model.pull import PullSettings
 from app.model.subscription import Subscription
-from app.sinks.dead_letter_topic import DeadLetterTopic
-from app.sinks.pull_burial import MAX_DELIVERIES, PullBurial
+from app.sinks.dead_letters import MAX_DELIVERIES, DeadLettering
 from app.telemetry.traces import TRACEPARENT, TRACESTATE, carried_by, messaging_system, traces
 
 LOOK_EVERY = (
@@ -204,19 +202,17 @@ class HandingOut:
     async def bury(
         self, subscription: Subscription, rows: Sequence[Offered], cause: str, detail: str
     ) -> Mapping[str, bool]:
-        """By token, as ``PullBurial.bury``."""
-        letters = subscription.dead_letter
-        topic = None
-        if letters is not None:
-            topic = DeadLetterTopic(self._running.logs[letters.broker], letters.topic)
-        queue = store_of(self._running).pulled
-        buried = await PullBurial(queue, topic, self._running.clock).bury(rows, cause, detail)
-        for _ in filter(None, buried.values()):
-            self._running.notify(DEAD_LETTERED, subscription.id, {"cause": cause})
-        count = sum(buried.values())
-        self._count(subscription, "dead_letters", cause, count)
-        self._count(subscription, "deliveries", "dead-lettered", count)
-        self._running.wakeups.tell(subscription.id)
+        """By token, as ``DeadLettering.put_rows``."""
+        letters, running = subscription.dead_letter, self._running
+        dead_lettering = DeadLettering(
+            subscription,
+            running.clock,
+            running.counters,
+            None if letters is None else running.logs[letters.broker],
+            running.notify,
+        )
+        buried = await dead_lettering.put_rows(store_of(running).pulled, rows, cause, detail)
+        running.wakeups.tell(subscription.id)
         return buried
 
     def _count(self, subscription: Subscription, name: str, label: str, by: int) -> None:

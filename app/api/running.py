@@ -16,7 +16,7 @@ from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.routing.keys import PlainMapper
 from app.routing.plan import Manner
-from app.store.wakeups import Wakeups
+from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 
 Cause = Literal["start", "signal", "file", "api"]

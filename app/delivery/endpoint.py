@@ -96,8 +96,8 @@ class Endpoint:
 
     def asked_to_wait(self, until: float, cause: str, *, by_sink: bool = False) -> None:
         """By Retry-After (W6), or by the sink: nobody sends before ``until``."""
-        self._probes_failed += self.flow is Flow.PROBING
-        if not by_sink:
+        if not by_sink:  # it says nothing about the events that were tried
+            self._probes_failed += self.flow is Flow.PROBING
             self._not_before = max(self._not_before, until)
         if self.flow is not Flow.PAUSED or until > self.until:
             self._pause(until, cause)

@@ -25,6 +25,11 @@ class Ages(msgspec.Struct, frozen=True):
     max_age: float | None = None
     honour: bool = False
 
+    @property
+    def matters(self) -> bool:
+        """Whether the age of an event that does not wait in the store is looked at."""
+        return self.honour or self.max_age is not None
+
     def expired(self, expirytime: str | None, now: float) -> bool:
         """``expirytime`` is RFC 3339; one that cannot be read, or has no zone, expires nothing."""
         if not self.honour or expirytime is None:

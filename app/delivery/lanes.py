@@ -161,10 +161,15 @@ class Lanes(Generic[Item]):
         """The lanes that wait."""
         return [lane for lane in self._lanes.values() if lane.state == _WAITING]
 
-    def give_back(self, lane: Lane[Item]) -> None:
-        """The head was not finished and may be sent again as soon as its turn comes."""
+    def give_back(self, lane: Lane[Item], *, first: bool = False) -> None:
+        """The head was not finished and may be sent again as soon as its turn comes. ``first``: it was not
+        tried, so its turn is the next."""
         self._land(lane)
-        self._make_ready(lane)
+        if first:
+            lane.state = _READY
+            self._ready.appendleft(lane)
+        else:
+            self._make_ready(lane)
 
     def hold(self, lane: Lane[Item], until: float) -> None:
         """The head is to be tried again at ``until``; its lane waits, the others go on."""

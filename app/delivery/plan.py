@@ -63,9 +63,11 @@ class DeadLetterIt(msgspec.Struct, frozen=True):
 
 
 class PauseEndpoint(msgspec.Struct, frozen=True):
-    """Nobody sends to this endpoint before ``until``; the event's schedule does not move."""
+    """Nothing is sent to this endpoint before ``until``; the event's schedule does not move. ``sent``: False
+    where the sink did not try the event, so that it keeps its turn."""
 
     until: float
+    sent: bool = True
 
 
 class Disable(msgspec.Struct, frozen=True):

@@ -21,12 +21,23 @@ FRAME = 2  # bytes around the events of a request
 JOINT = 6  # bytes beside each, at most: a comma in JSON, a tag and a length in Protobuf
 
 
-class Piece(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
-    """An event as it stands in a request of several. ``key``: of its record."""
+class Piece(Protocol):
+    """An event as a part of a request of several. ``size``: bytes in it."""
+
+    @property
+    def size(self) -> int: ...
+
+
+class DocumentPiece(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
+    """An event as it stands in a document of several. ``key``: of its record."""
 
     decoded: Decoded
     document: bytes
     key: bytes | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.document)
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -135,12 +146,12 @@ class Gathering(Generic[Item]):
         if len(self.pieces) >= min(self._most, item.most):
             return None
         piece = self._piece(item)
-        if piece is None or len(piece.document) + JOINT > self._bytes:
+        if piece is None or piece.size + JOINT > self._bytes:
             return None
         return piece
 
     def _add(self, item: Item, piece: Piece) -> None:
         self._most = min(self._most, item.most)
-        self._bytes -= len(piece.document) + JOINT
+        self._bytes -= piece.size + JOINT
         self.pieces.append(piece)
         self.items.append(item)

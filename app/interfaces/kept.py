@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from app.bindings.record import Decoded
 from app.model.message import Message, Partition
 
 
@@ -15,6 +16,14 @@ class EventName(msgspec.Struct, frozen=True):
     id: str = ""
     source: str = ""
     type: str = ""
+
+
+def event_name(decoded: Decoded | None) -> EventName:
+    """Of a record that was read; None: it is no event."""
+    if decoded is None:
+        return EventName()
+    attributes = decoded.event.attributes
+    return EventName(*(attributes.get(name, "") for name in ("id", "source", "type")))
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,9 +72,6 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
     ``steps``     waits of the schedule that are used up; ``attempts`` counts all of them.
     ``due_ms``    when it may be tried next, by the wall clock. ``at_ms``: since when it waits.
     ``id``        given by the store; 0 before.
-
-    The message read back bears the epoch under which it was written: whoever takes the row over puts
-    in its own.
     """
 
     subscription: str

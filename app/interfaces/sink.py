@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,11 +19,13 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     ``message``  as it came from its log: the record's key goes on as it is (K11).
     ``decoded``  the event in it; None for a record that is no CloudEvent and is to be copied.
     ``timeout``  seconds in total, answer included.
+    ``lane``     the queue that it stands in: no other of it is under way.
     """
 
     message: Message
     decoded: Decoded | None
     timeout: float
+    lane: bytes = b""
 
 
 class SinkAnswer(msgspec.Struct, frozen=True):
@@ -32,7 +35,8 @@ class SinkAnswer(msgspec.Struct, frozen=True):
                      ``bad-request`` (the request itself cannot be sent), ``unwritable`` (the event
                      cannot be written as it should be), ``token`` (no access token was granted),
                      ``no-consent`` (the handshake is required), ``proxy``, ``reply`` (the event that it
-                     answered with could not be published), or "".
+                     answered with could not be published), ``full`` and ``store`` (a queue to pull
+                     from takes nothing now), or "".
     ``detail``       words of this side, which may be logged: nothing that the target said.
     ``retry_after``  the raw header value, unparsed.
     ``body``         what the target said, clipped to the response bound, without credentials of ours.
@@ -66,6 +70,10 @@ class Sink(Protocol):
         its time."""
         return
 
+    def queued(self) -> int:
+        """Events that wait in it, as they were counted last; none where it sends them on."""
+        return 0
+
     async def stop(self) -> None: ...
 
 
@@ -75,8 +83,12 @@ class JoiningSink(Sink, Protocol):
     def piece(self, outgoing: Outgoing) -> Piece | None:
         """The event as a part of such a request; None for one that has to go alone."""
 
+    def room(self) -> int:
+        """How many events such a request may have now; at least one."""
+        return sys.maxsize
+
     async def send_together(
-        self, pieces: Sequence[Piece], within: float, beside: Sequence[Header] = ()
+        self, pieces: Sequence[Any], within: float, beside: Sequence[Header] = ()
     ) -> SinkAnswer:
-        """One answer for all of them. ``within``: seconds in total. ``beside``: headers of the request, which
+        """One answer for all of them, which ``piece`` made. ``within``: seconds in total. ``beside``: headers of the request, which
         are of no event."""

@@ -89,19 +89,22 @@ class ParkedMessages(Protocol):
         *,
         after: int,
         limit: int,
+        epoch: int | None = None,
     ) -> list[Parked]:
-        """The oldest of a lane whose offset is above ``after`` (-1: any); none that was redriven."""
+        """The oldest of a lane whose offset is above ``after`` (-1: any); none that was redriven.
+        ``epoch``: of the reader's ownership, which their messages then bear; None: that of the writer."""
 
     async def redriven(
         self,
         subscription: str,
         broker: str,
-        partitions: Collection[Partition],
+        epochs: Mapping[Partition, int],
         *,
         now_ms: int,
         limit: int,
     ) -> list[Parked]:
-        """Those that are due, the longest due first."""
+        """Those of these partitions that are due, the longest due first. ``epochs``: of the reader's
+        ownership of each, which their messages then bear."""
 
     async def unpark(self, rows: Sequence[Parked]) -> None:
         """They are finished. ``message.epoch`` fences: StaleOwner."""

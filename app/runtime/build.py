@@ -30,15 +30,15 @@ from app.runtime.stores import open_store
 from app.runtime.subscription_catalog import SubscriptionCatalog
 from app.runtime.tracing import system_of
 from app.sinks.callbacks import Callbacks
+from app.sinks.pull_queue import Wakeups
 from app.store.encryption import Vault
-from app.store.wakeups import Wakeups
 from app.telemetry import Counters, FilterErrors
 from app.telemetry.traces import traces
+from app.worker.alerts import Watcher
+from app.worker.attempt_writer import AttemptKeeper
 from app.worker.budget import Budget
-from app.worker.keeping import AttemptKeeper
 from app.worker.operator_events import OperatorEvents
 from app.worker.supervisor import Supervisor
-from app.worker.watching import Watcher
 
 Role = Literal["gateway", "worker"]
 ROLES: tuple[Role, ...] = ("gateway", "worker")

@@ -14,7 +14,7 @@ from app.interfaces import Attempts, Clock, Log
 from app.model.route import Exchange, Filter, Target
 from app.model.subscription import Subscription
 from app.telemetry import Counters
-from app.worker.keeping import AttemptKeeper
+from app.worker.attempt_writer import AttemptKeeper
 from app.worker.operator_events import OperatorEvents
 
 REMEMBERED = 5.0  # seconds: who reads the topic is asked for each dead letter, and changes seldom

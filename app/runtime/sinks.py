@@ -15,7 +15,6 @@ from app.runtime.tracing import traced
 from app.runtime.webhooks import webhook_for
 from app.sinks.callbacks import Callbacks
 from app.sinks.topic import open_topic
-from app.sinks.unsent import Unsent
 from app.sinks.writing import USUAL
 from app.telemetry import Counters
 
@@ -37,7 +36,7 @@ def open_sink(
         posting = webhook_for(subscription, config, clock, callbacks, replies)
         return traced(posting, subscription, config)
     if isinstance(target, Pull):
-        return Unsent()
+        raise TypeError(f"{subscription.id}: a queue to pull from is made by the worker")
     if target.broker not in logs:
         raise SetupError(
             f"there is no broker {target.broker!r}",

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from app.bindings.forwarding import beside
 from app.bindings.record import Decoded, Header
-from app.delivery.request_batching import Piece
+from app.delivery.request_batching import DocumentPiece
 from app.interfaces import Outgoing, Sink, SinkAnswer
 from app.interfaces.sink import JoiningSink
 from app.model.message import Message
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 REFUSED = 300
 
 
-class TracedSink:
+class TracedSink(JoiningSink):
     """Fills ``interfaces.Sink`` around another. ``system``: the kind of the broker that events come from;
     ``group`` in it; ``to_system``: the kind of the broker that they are published to, of a mirror."""
 
@@ -88,11 +88,12 @@ class TracedSink:
             _conclude(process, answer)
         return answer
 
-    def piece(self, outgoing: Outgoing) -> Piece | None:
-        return cast("JoiningSink", self._inner).piece(outgoing)
+    def piece(self, outgoing: Outgoing) -> DocumentPiece | None:
+        sink = cast("JoiningSink", self._inner)
+        return cast("DocumentPiece | None", sink.piece(outgoing))
 
     async def send_together(
-        self, pieces: Sequence[Piece], within: float, beside: Sequence[Header] = ()
+        self, pieces: Sequence[DocumentPiece], within: float, beside: Sequence[Header] = ()
     ) -> SinkAnswer:
         spans = [self._begin(piece.decoded, None) for piece in pieces]
         name, kind, about = self._out

@@ -12,10 +12,10 @@ from app.bindings.forwarding import forwarded
 from app.bindings.http import HttpMessage, encode
 from app.bindings.record import Decoded, Header
 from app.bindings.transcode import PLAIN, Writing, in_version
-from app.delivery.request_batching import Piece
+from app.delivery.request_batching import DocumentPiece
 from app.errors import SenderError
 from app.event.versions import NEWEST
-from app.interfaces import Outgoing, SinkAnswer
+from app.interfaces import JoiningSink, Outgoing, SinkAnswer
 from app.model.subscription import TO_WEBHOOKS, Subscription
 from app.sinks.consent import Handshake
 from app.sinks.credentials import Credentials, NoToken, Shown
@@ -38,7 +38,7 @@ class Client(Protocol):
     async def stop(self) -> None: ...
 
 
-class WebhookSink:
+class WebhookSink(JoiningSink):
     """Fills ``interfaces.Sink``.
 
     ``forward``  which foreign headers of the message go onto the request, by name (I3).
@@ -96,7 +96,7 @@ class WebhookSink:
             message, (decoded,), outgoing.message.record.key, outgoing.timeout
         )
 
-    def piece(self, outgoing: Outgoing) -> Piece | None:
+    def piece(self, outgoing: Outgoing) -> DocumentPiece | None:
         """Documents that nobody here reads cannot be joined; events of older versions go alone too, for
         a batch has one version (I6), and what of them a version cannot hold is written in 1.0."""
         if self._together is None or outgoing.decoded is None or outgoing.decoded.opaque:
@@ -108,10 +108,10 @@ class WebhookSink:
             document = element_of(decoded, self._together)
         except SenderError:
             return None
-        return Piece(decoded, document, outgoing.message.record.key)
+        return DocumentPiece(decoded, document, outgoing.message.record.key)
 
     async def send_together(
-        self, pieces: Sequence[Piece], within: float, beside: Sequence[Header] = ()
+        self, pieces: Sequence[DocumentPiece], within: float, beside: Sequence[Header] = ()
     ) -> SinkAnswer:
         body, media_type = joined([piece.document for piece in pieces], self._together or "json")
         headers = ((_TYPED, media_type), *forwarded(beside, self._forward))

@@ -75,15 +75,11 @@ def columns_of(kept: Kept) -> dict[str, Any]:
     }
 
 
-def message_of(row: Row[Any]) -> Message:
-    return Message(
-        _record_of(row),
-        Partition(row.topic, row.partition),
-        row.position,
-        row.offset,
-        row.time_ms,
-        row.epoch,
-    )
+def message_of(row: Row[Any], epochs: Mapping[Partition, int] | None = None) -> Message:
+    """``epochs``: of whoever reads it; None: the message bears that of its writer."""
+    partition = Partition(row.topic, row.partition)
+    epoch = row.epoch if epochs is None else epochs[partition]
+    return Message(_record_of(row), partition, row.position, row.offset, row.time_ms, epoch)
 
 
 def event_of(row: Row[Any]) -> EventName:

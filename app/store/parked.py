@@ -43,6 +43,7 @@ class ParkedMessages:
         *,
         after: int,
         limit: int,
+        epoch: int | None = None,
     ) -> list[Parked]:
         query = (
             select(parked)
@@ -55,13 +56,14 @@ class ParkedMessages:
             .order_by(_c.offset)
             .limit(limit)
         )
-        return await self._transactions.run(_read, query)
+        epochs = None if epoch is None else {partition: epoch}
+        return await self._transactions.run(_read, query, epochs)
 
     async def redriven(
         self,
         subscription: str,
         broker: str,
-        partitions: Collection[Partition],
+        epochs: Mapping[Partition, int],
         *,
         now_ms: int,
         limit: int,
@@ -73,12 +75,12 @@ class ParkedMessages:
                 _c.redriven,
                 _c.due_ms <= now_ms,
                 _c.broker == broker,
-                tuple_(_c.topic, _c.partition).in_(_places(partitions)),
+                tuple_(_c.topic, _c.partition).in_(_places(epochs)),
             )
             .order_by(_c.due_ms, _c.id)
             .limit(limit)
         )
-        return await self._transactions.run(_read, query)
+        return await self._transactions.run(_read, query, epochs)
 
     async def unpark(self, rows: Sequence[Parked]) -> None:
         await self._transactions.together(_unpark, rows)
@@ -242,8 +244,10 @@ def _places(partitions: Collection[Partition]) -> list[tuple[str, int]]:
     return [(partition.topic, partition.number) for partition in partitions]
 
 
-def _read(connection: Connection, query: Any) -> list[Parked]:
-    return [_row(row) for row in connection.execute(query)]
+def _read(
+    connection: Connection, query: Any, epochs: Mapping[Partition, int] | None = None
+) -> list[Parked]:
+    return [_row(row, epochs) for row in connection.execute(query)]
 
 
 def _wait(row: Parked) -> dict[str, Any]:
@@ -258,11 +262,11 @@ def _wait(row: Parked) -> dict[str, Any]:
     }
 
 
-def _row(row: Row[Any]) -> Parked:
+def _row(row: Row[Any], epochs: Mapping[Partition, int] | None = None) -> Parked:
     return Parked(
         subscription=row.subscription,
         broker=row.broker,
-        message=message_of(row),
+        message=message_of(row, epochs),
         lane=row.lane,
         redriven=row.redriven,
         steps=row.steps,

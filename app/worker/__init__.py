@@ -1,11 +1,21 @@
-"""Shell. Takes messages from a log and sees each of them delivered, or buried, before it is settled.
+"""Shell. Takes messages from a log, delivers each, and finishes it where it came from.
 
-``supervisor`` runs one ``dispatch.Dispatcher`` a subscription, or an ``offering.Offering`` where events are
-pulled. Each asks the log for batches; ``settling`` gives back what is finished and holds back what may not be
-read; ``ownership`` makes ready what is newly ours; ``intake`` reads and filters; ``courier`` sends, one attempt at a time in each lane, when ``timing`` and ``budget`` let it;
-``concluding`` carries out what was decided: ``parking`` moves a key to the store, ``drain_parked`` and
-``redriven`` bring it back, ``sweeping`` deletes what was delivered, ``burial`` stores dead letters;
-``attempts`` remembers, logs and counts; ``expiry_alarm`` warns of a pause that lasts too long.
-``run`` keeps one of them running; ``replaying`` reads a range again beside it; ``commands`` does what
-the API asks of whichever worker there is.
+::
+
+    origins     LogPartition | ParkedRow | RedrivenRow | ReplayedRange
+       │        finish()  retry_at(t)  dead_letter(letter)  release()
+       │  Delivery(message, decoded, lane, attempts, origin)
+       ▼
+    scheduler ─► sink.send ─► delivery.plan.conclude ─► conclusions ─► delivery.origin.<verb>
+
+``supervisor`` runs one ``dispatch.Dispatcher`` a subscription; ``run`` keeps it running. The dispatcher asks
+its log for batches, ``ownership`` makes ready what is newly ours, ``decode_and_filter`` makes deliveries,
+``scheduler`` sends them (``batching``: several in one request) when ``gate``, ``timing`` and ``budget`` let it,
+and ``conclusions`` carries out what ``delivery_policy`` decided.
+
+``origins`` are the places where deliveries come from, and what finishes them there: ``offset_commits`` for the
+log, ``stored_rows`` for rows. ``parking`` makes rows of a key that waits; ``drain_parked`` and ``redrive`` send
+rows again; ``replay`` reads a range again; ``probing`` tries a target that was at fault.
+``attempts`` remembers and counts, ``attempt_writer`` stores it; ``pull_upkeep`` minds queues that are pulled;
+``expiry_alarm``, ``alerts`` and ``operator_events`` tell people; ``commands`` does what the API asks.
 """

@@ -24,7 +24,7 @@ from app.filters.cesql.values import Failure
 from app.interfaces import Attempt, SinkAnswer
 from app.telemetry import Counters, FilterErrors
 from app.telemetry.histograms import LONG
-from app.worker.intake import Held
+from app.worker.delivery import Delivery
 
 REMEMBERED = 1_000
 CLIP = 500  # bytes of an answer that a dead letter or an attempt quotes
@@ -49,7 +49,7 @@ class AttemptLog:
         keep: Callable[[Attempt], None] = lambda _: None,
     ) -> None:
         self._subscription = subscription
-        self._counters = counters
+        self.counters = self._counters = counters
         self._keep = keep
         self._filter_errors = FilterErrors(counters, "subscription", subscription)
         self._attempted = counters.histogram("attempt_seconds")
@@ -58,7 +58,7 @@ class AttemptLog:
 
     def note(
         self,
-        held: Held,
+        delivery: Delivery,
         answer: SinkAnswer,
         outcome: Outcome,
         decision: Decision,
@@ -71,9 +71,9 @@ class AttemptLog:
         started, ended, wall = times
         self._attempted[self._subscription,].add(ended - started)
         if outcome.fate is Fate.DELIVERED:
-            came = held.message.time_ms / 1000
+            came = delivery.message.time_ms / 1000
             self._delivered[self._subscription,].add(max(0.0, wall - came))
-        attempt = self._attempt(held, answer, outcome, decision, *times, together)
+        attempt = self._attempt(delivery, answer, outcome, decision, *times, together)
         self._recent.append(attempt)
         self._keep(attempt)
         level = logging.DEBUG if outcome.fate is Fate.DELIVERED else logging.INFO
@@ -82,8 +82,7 @@ class AttemptLog:
             _log.log(level, "attempt", extra=msgspec.to_builtins(told))
 
     def finished(self, outcome: str, count: int = 1) -> None:
-        """Messages are finished: ``delivered``, ``dead-lettered``, ``filtered``,
-        ``filter_error``, ``skipped``."""
+        """Messages are finished: ``delivered``, ``expired``, ``filtered``, ``filter_error``, ``skipped``."""
         self._counters.add("deliveries", self._subscription, outcome, by=count)
 
     def filter_failed(self, event: CloudEvent, expression: str, failure: Failure) -> None:
@@ -98,17 +97,13 @@ class AttemptLog:
         """One message went from the log to the store, to be delivered from there."""
         self._counters.add("parked", self._subscription)
 
-    def buried(self, cause: str) -> None:
-        self._counters.add("dead_letters", self._subscription, cause)
-        self.finished("dead-lettered")
-
     def recent(self, limit: int) -> list[Attempt]:
         """The newest first."""
         return [attempt for attempt, _ in zip(reversed(self._recent), range(limit), strict=False)]
 
     def _attempt(
         self,
-        held: Held,
+        delivery: Delivery,
         answer: SinkAnswer,
         outcome: Outcome,
         decision: Decision,
@@ -117,15 +112,15 @@ class AttemptLog:
         wall: float,
         together: int,
     ) -> Attempt:
-        attributes = held.decoded.event.attributes if held.decoded else {}
+        attributes = delivery.decoded.event.attributes if delivery.decoded else {}
         return Attempt(
             subscription=self._subscription,
-            partition=held.message.partition,
-            position=held.message.position,
+            partition=delivery.message.partition,
+            position=delivery.message.position,
             event_id=attributes.get("id", ""),
             event_source=attributes.get("source", ""),
             event_type=attributes.get("type", ""),
-            number=held.attempts,
+            number=delivery.attempts,
             started_ms=int((wall - ended + started) * 1000),
             duration_ms=(ended - started) * 1000,
             outcome=_fate(decision).value,
@@ -134,6 +129,26 @@ class AttemptLog:
             next_try_in=_next_try(decision, ended),
             together=together,
         )
+
+
+class OfferLog(AttemptLog):
+    """Of a subscription that is pulled: what is a row of its queue was delivered to nobody yet. That is
+    counted where it is acknowledged."""
+
+    def note(
+        self,
+        delivery: Delivery,
+        answer: SinkAnswer,
+        outcome: Outcome,
+        decision: Decision,
+        times: tuple[float, float, float],
+        together: int = 1,
+    ) -> None:
+        """No attempt to reach anybody."""
+
+    def finished(self, outcome: str, count: int = 1) -> None:
+        if outcome != DELIVERED:
+            super().finished(outcome, count)
 
 
 def _fate(decision: Decision) -> Fate:

@@ -43,11 +43,12 @@ class Budget:
 
 
 class Part:
-    """Of one subscription, until it leaves."""
+    """Of one subscription, until it leaves. ``held``: bytes that its messages cost now."""
 
     def __init__(self, budget: Budget, wake: Callable[[], None]) -> None:
         self.wake = wake
         self._budget = budget
+        self.held = 0
         budget.deliveries.join(self)
         budget.bytes.join(self)
 
@@ -75,7 +76,9 @@ class Part:
         return self._budget.bytes.may(self)
 
     def hold(self, size: int) -> None:
+        self.held += size
         self._budget.bytes.take(self, size)
 
     def release(self, size: int) -> None:
+        self.held -= size
         self._budget.bytes.give(self, size)

@@ -1,4 +1,4 @@
-"""One subscription: asks the log for batches, hands them to the courier, settles what is finished.
+"""One subscription: asks the log for batches, hands them to the scheduler, settles what is finished.
 
 Only this task talks to the consumer. Each turn: settle, make ready what is newly ours, steer (which
 partitions may be read), poll, act on what came. Nothing is settled before it is finished (rule 2); the
@@ -11,21 +11,43 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from app.bindings.table import BINDINGS
 from app.delivery.endpoint import Flow
+from app.delivery.lanes import Lanes
 from app.errors import PositionOutOfRange
 from app.interfaces import Clock, Consumer, Log, Notify, Sink, Store, Waiting, silence
-from app.model.message import Assigned, ConsumerEvent, Lost, Partition, Revoked
+from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
+from app.model.pull import Pull
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
+from app.sinks.dead_letters import DeadLettering
+from app.sinks.pull_queue import Wakeups
 from app.worker.attempts import AttemptLog
 from app.worker.budget import Budget
+from app.worker.conclusions import Conclusions
+from app.worker.decode_and_filter import DeliveryReader
+from app.worker.delivery import Delivery
+from app.worker.delivery_policy import lanes_in_flight
+from app.worker.drain_parked import Drain
+from app.worker.expiry_alarm import ExpiryAlarm
+from app.worker.gate import Gate
 from app.worker.joining import start_at
-from app.worker.settling import Settling
+from app.worker.offset_commits import OffsetCommits
+from app.worker.origins import LogPartition, OwnedPartition
+from app.worker.ownership import Ownership
+from app.worker.parking import Parking
+from app.worker.probing import Probing
+from app.worker.pull_upkeep import PullUpkeep
+from app.worker.redrive import Redrive
+from app.worker.replay import Replays
+from app.worker.scheduler import Scheduler
 from app.worker.status import halt_words
+from app.worker.stored_rows import StoredRows
+from app.worker.tasks import TaskScope
+from app.worker.timing import Timekeeper
 from app.worker.waiting import happened
-from app.worker.way_out import WayOut
 
 BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while attempts are on the wire, and while none is
 AT_REST = 30.0  # and while nothing is held, where a poll can be nudged: a thousand may be at rest
@@ -38,7 +60,7 @@ _log = logging.getLogger("skybridge.worker")
 
 class Dispatcher:
     """``group`` is the consumer group, ``kind`` that of the source's broker. ``copies``: the log of the
-    subscription's dead-letter topic.
+    subscription's dead-letter topic. ``wakeups``: shared with what hands out events that are pulled.
 
     ``run`` until ``stop``; a dispatcher runs once.
     """
@@ -59,37 +81,102 @@ class Dispatcher:
         hand_over: float = HAND_OVER,
         budget: Budget | None = None,
         notify: Notify = silence,
+        wakeups: Wakeups | None = None,
     ) -> None:
+        lasting = log.capabilities.positions
         self._subscription = subscription
         self._log = log
         self._store = store
         self._clock = clock
         self._group = group
+        self._sink = sink
         self._attempts = attempts
         self._hand_over = hand_over
-        self._out = WayOut(
+        self._letters = store.letters
+        self._consumer: Consumer | None = None
+        self._stopping = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._drain_time = hand_over
+        self._state = "starting"
+        self._trouble = ""
+
+        self._scope = scope = TaskScope()
+        self._timekeeper = timekeeper = Timekeeper(clock)
+        self._part = part = (budget or Budget()).join(timekeeper.soon)
+        self._lanes = lanes = Lanes[Delivery](lanes_in_flight(subscription))
+        self._ready: dict[Partition, OwnedPartition] = {}
+        self._sources: dict[Partition, LogPartition] = {}
+        self._commits = OffsetCommits(clock)
+        self._gate = gate = Gate(subscription, store, clock, jitter, notify)
+        self._reader = reader = DeliveryReader(
+            subscription, BINDINGS[kind].decode, lasting=lasting, failed=attempts.filter_failed
+        )
+        self._rows = rows = StoredRows(store, clock, jitter, scope)
+        self._parking = parking = Parking(
+            subscription, store, clock, jitter, scope, lanes, attempts, part, lasting=lasting
+        )
+        letters = DeadLettering(subscription, clock, attempts.counters, copies, notify)
+        self._conclusions = conclusions = Conclusions(
+            subscription, clock, lanes, gate, parking, letters, timekeeper, attempts, part, jitter
+        )
+        self._scheduler = scheduler = Scheduler(
+            subscription,
+            sink,
+            clock,
+            scope,
+            lanes,
+            gate,
+            parking,
+            conclusions,
+            timekeeper,
+            attempts,
+            part,
+            jitter,
+        )
+        self._drain = drain = Drain(
+            subscription,
+            store,
+            clock,
+            scope,
+            reader,
+            scheduler,
+            gate,
+            parking,
+            rows,
+            timekeeper,
+            part,
+            self._ready,
+            jitter,
+        )
+        self._redrive = Redrive(
+            subscription, store, clock, scope, reader, scheduler, rows, timekeeper, self._ready
+        )
+        self._replays = Replays(
             subscription,
             log,
             store,
-            sink,
             clock,
-            group=group,
-            attempts=attempts,
-            kind=kind,
-            copies=copies,
-            jitter=jitter,
-            budget=budget or Budget(),
-            notify=notify,
+            scope,
+            reader,
+            scheduler,
+            parking,
+            attempts,
+            part,
+            self._ready,
+            jitter,
         )
-        self._courier, self._parking = self._out.courier, self._out.parking
-        self._conclusions, self._ownership = self._out.conclusions, self._out.ownership
-        self._consumer: Consumer | None = None
-        self._settling = Settling(self._conclusions, clock)
-        self._stopping = asyncio.Event()
-        self._stopped = asyncio.Event()
-        self._drain = hand_over
-        self._state = "starting"
-        self._trouble = ""
+        self._probing = Probing(gate, scheduler, parking, drain)
+        self._upkeep = _upkeep(subscription, store, clock, letters, wakeups or Wakeups())
+        self._expiry = ExpiryAlarm(subscription, log, clock, notify, group=group, gate=gate)
+        self._ownership = Ownership(
+            subscription,
+            store,
+            clock,
+            jitter,
+            drain,
+            self._ready,
+            generations=log.capabilities.generations,
+        )
 
     async def run(self) -> None:
         """Returns when stopped, or when a position is out of range (rule 10: it asks). Raises what
@@ -103,7 +190,7 @@ class Dispatcher:
                 subscription.source.topics,
                 start_at(subscription),
                 client_id=f"skybridge-{subscription.id}",
-                wanted=self._out.intake.wanted(self._attempts.finished),
+                wanted=self._reader.wanted(self._attempts.finished),
             )
             self._consumer = consumer
             try:
@@ -113,51 +200,51 @@ class Dispatcher:
                 self._consumer = None
                 await consumer.close()
         finally:
-            self._out.end()
+            self._part.leave()
             self._state = "stopped"
             self._stopped.set()
 
     async def stop(self, drain: float) -> None:
         """Take nothing more, give attempts on the wire ``drain`` seconds, settle, leave (rule 11)."""
-        self._drain = drain
-        self._courier.halt("stopping")
+        self._drain_time = drain
+        self._gate.halt("stopping")
         self._stopping.set()
-        self._courier.landed.set()
+        self._scheduler.landed.set()
         self._nudge()
         await self._stopped.wait()
 
     def enable(self) -> None:
         """Send again after a 410, or a pause; whoever asks has told the store."""
-        self._courier.allow()
+        self._scheduler.allow()
         self._nudge()
 
     def pause(self, cause: str) -> None:
-        self._courier.halt(cause)
+        self._gate.halt(cause)
         self._nudge()
 
     def look(self, *, replays: bool = True) -> None:
         """The store changed: dead letters may have been given back (redrive), a replay asked for.
         ``replays``: whether the store has any of ours."""
-        self._out.drain.look()
-        if replays or self._out.replaying.busy:
-            self._out.replaying.look()
+        self._redrive.look()
+        if replays or self._replays.busy:
+            self._replays.look()
 
     def status(self) -> SubscriptionStatus:
-        courier = self._courier
+        endpoint, lanes = self._gate.endpoint, self._lanes
         paused_for = None
-        if courier.endpoint.flow is not Flow.FLOWING:
-            paused_for = max(0.0, courier.endpoint.until - self._clock.monotonic())
+        if endpoint.flow is not Flow.FLOWING:
+            paused_for = max(0.0, endpoint.until - self._clock.monotonic())
         return SubscriptionStatus(
             id=self._subscription.id,
             sink=self._subscription.sink_text,
             broker=self._subscription.source.broker,
             group=self._group,
             state=self._state_word(),
-            cause=self._trouble or self._out.trouble,
+            cause=self._cause(),
             partitions=tuple(sorted(self._ownership.partitions, key=str)),
-            held=courier.lanes.held,
-            in_flight=courier.lanes.flying,
-            waiting=courier.lanes.waiting,
+            held=lanes.held,
+            in_flight=lanes.flying,
+            waiting=lanes.waiting + self._sink.queued(),
             window=self._window(),
             paused_for=paused_for,
             oldest=self._oldest(),
@@ -165,12 +252,46 @@ class Dispatcher:
             parked_keys=len(self._parking.lanes),
         )
 
+    def _cause(self) -> str:
+        """What hinders it, in words for a person; the gravest first."""
+        causes = (
+            self._trouble,
+            self._expiry.trouble,
+            self._gate.halted,
+            self._gate.endpoint.cause,
+            self._ownership.trouble,
+            self._gate.trouble,
+            self._conclusions.trouble,
+            self._parking.trouble,
+            self._rows.trouble,
+            self._drain.trouble,
+            self._redrive.trouble,
+            self._replays.trouble,
+            self._parking.full_cause,
+            "" if self._upkeep is None else self._upkeep.trouble,
+        )
+        return next(filter(None, causes), "")
+
     def waiting(self, event_id: str) -> list[Waiting]:
-        return self._courier.waiting(event_id)
+        """The events of this id that are held, are no rows of the store and were not tried yet."""
+        return [
+            Waiting(
+                subscription=self._subscription.id,
+                partition=delivery.message.partition,
+                position=delivery.message.position,
+                event=name,
+                behind=head.name if ahead else None,
+                parked=False,
+            )
+            for head, *others in self._lanes.queues()
+            for ahead, delivery in enumerate((head, *others))
+            if delivery.origin.since_ms is None and not delivery.attempts
+            if (name := delivery.name).id == event_id
+        ]
 
     def _oldest(self) -> float | None:
-        heads = (held for held in self._courier.lanes.heads() if not held.replayed)
-        came = min((held.message.time_ms for held in heads), default=None)
+        heads = (head for head in self._lanes.heads() if head.origin.ages)
+        came = min((head.message.time_ms for head in heads), default=None)
         return None if came is None else max(0.0, self._clock.now() - came / 1000)
 
     def _window(self) -> int:
@@ -185,52 +306,64 @@ class Dispatcher:
     @property
     def disabled(self) -> bool:
         """By its target's 410, which the store knows of."""
-        return self._courier.disabled and not self._conclusions.disabling
+        return self._gate.known_disabled
 
     def _state_word(self) -> str:
-        if self._state != "running" or self._courier.flows:
+        if self._state != "running" or self._gate.is_open:
             return self._state
-        return "disabled" if self._courier.disabled else "paused"
+        return "disabled" if self._gate.disabled else "paused"
 
     async def _halt_if_asked(self) -> None:
         halt = (await self._store.halts.all()).get(self._subscription.id)
         if halt is not None:
-            self._courier.halt(halt_words(halt))
+            self._gate.halt(halt_words(halt))
         elif self._subscription.paused:
-            self._courier.halt("paused by its configuration")
+            self._gate.halt("paused by its configuration")
 
     async def _work(self, consumer: Consumer) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            lasting = self._out.begin(tasks, consumer)
+        async with self._scope as scope:
+            scope.spawn(self._timekeeper.keep(self._act), f"{self._subscription.id} timekeeper")
+            scope.spawn(self._expiry.watch(), f"{self._subscription.id} expiry")
+            if self._upkeep is not None:
+                scope.spawn(self._upkeep.watch(), f"{self._subscription.id} upkeep")
             self._state = "running"
             await self._consume(consumer)
             self._state = "stopping"
-            await self._land(self._ownership.partitions, self._drain)
-            await self._out.cancel()
-            for task in lasting:
-                task.cancel()
-        await self._settling.settle(consumer)
+            await self._land({*self._ownership.partitions}, self._drain_time)
+            scope.cancel()
+            await self._replays.note()
+        await self._commits.settle(consumer)
+
+    def _act(self, now: float) -> float | None:
+        """What is due by the clock, and when something is next."""
+        moments = (
+            self._probing.act(now),
+            self._scheduler.act(now),
+            self._drain.act(now),
+            self._redrive.act(now) if self._gate.is_open and self._ready else None,
+        )
+        return min((moment for moment in moments if moment is not None), default=None)
 
     async def _consume(self, consumer: Consumer) -> None:
         while not self._stopping.is_set():
             try:
                 await self._turn(consumer)
             except PositionOutOfRange as error:
-                self._courier.halt(f"position out of range: {error}")
-                self._trouble = self._courier.halted
+                self._gate.halt(f"position out of range: {error}")
+                self._trouble = self._gate.halted
                 _log.error("%s stops: %s", self._subscription.id, self._trouble)
                 return
 
     async def _turn(self, consumer: Consumer) -> None:
-        await self._settling.settle(consumer)
-        await self._ownership.settle(consumer.holds)
-        if self._courier.lanes.waiting:
-            self._courier.park_holding()
+        await self._commits.settle(consumer)
+        await self._make_ready()
+        if self._lanes.waiting:
+            self._scheduler.park_holding()
         self._steer(consumer)
         wait = self._patience(consumer)
         if self._at_bound():
-            await happened(self._courier.landed, self._clock, BUSY)
-            self._courier.landed.clear()
+            await happened(self._scheduler.landed, self._clock, BUSY)
+            self._scheduler.landed.clear()
             wait = 0.0
         event = await consumer.poll(wait)
         if event is not None:
@@ -238,13 +371,12 @@ class Dispatcher:
 
     def _patience(self, consumer: Consumer) -> float:
         """How long a poll may wait. Who makes work for a turn while nothing is held must nudge."""
-        courier = self._courier
-        if courier.busy:
+        if self._scheduler.busy:
             return BUSY
-        at_work = courier.lanes.held or self._conclusions.finished or self._parking.unwritten
+        at_work = self._lanes.held or len(self._commits) or self._parking.unwritten
         waits = not self._ownership.settled or self._parking.full
         waits = waits or (
-            bool(self._settling.paused) and not courier.halted
+            bool(self._commits.paused) and not self._gate.halted
         )  # for room, or for its endpoint
         return AT_REST if consumer.nudges and not at_work and not waits else IDLE
 
@@ -257,51 +389,102 @@ class Dispatcher:
             case Assigned(partitions, epoch):
                 self._attempts.assigned()
                 self._forget(set(partitions))
-                self._ownership.assigned(partitions, epoch)
-                await self._ownership.settle(consumer.holds)
+                self._own(partitions, epoch, consumer)
+                await self._make_ready()
             case Revoked(partitions):
                 gone = set(partitions)
-                self._out.drop(gone)
+                self._drop(gone)
                 await self._land(gone, self._hand_over)
-                await self._settling.settle(consumer)
+                await self._commits.settle(consumer)
                 self._forget(gone)
             case Lost(partitions):
                 self._forget(set(partitions))
             case _:
                 for message in event:
-                    self._out.take(message)
-                self._courier.wake()
+                    self._take(message)
+                self._scheduler.wake()
+
+    def _own(self, partitions: Collection[Partition], epoch: int, consumer: Consumer) -> None:
+        window = self._subscription.window
+        owned = [OwnedPartition(each, epoch, consumer, window) for each in partitions]
+        for each in owned:
+            self._sources[each.partition] = LogPartition(
+                each, self._letters, self._parking, self._commits
+            )
+        self._ownership.assigned(owned)
+
+    async def _make_ready(self) -> None:
+        if await self._ownership.settle():
+            self._redrive.look()
+            self._replays.look()
+
+    def _take(self, message: Message) -> None:
+        """To its lane, behind its parked key, or finished by not being wanted."""
+        delivery = self._reader.read(message, self._sources[message.partition])
+        if isinstance(delivery, str):
+            self._commits.add(message)
+            self._attempts.finished(delivery)
+        elif self._parking.lanes.find(delivery.lane) is None:
+            self._scheduler.add(delivery)
+        else:
+            self._scheduler.park(delivery)
+
+    def _drop(self, gone: set[Partition]) -> None:
+        """What is held or being parked of these partitions; what is on the wire lands by itself."""
+        self._ownership.lose(gone)
+        self._parking.drop(gone)
+        self._rows.look()
+        self._scheduler.drop(gone)
 
     def _forget(self, gone: set[Partition]) -> None:
-        self._out.forget(gone)
-        self._settling.forget(gone)
+        """All of these partitions concerns others now."""
+        self._drop(gone)
+        self._commits.forget(gone)
+        self._ownership.drop(gone)
+        self._replays.drop(gone)
+
+    def _busy(self, partitions: set[Partition]) -> bool:
+        """Whether something of these partitions is on the wire, or on its way to the store."""
+        parts = (self._parking, self._rows)
+        return self._scheduler.flying(partitions) or any(part.busy(partitions) for part in parts)
 
     async def _land(self, partitions: set[Partition], seconds: float) -> None:
         """Wait for the attempts of these partitions that are on the wire, at most so long."""
-        landed = self._courier.landed
+        landed = self._scheduler.landed
         deadline = self._clock.monotonic() + seconds
-        while self._out.busy(partitions) and (left := deadline - self._clock.monotonic()) > 0:
+        while self._busy(partitions) and (left := deadline - self._clock.monotonic()) > 0:
             landed.clear()
             await happened(landed, self._clock, min(left, BUSY))
 
     def _steer(self, consumer: Consumer) -> None:
         owned = self._ownership.partitions
         full = {partition for partition in owned if self._full(partition, consumer)}
-        self._settling.hold_back(consumer, full)
+        self._commits.hold_back(consumer, full)
 
     def _full(self, partition: Partition, consumer: Consumer) -> bool:
         """Whether nothing more may be taken of it; once full, until an eighth of it is free."""
-        courier = self._courier
-        if not courier.takes or courier.bytes_held > MOST_HELD or not courier.may_hold:
+        if not self._scheduler.takes or self._part.held > MOST_HELD or not self._part.may_hold():
             return True
         if self._parking.full or not self._ownership.ready(partition):
             return True
         bound = self._subscription.window
-        if partition in self._settling.paused:
+        if partition in self._commits.paused:
             bound -= max(1, bound // 8) - 1
         return consumer.window(partition) >= bound
 
     def _at_bound(self) -> bool:
         """All that could be read is full, and attempts are under way that will make room."""
-        paused = self._settling.paused
-        return bool(paused) and paused == self._ownership.partitions and self._courier.busy
+        paused = self._commits.paused
+        return bool(paused) and paused == self._ownership.partitions.keys() and self._scheduler.busy
+
+
+def _upkeep(
+    subscription: Subscription,
+    store: Store,
+    clock: Clock,
+    letters: DeadLettering,
+    wakeups: Wakeups,
+) -> PullUpkeep | None:
+    if not isinstance(subscription.sink, Pull):
+        return None
+    return PullUpkeep(subscription.id, subscription.sink.pull, store, clock, letters, wakeups)

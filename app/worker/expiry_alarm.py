@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from app.delivery.expiry import Extent, expiring
 from app.errors import BrokerError
@@ -11,6 +10,7 @@ from app.interfaces import Clock, Log, Notify
 from app.interfaces.notify import LAGGING
 from app.model.message import Partition
 from app.model.subscription import Subscription
+from app.worker.gate import Gate
 
 LOOK = 60.0  # seconds between looks at the log while a subscription is paused
 
@@ -18,7 +18,7 @@ _log = logging.getLogger("skybridge.worker")
 
 
 class ExpiryAlarm:
-    """``flows``: whether the subscription takes events now. ``trouble``: what is said, until it does."""
+    """``trouble``: what is said, until it does."""
 
     def __init__(
         self,
@@ -28,21 +28,21 @@ class ExpiryAlarm:
         notify: Notify,
         *,
         group: str,
-        flows: Callable[[], bool],
+        gate: Gate,
     ) -> None:
         self._subscription = subscription
         self._log = log
         self._clock = clock
         self._notify = notify
         self._group = group
-        self._flows = flows
+        self._gate = gate
         self._begun: dict[Partition, Extent] = {}
         self.trouble = ""
 
     async def watch(self) -> None:
         while True:
             await self._clock.sleep(LOOK)
-            if self._flows():
+            if self._gate.is_open:
                 self._begun, self.trouble = {}, ""
             else:
                 await self._look()

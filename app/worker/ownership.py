@@ -7,7 +7,7 @@ loaded, so that nothing overtakes them. Until both are done the partition is pau
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 
 from app.bindings.record import Record
 from app.delivery.backoff import doubling
@@ -15,6 +15,8 @@ from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import Clock, Store
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
+from app.worker.drain_parked import Drain
+from app.worker.origins import OwnedPartition
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
 CONFIRMED = 5.0  # seconds after which a member that was replaced knows it
@@ -22,7 +24,7 @@ _NOTHING = Record(None, (), None)
 
 
 class Ownership:
-    """``load``: reads what is parked in partitions under an epoch. ``generations``: as the log's capability."""
+    """``ready``: fills with those that may be delivered from. ``generations``: as the log's capability."""
 
     def __init__(
         self,
@@ -30,7 +32,8 @@ class Ownership:
         store: Store,
         clock: Clock,
         jitter: Callable[[], float],
-        load: Callable[[Collection[Partition], int], Awaitable[None]],
+        drain: Drain,
+        ready: dict[Partition, OwnedPartition],
         *,
         generations: bool = False,
     ) -> None:
@@ -38,13 +41,14 @@ class Ownership:
         self._store = store
         self._clock = clock
         self._jitter = jitter
-        self._load = load
+        self._drain = drain
+        self._ready = ready
         self._newest = generations
         self._refused: int | None = None  # the epoch that the store holds for an older one
-        self._waiting: dict[Partition, int] = {}  # and under which epoch
+        self._waiting: dict[Partition, OwnedPartition] = {}
         self._failures = 0
         self._next_try = 0.0
-        self.partitions: set[Partition] = set()
+        self.partitions: dict[Partition, OwnedPartition] = {}
         self.trouble = ""
 
     @property
@@ -55,37 +59,48 @@ class Ownership:
     def ready(self, partition: Partition) -> bool:
         return partition not in self._waiting
 
-    def assigned(self, partitions: Collection[Partition], epoch: int) -> None:
-        self.partitions.update(partitions)
-        self._waiting.update(dict.fromkeys(partitions, epoch))
+    def assigned(self, owned: Collection[OwnedPartition]) -> None:
+        """They are ours from now on."""
+        for each in owned:
+            self.partitions[each.partition] = self._waiting[each.partition] = each
         self._next_try = 0.0
 
-    def drop(self, partitions: set[Partition]) -> None:
-        self.partitions -= partitions
-        for partition in partitions:
-            self._waiting.pop(partition, None)
+    def lose(self, partitions: set[Partition]) -> None:
+        """What is left of their deliveries concerns others."""
+        for partition in partitions & self.partitions.keys():
+            self.partitions[partition].lost = True
 
-    async def settle(self, holds: Callable[[Message], bool]) -> None:
-        """Make ready what can be now."""
+    def drop(self, partitions: set[Partition]) -> None:
+        self.lose(partitions)
+        for partition in partitions:
+            self.partitions.pop(partition, None)
+            self._waiting.pop(partition, None)
+            self._ready.pop(partition, None)
+
+    async def settle(self) -> bool:
+        """Make ready what can be now; whether anything is."""
         if not self._waiting or self._clock.monotonic() < self._next_try:
-            return
-        for epoch in set(self._waiting.values()):
+            return False
+        before = len(self._waiting)
+        for epoch in {each.epoch for each in self._waiting.values()}:
             mine = [
-                partition
-                for partition, given in self._waiting.items()
-                if given == epoch and holds(_of(partition, epoch))
+                each
+                for each in self._waiting.values()
+                if each.epoch == epoch and each.holds(_of(each.partition, epoch))
             ]
             if mine:
                 await self._make_ready(mine, epoch)
+        return len(self._waiting) < before
 
-    async def _make_ready(self, partitions: list[Partition], epoch: int) -> None:
+    async def _make_ready(self, owned: list[OwnedPartition], epoch: int) -> None:
         broker = self._subscription.source.broker
+        partitions = [each.partition for each in owned]
         try:
             newest = self._newest and epoch != self._refused
             await self._store.owners.own(
                 self._subscription.id, broker, partitions, epoch, newest=newest
             )
-            await self._load(partitions, epoch)
+            await self._drain.load(partitions)
         except StaleOwner as error:
             self._doubt(epoch, error)
         except StoreUnavailable as error:
@@ -95,8 +110,9 @@ class Ownership:
             self.trouble = f"what is parked is not known, so nothing is delivered: {error}"
         else:
             self._failures, self.trouble, self._refused = 0, "", None
-            for partition in partitions:
-                self._waiting.pop(partition, None)
+            for each in owned:
+                if self._waiting.get(each.partition) is each:
+                    self._ready[each.partition] = self._waiting.pop(each.partition)
 
     def _doubt(self, epoch: int, error: StaleOwner) -> None:
         """Either we were replaced, which a Lost will say, or the log has forgotten the group and counts from one

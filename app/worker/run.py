@@ -14,7 +14,6 @@ from app.model.subscription_status import SubscriptionStatus
 from app.telemetry.tasks import FAILURES, cause_of
 from app.worker.attempts import AttemptLog
 from app.worker.dispatch import Dispatcher
-from app.worker.offering import Offering
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a dispatcher that died begins anew
 LOOK = 0.02  # seconds between looks at one that begins
@@ -31,7 +30,7 @@ class Run:
         sink: Sink,
         attempts: AttemptLog,
         group: str,
-        make: Callable[[Run], Dispatcher | Offering],
+        make: Callable[[Run], Dispatcher],
         clock: Clock,
         jitter: Callable[[], float],
     ) -> None:
@@ -39,7 +38,7 @@ class Run:
         self.sink = sink
         self.attempts = attempts
         self.group = group
-        self.dispatcher: Dispatcher | Offering | None = None
+        self.dispatcher: Dispatcher | None = None
         self._make = make
         self._clock = clock
         self._jitter = jitter

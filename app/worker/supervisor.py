@@ -27,14 +27,13 @@ from app.interfaces import (
 from app.model.pull import Pull
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
-from app.store.wakeups import Wakeups
+from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.telemetry import Counters
-from app.worker.attempts import AttemptLog
+from app.worker.attempts import AttemptLog, OfferLog
 from app.worker.budget import Budget
 from app.worker.commands import obey
 from app.worker.dispatch import Dispatcher
 from app.worker.joining import group_name
-from app.worker.offering import Offering
 from app.worker.run import Run
 from app.worker.status import halt_words
 
@@ -162,10 +161,8 @@ class Supervisor:
         """The store changed: replays and redriven rows may be there for those that run."""
         replayed = {row.subscription for row in await self._store.replays.all()}
         for name, run in self._runs.items():
-            if isinstance(run.dispatcher, Dispatcher):
+            if run.dispatcher is not None:
                 run.dispatcher.look(replays=name in replayed)
-            elif run.dispatcher is not None:
-                run.dispatcher.look()
 
     def status(self) -> list[SubscriptionStatus]:
         return [*(run.status() for run in self._runs.values()), *self._broken.values()]
@@ -183,7 +180,7 @@ class Supervisor:
         return [
             each
             for name, run in self._runs.items()
-            if subscription in {None, name} and isinstance(run.dispatcher, Dispatcher)
+            if subscription in {None, name} and run.dispatcher is not None
             for each in run.dispatcher.waiting(event_id)
         ]
 
@@ -196,10 +193,11 @@ class Supervisor:
 
     def _run(self, subscription: Subscription, attempts: AttemptLog | None) -> Run:
         """``attempts``: of the one before it, whose last error stays in sight."""
+        kind = OfferLog if isinstance(subscription.sink, Pull) else AttemptLog
         return Run(
             subscription,
-            self._sink_for(subscription),
-            attempts or AttemptLog(subscription.id, self._counters, self._keep_attempt),
+            self._open(subscription),
+            attempts or kind(subscription.id, self._counters, self._keep_attempt),
             group_name(self._installation, subscription.id),
             self._dispatcher,
             self._clock,
@@ -273,9 +271,7 @@ class Supervisor:
                     cure=f"name one of: {', '.join(self._logs) or 'none is configured'}",
                 )
 
-    def _dispatcher(self, run: Run) -> Dispatcher | Offering:
-        if isinstance(run.subscription.sink, Pull):
-            return self._offering(run)
+    def _dispatcher(self, run: Run) -> Dispatcher:
         subscription = run.subscription
         target = subscription.dead_letter
         return Dispatcher(
@@ -291,21 +287,13 @@ class Supervisor:
             notify=self._notify,
             jitter=self._jitter,
             budget=self._budget,
+            wakeups=self._wakeups,
         )
 
-    def _offering(self, run: Run) -> Offering:
-        subscription = run.subscription
-        target = subscription.dead_letter
-        return Offering(
-            subscription,
-            self._logs[subscription.source.broker],
-            self._store,
-            self._clock,
-            group=run.group,
-            attempts=run.attempts,
-            wakeups=self._wakeups,
-            kind=self._kinds.get(subscription.source.broker, "embedded"),
-            copies=None if target is None else self._logs[target.broker],
-            notify=self._notify,
-            jitter=self._jitter,
-        )
+    def _open(self, subscription: Subscription) -> Sink:
+        """A queue to pull from is in the store, so it is made here."""
+        if not isinstance(subscription.sink, Pull):
+            return self._sink_for(subscription)
+        bound = subscription.sink.pull.max_waiting
+        queue = self._store.pulled
+        return PullQueueSink(subscription, queue, self._clock, self._wakeups, bound, self._jitter)

@@ -90,15 +90,17 @@ class ParkedRows:
         *,
         after: int,
         limit: int,
+        epoch: int | None = None,
     ) -> list[Parked]:
         mine = self._of((subscription, broker, partition))
-        return [row for row in mine if row.lane == lane and row.message.offset > after][:limit]
+        found = [row for row in mine if row.lane == lane and row.message.offset > after][:limit]
+        return found if epoch is None else [_under(row, epoch) for row in found]
 
     async def redriven(
         self,
         subscription: str,
         broker: str,
-        partitions: Collection[Partition],
+        epochs: Mapping[Partition, int],
         *,
         now_ms: int,
         limit: int,
@@ -108,10 +110,11 @@ class ParkedRows:
             for row in self.rows_by_id.values()
             if row.redriven
             and (row.subscription, row.broker) == (subscription, broker)
-            and row.message.partition in partitions
+            and row.message.partition in epochs
             and row.due_ms <= now_ms
         ]
-        return sorted(due, key=lambda row: (row.due_ms, row.id))[:limit]
+        found = sorted(due, key=lambda row: (row.due_ms, row.id))[:limit]
+        return [_under(row, epochs[row.message.partition]) for row in found]
 
     async def unpark(self, rows: Sequence[Parked]) -> None:
         self._store.fail()
@@ -315,3 +318,7 @@ class PulledRows:
 
     async def count(self) -> Mapping[str, int]:
         return dict(Counter(row.subscription for row in self.rows))
+
+
+def _under(row: Parked, epoch: int) -> Parked:
+    return replace(row, message=replace(row.message, epoch=epoch))

@@ -10,7 +10,7 @@ from app.delivery.lane_id import lane_id
 from app.interfaces import EventName, Offered
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
-from app.store.wakeups import Wakeups
+from app.sinks.pull_queue import Wakeups
 from fake_log import FakeLog
 from memory_store import MemoryStore
 from topics_service import Service

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.bindings.record import ContentMode, Decoded
 from app.delivery.lanes import Lanes
-from app.delivery.request_batching import FRAME, JOINT, Bounds, Gathering, Piece, leaves_at
+from app.delivery.request_batching import FRAME, JOINT, Bounds, DocumentPiece, Gathering, leaves_at
 from app.event.value import CloudEvent
 
 DECODED = Decoded(CloudEvent({}), ContentMode.BINARY)
@@ -29,8 +29,8 @@ class An:
     attempts: int = 0
 
 
-def piece(item: An) -> Piece | None:
-    return None if item.alone else Piece(DECODED, b"x" * item.size)
+def piece(item: An) -> DocumentPiece | None:
+    return None if item.alone else DocumentPiece(DECODED, b"x" * item.size)
 
 
 def held(*given: tuple[str, An], concurrency: int = 1_000) -> Lanes[An]:

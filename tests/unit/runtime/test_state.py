@@ -19,8 +19,8 @@ from app.runtime.build import Parts
 from app.runtime.state import HEALTH_KEPT, State
 from app.runtime.subscription_catalog import SubscriptionCatalog
 from app.runtime.target_checks import ASK_AGAIN
+from app.sinks.pull_queue import Wakeups
 from app.store.encryption import Vault
-from app.store.wakeups import Wakeups
 from app.telemetry import Counters
 from fake_log import FakeLog
 from virtual_clock import VirtualClock

@@ -33,10 +33,10 @@ from app.runtime.store_watcher import StoreWatcher
 from app.telemetry import Counters, tasks
 from app.telemetry.tasks import FAILURES, TaskName, keep
 from app.worker import run as runs
+from app.worker.alerts import Watcher
+from app.worker.attempt_writer import AttemptKeeper
 from app.worker.dispatch import Dispatcher
-from app.worker.keeping import AttemptKeeper
 from app.worker.operator_events import OperatorEvents
-from app.worker.watching import Watcher
 from authority import Authority
 from contract_tools import until
 
@@ -289,16 +289,10 @@ BARE = {
     "sinks/consent.py": WAITED_FOR,
     "store/transactions.py": ENDS,
     "telemetry/tasks.py": "the mechanism",
-    "worker/courier.py": OF_THE_SUBSCRIPTION,
-    "worker/drain_parked.py": OF_THE_SUBSCRIPTION,
-    "worker/parking.py": OF_THE_SUBSCRIPTION,
-    "worker/redriven.py": OF_THE_SUBSCRIPTION,
-    "worker/replaying.py": OF_THE_SUBSCRIPTION,
     "worker/run.py": COUNTS_ITSELF,
     "worker/supervisor.py": ENDS,
-    "worker/sweeping.py": OF_THE_SUBSCRIPTION,
+    "worker/tasks.py": OF_THE_SUBSCRIPTION,
     "worker/waiting.py": WAITED_FOR,
-    "worker/way_out.py": OF_THE_SUBSCRIPTION,
 }
 """Why a task of this file may stand outside of the mechanism, file by file."""
 

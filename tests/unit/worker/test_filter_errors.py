@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from app.bindings.record import Record
@@ -9,7 +11,9 @@ from app.bindings.table import BINDINGS
 from app.model.message import Message, Partition
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
-from app.worker.intake import Held, Intake
+from app.worker.decode_and_filter import DeliveryReader
+from app.worker.delivery import Delivery
+from app.worker.origins import Origin
 from worker_doubles import a_subscription
 
 HEADERS = (
@@ -23,11 +27,14 @@ def record(total: str) -> Record:
     return Record(None, HEADERS, f'{{"total": {total}}}'.encode())
 
 
-def intake(counters: Counters, *filters: dict[str, object]) -> tuple[Intake, AttemptLog]:
+ORIGIN = cast("Origin", None)  # nothing is asked of it here
+
+
+def a_reader(counters: Counters, *filters: dict[str, object]) -> tuple[DeliveryReader, AttemptLog]:
     attempts = AttemptLog("billing", counters)
     subscription = a_subscription(filters=list(filters))
     decode = BINDINGS["kafka"].decode
-    return Intake(subscription, decode, failed=attempts.filter_failed), attempts
+    return DeliveryReader(subscription, decode, failed=attempts.filter_failed), attempts
 
 
 @pytest.mark.parametrize(
@@ -45,9 +52,9 @@ def test_orders_of_any_spelling_are_wanted_and_failures_told(
 ) -> None:
     """Issue 16: an order of 199.9 was filtered out in silence. What cannot be compared is told, without its data."""
     counters = Counters()
-    reading, _ = intake(counters, LARGE)
-    found = reading.read(Message(record(total), Partition("orders", 0), "7", 7, 1, 1))
-    assert (None if isinstance(found, Held) else found) == expected
+    reading, _ = a_reader(counters, LARGE)
+    found = reading.read(Message(record(total), Partition("orders", 0), "7", 7, 1, 1), ORIGIN)
+    assert (None if isinstance(found, Delivery) else found) == expected
     failed = {("subscription", "billing"): 1} if expected == "filter_error" else {}
     assert counters.values().get("filter_errors", {}) == failed
     assert len(caplog.messages) == len(failed)
@@ -57,16 +64,16 @@ def test_orders_of_any_spelling_are_wanted_and_failures_told(
 def test_a_failure_that_does_not_decide_is_counted_and_the_event_delivered() -> None:
     """Another filter may want it all the same."""
     counters = Counters()
-    reading, _ = intake(counters, {"any": [LARGE, {"exact": {"id": "7"}}]})
-    found = reading.read(Message(record("null"), Partition("orders", 0), "7", 7, 1, 1))
-    assert isinstance(found, Held)
+    reading, _ = a_reader(counters, {"any": [LARGE, {"exact": {"id": "7"}}]})
+    found = reading.read(Message(record("null"), Partition("orders", 0), "7", 7, 1, 1), ORIGIN)
+    assert isinstance(found, Delivery)
     assert counters.values()["filter_errors"] == {("subscription", "billing"): 1}
 
 
 def test_what_the_log_leaves_out_is_told_apart() -> None:
     """The embedded log asks the filters itself, and tells of a number of events later."""
     counters = Counters()
-    reading, attempts = intake(counters, LARGE)
+    reading, attempts = a_reader(counters, LARGE)
     wanted = reading.wanted(attempts.finished)
     events = [BINDINGS["kafka"].decode(record(each)).event for each in ("5", "null", "99.5", "500")]
     assert [wanted.holds(event) for event in events] == [False, False, False, True]

@@ -7,7 +7,7 @@ import pytest
 from app.errors import StoreFull, StoreUnavailable
 from app.interfaces import LetterChoice, SinkAnswer
 from app.model.message import Partition
-from app.worker.redriven import LOOK
+from app.worker.redrive import LOOK
 from worker_doubles import OK, an_event, until
 
 ORDERS = Partition("orders", 0)

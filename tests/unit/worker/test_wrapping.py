@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from app.bindings.record import Record
 from app.bindings.table import BINDINGS
 from app.delivery.lane_id import lane_id
 from app.model.message import Message, Partition
-from app.worker.intake import Held, Intake
+from app.worker.decode_and_filter import DeliveryReader
+from app.worker.delivery import Delivery
+from app.worker.origins import Origin
 from worker_doubles import a_subscription, an_event
 
 FOREIGN = Record(b"k", (("x-kind", b"order"),), b"1,2")
@@ -18,22 +22,25 @@ def message(record: Record = FOREIGN, *, position: str = "7", time_ms: int = 1, 
     return Message(record, Partition("orders", 2), position, 7, time_ms, epoch)
 
 
-def intake(*, lasting: bool = True, **settings: object) -> Intake:
+ORIGIN = cast("Origin", None)  # nothing is asked of it here
+
+
+def a_reader(*, lasting: bool = True, **settings: object) -> DeliveryReader:
     subscription = a_subscription(on_foreign="wrap", **settings)
-    return Intake(subscription, BINDINGS["kafka"].decode, lasting=lasting)
+    return DeliveryReader(subscription, BINDINGS["kafka"].decode, lasting=lasting)
 
 
 def test_a_record_that_is_no_event_becomes_one() -> None:
-    held = intake().read(message())
-    assert isinstance(held, Held)
+    held = a_reader().read(message(), ORIGIN)
+    assert isinstance(held, Delivery)
     assert held.decoded is not None
     assert held.decoded.event.source == "urn:skybridge:record:log/orders"
     assert held.decoded.event.id == "2:7"
 
 
 def test_an_event_stays_as_it_is() -> None:
-    held = intake().read(message(an_event(5)))
-    assert isinstance(held, Held)
+    held = a_reader().read(message(an_event(5)), ORIGIN)
+    assert isinstance(held, Delivery)
     assert held.decoded is not None
     assert held.decoded.event.id == "5"
 
@@ -48,16 +55,19 @@ def test_an_event_stays_as_it_is() -> None:
     ],
 )
 def test_filters_see_the_wrapped_event(wanted: dict[str, object], taken: bool) -> None:
-    found = intake(filters=[wanted]).read(message())
-    assert isinstance(found, Held) if taken else found == "filtered"
+    found = a_reader(filters=[wanted]).read(message(), ORIGIN)
+    assert isinstance(found, Delivery) if taken else found == "filtered"
 
 
 def test_its_lane_is_that_of_its_key_or_attribute() -> None:
     """Rule 3: order per key holds for what is wrapped too."""
     lanes = [
         held.lane
-        for held in (intake().read(message()), intake(order_by="partitionkey").read(message()))
-        if isinstance(held, Held)
+        for held in (
+            a_reader().read(message(), ORIGIN),
+            a_reader(order_by="partitionkey").read(message(), ORIGIN),
+        )
+        if isinstance(held, Delivery)
     ]
     partition = message().partition
     assert lanes == [lane_id(b"k", None, partition, 0), lane_id(None, "k", partition, 0)]
@@ -67,6 +77,9 @@ def test_its_lane_is_that_of_its_key_or_attribute() -> None:
 def test_a_redelivery_is_the_same_event(lasting: bool) -> None:
     """Also where each delivery has a position and a time of its own, as in queues of RabbitMQ."""
     other = {} if lasting else {"position": "9-8", "time_ms": 99}
-    reads = [intake(lasting=lasting).read(one) for one in (message(), message(epoch=2, **other))]
-    first, second = (held.decoded for held in reads if isinstance(held, Held))
+    reads = [
+        a_reader(lasting=lasting).read(one, ORIGIN)
+        for one in (message(), message(epoch=2, **other))
+    ]
+    first, second = (held.decoded for held in reads if isinstance(held, Delivery))
     assert first == second

@@ -15,14 +15,18 @@ from app.delivery.plan import (
     asked_wait,
     conclude,
 )
+from app.delivery.request_batching import Bounds
 from app.interfaces import Clock, SinkAnswer
+from app.model.pull import Pull
 from app.model.subscription import Subscription
 from app.worker.attempts import quote
-from app.worker.intake import Held, Verdict
+from app.worker.delivery import Delivery, Verdict
+
+TRANSACTION = Bounds(500, 2**23, 0.0)  # of events that become rows of a queue together
 
 
-class Rules:
-    """``parks``: whether a key that takes long may wait in the store (rule 4)."""
+class DeliveryPolicy:
+    """Of one subscription. ``parks``: whether a key that takes long may wait in the store (rule 4)."""
 
     def __init__(
         self, subscription: Subscription, clock: Clock, jitter: Callable[[], float]
@@ -42,29 +46,28 @@ class Rules:
         self._copies = subscription.on_foreign == "forward"
         self.parks = self._policy.parks
 
-    def early(self, held: Held) -> Verdict | None:
+    def early(self, delivery: Delivery) -> Verdict | None:
         """What is to become of it without another attempt."""
-        if held.due:
-            return held.last
-        if held.decoded is None and not self._copies:
-            return Verdict(DeadLetterIt("foreign"), "foreign", held.foreign)
+        if delivery.due:
+            return delivery.last
+        decoded, origin = delivery.decoded, delivery.origin
+        if decoded is None and not self._copies:
+            return Verdict(DeadLetterIt("foreign"), "foreign", delivery.foreign)
+        if not self._ages.matters and origin.since_ms is None:
+            return None
         wall = self._clock.now()
-        if held.decoded is not None and self._ages.honour:
-            expirytime = held.decoded.event.attributes.get("expirytime")
+        if decoded is not None and self._ages.honour:
+            expirytime = decoded.event.attributes.get("expirytime")
             if self._ages.expired(expirytime, wall):
                 return Verdict(Expire())
-        if held.replayed:
+        if not origin.ages:
             return None
-        parked_ms = None if held.row is None else held.row.at_ms
-        cause = self._ages.too_old(held.message.time_ms, parked_ms, wall)
-        if not cause:
-            return None
-        last = held.row or held.last
-        return Verdict(DeadLetterIt(cause), cause, "" if last is None else last.detail)
+        cause = self._ages.too_old(delivery.message.time_ms, origin.since_ms, wall)
+        return Verdict(DeadLetterIt(cause), cause, delivery.last.detail) if cause else None
 
-    def overstays(self, held: Held) -> bool:
+    def overstays(self, delivery: Delivery) -> bool:
         """Whether it waits in its lane though the waits that hold a lane are used up."""
-        return held.steps > self._policy.hold
+        return delivery.steps > self._policy.hold
 
     def judge(self, answer: SinkAnswer) -> Outcome:
         return judge(answer.status, answer.fault, self._retried)
@@ -76,12 +79,12 @@ class Rules:
         return answer.hold or None
 
     def conclude(
-        self, held: Held, outcome: Outcome, answer: SinkAnswer, now: float, place: WaitsIn
+        self, delivery: Delivery, outcome: Outcome, answer: SinkAnswer, now: float, place: WaitsIn
     ) -> Decision:
         """``place``: where its wait may be."""
         return conclude(
             outcome,
-            steps=held.steps,
+            steps=delivery.steps,
             asked=self.asked(answer),
             now=now,
             jitter=self._jitter(),
@@ -95,3 +98,21 @@ def verdict_of(decision: Decision, outcome: Outcome, answer: SinkAnswer) -> Verd
         return Verdict(decision)
     cause = decision.cause if isinstance(decision, DeadLetterIt) else outcome.code
     return Verdict(decision, cause, quote(answer), answer.status)
+
+
+def bounds_of(subscription: Subscription) -> Bounds | None:
+    """Of its requests of several events; None where each goes alone."""
+    if isinstance(subscription.sink, Pull):
+        return TRANSACTION
+    batch = subscription.batch
+    return None if batch is None else Bounds(batch.max_events, batch.max_bytes, batch.max_wait)
+
+
+def requests_in_flight(subscription: Subscription) -> int:
+    return 1 if isinstance(subscription.sink, Pull) else subscription.concurrency
+
+
+def lanes_in_flight(subscription: Subscription) -> int:
+    """How many lanes may be in flight at once, where so many requests may be."""
+    bounds = bounds_of(subscription)
+    return requests_in_flight(subscription) * (1 if bounds is None else bounds.events)

@@ -13,8 +13,15 @@ from app.delivery.plan import DeadLetterIt
 from app.errors import BrokerUnavailable, StaleOwner, StoreFull, StoreUnavailable
 from app.interfaces import EventName, Parked
 from app.model.message import Message, Partition
-from app.worker.burial import Burial
-from app.worker.intake import Held, Verdict
+from app.sinks.dead_letters import DeadLettering
+from app.telemetry import Counters
+from app.worker.conclusions import Conclusions
+from app.worker.delivery import Delivery, Verdict
+from app.worker.gate import Gate
+from app.worker.offset_commits import OffsetCommits
+from app.worker.origins import LogPartition, OwnedPartition
+from app.worker.stored_rows import StoredRow, StoredRows
+from app.worker.tasks import TaskScope
 from fake_log import FakeLog
 from memory_store import MemoryStore
 from virtual_clock import VirtualClock
@@ -32,25 +39,36 @@ class Rig:
         self.clock = VirtualClock()
         self.told = []
 
-    def burial(self, copies="dead"):
+    def letters(self, copies="dead"):
         settings = {"dead_letter": {"broker": "copies", "topic": copies}} if copies else {}
-        return Burial(
-            a_subscription(**settings),
-            self.store,
-            self.clock,
-            lambda: 0.5,
-            self.copies if copies else None,
-            lambda *word: self.told.append(word),
-        )
+        subscription = a_subscription(**settings)
+        copied = self.copies if copies else None
+        letters = DeadLettering(subscription, self.clock, Counters(), copied, self.note)
+        beside = dict.fromkeys(("lanes", "gate", "parking", "timekeeper", "attempts", "part"))
+        return Conclusions(subscription, self.clock, letters=letters, jitter=lambda: 0.5, **beside)
+
+    def note(self, *word):
+        self.told.append(word)
+
+    def held(self, message=None, foreign=""):
+        """A message of the log, as its owner holds it."""
+        message = message or a_message()
+        decoded = None if foreign else kafka.decode(message.record)
+        owned = OwnedPartition(ORDERS, message.epoch, Holding(), 1)
+        origin = LogPartition(owned, self.store.letters, None, OffsetCommits(self.clock))
+        delivery = Delivery(message, decoded, b"lane", origin, foreign)
+        delivery.attempts = 3
+        return delivery
 
     async def parked(self):
         """A message that is a row, as its owner holds it."""
         row = Parked(subscription="billing", broker="log", message=a_message(), lane=b"lane")
         await self.store.parked.park([row])
         (row,) = await self.store.parked.find()
-        held = a_held(row.message)
-        held.row = row
-        return held
+        delivery = self.held(row.message)
+        rows = StoredRows(self.store, self.clock, lambda: 0.5, TaskScope())
+        delivery.origin = StoredRow(row, delivery.origin.owned, rows)
+        return delivery
 
     @property
     def copied(self):
@@ -61,10 +79,11 @@ def a_message(record=None, epoch=0):
     return Message(record or an_event(1), ORDERS, "0", 0, 0, epoch)
 
 
-def a_held(message):
-    held = Held(message, kafka.decode(message.record), lane=b"lane")
-    held.attempts = 3
-    return held
+class Holding:
+    """A consumer that holds all that it is asked of."""
+
+    def holds(self, message):
+        return True
 
 
 @pytest.fixture
@@ -76,7 +95,7 @@ async def rig():
 
 async def test_a_letter_tells_what_it_was_in_line_with_and_which_event_it_is(rig):
     """A redrive needs the lane, a person the event."""
-    await rig.burial(copies=None).bury(a_held(a_message()), REFUSED)
+    await rig.letters(copies=None).dead_letter(rig.held(), REFUSED)
     (letter,) = rig.store.letters.rows
     assert (letter.lane, letter.event) == (b"lane", EventName("1", "/t", "t"))
     assert (letter.cause, letter.detail, letter.status, letter.attempts) == (
@@ -90,30 +109,32 @@ async def test_a_letter_tells_what_it_was_in_line_with_and_which_event_it_is(rig
 async def test_operators_are_told_once_it_is_stored(rig):
     """Not of what may still become something else."""
     rig.store.failures.append(StoreUnavailable("busy"))
-    burial, held = rig.burial(), a_held(a_message())
+    letters, held = rig.letters(), rig.held()
     with pytest.raises(StoreUnavailable):
-        await burial.bury(held, REFUSED)
+        await letters.dead_letter(held, REFUSED)
     assert rig.told == []
-    await burial.bury(held, REFUSED)
+    await letters.dead_letter(held, REFUSED)
     assert rig.told == TOLD
 
 
 async def test_the_copy_is_acknowledged_before_the_letter_is_stored(rig):
     """Rule 2: storing finishes a message that is a row, so nothing may be missing by then."""
     rig.copies.refusals.append(BrokerUnavailable("away"))
-    burial, held = rig.burial(), a_held(a_message())
+    letters, held = rig.letters(), rig.held()
     with pytest.raises(BrokerUnavailable):
-        await burial.bury(held, REFUSED)
+        await letters.dead_letter(held, REFUSED)
     assert (rig.copied, rig.store.letters.rows) == (0, [])
-    await burial.bury(held, REFUSED)
+    await letters.dead_letter(held, REFUSED)
     assert (rig.copied, len(rig.store.letters.rows)) == (1, 1)
 
 
 async def test_a_copy_is_marked_with_the_values_that_its_topic_may_have_no_type_for(rig):
     """R9: without it, null would say that the attribute which made it no event was never there."""
     record = from_table({"ce-f": 1.5, "x-t": {"a": [2**31]}, "x-n": 5}, None, b"x")
-    held = Held(a_message(record), None, "of type float")
-    await rig.burial().bury(held, Verdict(DeadLetterIt("foreign"), "foreign", "of type float"))
+    held = rig.held(a_message(record), "of type float")
+    await rig.letters().dead_letter(
+        held, Verdict(DeadLetterIt("foreign"), "foreign", "of type float")
+    )
     ((copy, _),) = rig.copies.partitions[Partition("dead", 0)]
     assert dict(copy.headers)["skybridge-dead-letter-typed"] == (
         b'{"ce-f":1.5,"x-t":{"a":[2147483648]}}'
@@ -123,17 +144,17 @@ async def test_a_copy_is_marked_with_the_values_that_its_topic_may_have_no_type_
 async def test_a_store_that_is_full_is_asked_again_and_the_copy_is_made_once(rig):
     """Rule 8: a full bound holds the message back, perhaps for hours; it is not copied for every try."""
     rig.store.failures.extend([StoreFull("no room"), StoreFull("no room")])
-    burial, held = rig.burial(), a_held(a_message())
+    letters, held = rig.letters(), rig.held()
     for _ in range(2):
         with pytest.raises(StoreFull):
-            await burial.bury(held, REFUSED)
-    await burial.bury(held, REFUSED)
+            await letters.dead_letter(held, REFUSED)
+    await letters.dead_letter(held, REFUSED)
     assert (rig.copied, len(rig.store.letters.rows)) == (1, 1)
 
 
 async def test_a_parked_row_becomes_a_letter_in_one_step_and_has_its_copy(rig):
     """The row and the letter are never both there, and never both gone."""
-    await rig.burial().bury(await rig.parked(), REFUSED)
+    await rig.letters().dead_letter(await rig.parked(), REFUSED)
     assert await rig.store.parked.find() == []
     assert (rig.copied, len(rig.store.letters.rows)) == (1, 1)
 
@@ -142,7 +163,7 @@ async def test_a_parked_row_stays_while_its_copy_cannot_be_made(rig):
     """Else a kill at this moment would leave a letter without its copy, and nobody to make it."""
     rig.copies.refusals.append(BrokerUnavailable("away"))
     with pytest.raises(BrokerUnavailable):
-        await rig.burial().bury(await rig.parked(), REFUSED)
+        await rig.letters().dead_letter(await rig.parked(), REFUSED)
     assert len(await rig.store.parked.find()) == 1
     assert rig.store.letters.rows == []
 
@@ -151,14 +172,15 @@ async def test_a_newer_owner_has_the_last_word(rig):
     """Rule 5: what is stored under an old epoch is refused, and nobody is told of it."""
     await rig.store.owners.own("billing", "log", [ORDERS], 7)
     with pytest.raises(StaleOwner):
-        await rig.burial().bury(a_held(a_message(epoch=6)), REFUSED)
+        await rig.letters().dead_letter(rig.held(a_message(epoch=6)), REFUSED)
     assert (rig.store.letters.rows, rig.told) == ([], [])
 
 
 async def test_the_word_of_a_410_is_stored_before_it_is_told(rig):
     """W5: it must outlive the process that heard it."""
     rig.store.failures.append(StoreUnavailable("busy"))
-    disabling = asyncio.create_task(rig.burial().disable("status-410"))
+    gate = Gate(a_subscription(), rig.store, rig.clock, lambda: 0.5, rig.note)
+    disabling = asyncio.create_task(gate.disable("status-410"))
     await rig.clock.rest()
     assert rig.told == []
     await rig.clock.advance(1)
@@ -170,7 +192,7 @@ async def test_the_word_of_a_410_is_stored_before_it_is_told(rig):
 async def test_a_record_that_is_no_event_is_copied_as_it_is(rig):
     """The copy is the record, marked; not an event made of it."""
     message = a_message(Record(b"\xff", (("x", None),), None))
-    await rig.burial().bury(Held(message, None, "no event", lane=b"\xff"), REFUSED)
+    await rig.letters().dead_letter(rig.held(message, "no event"), REFUSED)
     ((copy, _),) = rig.copies.partitions[Partition("dead", 0)]
     assert (copy.key, copy.body, copy.headers[0]) == (b"\xff", None, ("x", None))
     assert rig.store.letters.rows[0].event == EventName()

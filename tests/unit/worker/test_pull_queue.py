@@ -11,7 +11,7 @@ from app.errors import BrokerUnavailable, StaleOwner, StoreFull, StoreUnavailabl
 from app.interfaces import LetterChoice, Replay
 from app.model.message import Partition
 from app.store import open_store
-from pulling import GROUP, Patient, Pulling, ids
+from pull_worker import GROUP, Patient, Pulling, ids
 from worker_doubles import an_event
 
 ALL = LetterChoice()
@@ -124,7 +124,7 @@ async def test_room_that_another_process_made_is_found(pulling):
     await pulling.store.pulled.acknowledge("billing", tokens, pulling.now_ms)
     await pulling.until(lambda: pulling.status.held == 0)
     await pulling.waiting(4)
-    assert ids(await pulling.receive()) == [4, 5, 6, 7]
+    assert sorted(ids(await pulling.receive())) == [4, 5, 6, 7]
 
 
 async def test_a_subscription_at_its_bound_does_not_ask_the_store_all_the_time(pulling):
@@ -213,7 +213,7 @@ async def test_an_owner_that_was_replaced_writes_nothing(pulling, orders):
     await pulling.store.owners.own("billing", "log", [orders], 99)
     await pulling.publish(an_event(1))
     await pulling.until(pulling.task.done)
-    assert isinstance(pulling.task.exception(), StaleOwner)
+    assert pulling.task.exception().split(StaleOwner)[1] is None
     assert await pulling.store.pulled.count() == {}
 
 
@@ -245,7 +245,7 @@ async def test_a_paused_one_takes_nothing(pulling):
     assert "holiday" in pulling.status.cause
     await pulling.clock.advance(5)
     assert await pulling.store.pulled.count() == {}
-    pulling.offering.enable()
+    pulling.dispatcher.enable()
     await pulling.waiting(1)
 
 
@@ -258,7 +258,7 @@ async def test_a_replay_is_offered_once_more(pulling, orders):
         await pulling.acknowledge(rows)
     asked = Replay(subscription="billing", broker="log", partition=orders, next="1", until="4")
     await pulling.store.replays.ask([asked])
-    pulling.offering.look()
+    pulling.dispatcher.look()
     await pulling.waiting(3)
     found = []
     while rows := await pulling.receive():
@@ -266,7 +266,7 @@ async def test_a_replay_is_offered_once_more(pulling, orders):
         await pulling.acknowledge(rows)
     assert found == [1, 2, 3]
     await pulling.until_none(pulling.store.replays.all)
-    assert pulling.log.committed(GROUP, orders) == 6
+    await committed(pulling, 6)
 
 
 async def test_a_replay_keeps_its_rate_and_the_bound(pulling, orders):
@@ -283,7 +283,7 @@ async def test_a_replay_keeps_its_rate_and_the_bound(pulling, orders):
     )
     await pulling.store.replays.ask([asked])
     began = pulling.clock.monotonic()
-    pulling.offering.look()
+    pulling.dispatcher.look()
     again = []
     while len(again) < 40:
         rows = await pulling.receive()
@@ -299,7 +299,7 @@ async def test_one_without_partitions_waits_for_them_in_peace(pulling, orders):
     await pulling.begin()
     pulling.log.lose(GROUP, [orders])
     await pulling.until(lambda: not pulling.status.partitions)
-    pulling.offering.look()
+    pulling.dispatcher.look()
     consumer, polls = pulling.log.members[GROUP][-1], 0
     real = consumer.poll
 

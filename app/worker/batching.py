@@ -25,57 +25,50 @@ from app.delivery.lanes import Lane, Lanes
 from app.delivery.outcomes import Fate, Outcome
 from app.delivery.plan import DeadLetterIt, Decision, Disable, PauseEndpoint, Settle
 from app.delivery.request_batching import Bounds, Gathering, Piece, leaves_at
-from app.interfaces import Clock, JoiningSink, Outgoing, Sink, SinkAnswer
+from app.interfaces import Clock, JoiningSink, Sink, SinkAnswer
 from app.model.subscription import Subscription
 from app.worker.attempts import AttemptLog
-from app.worker.concluding import Conclusions
-from app.worker.intake import Held
-from app.worker.rules import verdict_of
+from app.worker.conclusions import Conclusions
+from app.worker.delivery import Delivery
+from app.worker.delivery_policy import verdict_of
 from app.worker.timing import Pace
 
 
 class Deciding(Protocol):
     """What is decided of one event alike, whether it goes alone or not."""
 
-    def may_go(self, held: Held) -> bool:
+    def may_go(self, delivery: Delivery) -> bool:
         """Whether another attempt of it may be made now."""
 
     def judge(self, answer: SinkAnswer) -> Outcome: ...
 
     def decide(
-        self, lane: Lane[Held], answer: SinkAnswer, outcome: Outcome, now: float
+        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
     ) -> Decision:
         """Of the head of this lane; the endpoint is told."""
 
     def concluded(
-        self, lane: Lane[Held], answer: SinkAnswer, outcome: Outcome, now: float
+        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
     ) -> Decision:
         """Of the head of this lane, whatever it says about the endpoint."""
 
 
-def lanes_in_flight(subscription: Subscription) -> int:
-    """How many lanes may be in flight at once, where so many requests may be."""
-    batch = subscription.batch
-    return subscription.concurrency * (1 if batch is None else batch.max_events)
-
-
-class Together:
-    """Of one subscription with ``batch``. ``sink``: one that takes several at once."""
+class Batching:
+    """Of one subscription. ``sink``: one that takes several at once."""
 
     def __init__(
         self,
         subscription: Subscription,
         sink: Sink,
         clock: Clock,
-        lanes: Lanes[Held],
+        lanes: Lanes[Delivery],
         pace: Pace,
         conclusions: Conclusions,
         attempts: AttemptLog,
         deciding: Deciding,
+        bounds: Bounds,
     ) -> None:
-        batch = subscription.batch
-        assert batch is not None  # noqa: S101 - nobody else makes one
-        self._bounds = Bounds(batch.max_events, batch.max_bytes, batch.max_wait)
+        self._bounds = bounds
         self._sink = cast("JoiningSink", sink)
         self._timeout = subscription.timeout
         self._clock = clock
@@ -90,28 +83,31 @@ class Together:
         self._lanes.stamp(now)
         return leaves_at(self._lanes, self._bounds)
 
-    def gather(self, lane: Lane[Held], now: float) -> Gathering[Held] | None:
+    def gather(self, lane: Lane[Delivery], now: float) -> Gathering[Delivery] | None:
         """A request that begins with the head of a lane in flight; None: it goes alone."""
         first = self._piece(lane.head)
         if first is None:
             return None
-        most = min(self._pace.room(now), self._bounds.events)
+        most = min(self._pace.room(now), self._bounds.events, self._sink.room())
         request = Gathering(self._lanes, replace(self._bounds, events=most), self._fitting)
         request.begin(lane, first)
         return request
 
-    async def attempt(self, request: Gathering[Held], started: float) -> None:
-        for held in request.items:
-            held.attempts += 1
+    async def attempt(self, request: Gathering[Delivery], started: float) -> None:
+        for delivery in request.items:
+            delivery.attempts += 1
             self._pace.begun(started)
         answer = await self._sink.send_together(request.pieces, self._timeout)
         now = self._clock.monotonic()
         outcome = self._deciding.judge(answer)
         decisions = self._decisions(request, answer, outcome, now)
         self._note(request, answer, outcome, decisions, (started, now, self._clock.now()))
+        decided = list(zip(request.lanes, decisions, strict=True))
+        if answer.hold:  # each is put before the others again
+            decided.reverse()
         concluding = [
             self._conclusions.carry_out_together(lane, verdict_of(decision, outcome, answer))
-            for lane, decision in zip(request.lanes, decisions, strict=True)
+            for lane, decision in decided
         ]
         if outcome.fate is Fate.DELIVERED:
             for each in concluding:  # none of them waits for anything
@@ -120,7 +116,7 @@ class Together:
             await asyncio.gather(*concluding)
 
     def _decisions(
-        self, request: Gathering[Held], answer: SinkAnswer, outcome: Outcome, now: float
+        self, request: Gathering[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
     ) -> Sequence[Decision]:
         """One for each lane. The endpoint is told once, by the first."""
         first, *others = request.lanes
@@ -138,7 +134,7 @@ class Together:
 
     def _note(
         self,
-        request: Gathering[Held],
+        request: Gathering[Delivery],
         answer: SinkAnswer,
         outcome: Outcome,
         decisions: Sequence[Decision],
@@ -147,18 +143,18 @@ class Together:
         """One line an event."""
         count = len(request.items)
         for lane, decision in zip(request.lanes, decisions, strict=True):
-            for held in self._lanes.on_the_wire(lane):
-                self._attempts.note(held, answer, outcome, decision, times, count)
+            for delivery in self._lanes.on_the_wire(lane):
+                self._attempts.note(delivery, answer, outcome, decision, times, count)
 
-    def _fitting(self, held: Held) -> Piece | None:
-        return self._piece(held) if self._deciding.may_go(held) else None
+    def _fitting(self, delivery: Delivery) -> Piece | None:
+        return self._piece(delivery) if self._deciding.may_go(delivery) else None
 
-    def _piece(self, held: Held) -> Piece | None:
-        return self._sink.piece(Outgoing(held.message, held.decoded, self._timeout))
+    def _piece(self, delivery: Delivery) -> Piece | None:
+        return self._sink.piece(delivery.outgoing(self._timeout))
 
 
-def _halve(items: Sequence[Held]) -> None:
+def _halve(items: Sequence[Delivery]) -> None:
     """They come again in requests of half as many at most: so one at fault is alone in the end, and the
     others are not held up by it for long."""
-    for held in items:
-        held.most = max(1, len(items) // 2)
+    for delivery in items:
+        delivery.most = max(1, len(items) // 2)

@@ -18,12 +18,18 @@ from msgspec.structs import replace
 from app.delivery.backoff import doubling
 from app.delivery.replay_range import ReplayRange
 from app.errors import BrokerError, PositionOutOfRange, StaleOwner, StoreUnavailable
-from app.interfaces import Clock, Log, Replay, Store
+from app.interfaces import Clock, DeadLetters, Log, Replay, Store
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
 from app.worker.attempts import AttemptLog
-from app.worker.courier import Courier
-from app.worker.intake import Held, Intake
+from app.worker.budget import Part
+from app.worker.decode_and_filter import DeliveryReader
+from app.worker.delivery import Delivery
+from app.worker.delivery_policy import lanes_in_flight
+from app.worker.origins import OwnedPartition, Unstored
+from app.worker.parking import Parking
+from app.worker.scheduler import Scheduler
+from app.worker.tasks import TaskScope
 from app.worker.waiting import happened
 
 SAVE = 1.0  # seconds between notes of how far it is: what is finished since is sent again after a crash
@@ -32,12 +38,19 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a log or store 
 _log = logging.getLogger("skybridge.worker")
 
 
-class _Run:
-    """One row under way, under the epoch of our ownership."""
+class ReplayedRange(Unstored):
+    """The origin of what is read again, under the epoch of our ownership: one row of the store under way.
 
-    def __init__(self, row: Replay, epoch: int) -> None:
+    ``open``  deliveries that are held. ``landed``: set whenever one of them is not held any more.
+    """
+
+    ages = False
+
+    def __init__(
+        self, row: Replay, owned: OwnedPartition, letters: DeadLetters, parking: Parking
+    ) -> None:
+        super().__init__(owned, letters, parking)
         self.row = row
-        self.epoch = epoch
         self.range = ReplayRange(row.next, row.done)
         self.open = 0
         self.landed = asyncio.Event()
@@ -48,9 +61,18 @@ class _Run:
     def progress(self) -> Replay:
         return replace(self.row, next=self.range.next, done=self.range.done)
 
+    def finish(self, delivery: Delivery) -> None:
+        """Delivered, parked or a dead letter: all of these are kept."""
+        self.range.finish(delivery.message.offset)
+        self.release(delivery)
 
-class Replaying:
-    """Of one dispatcher. ``epochs``: of the partitions that are ours and ready."""
+    def release(self, delivery: Delivery) -> None:  # noqa: ARG002 - they are all alike
+        self.open -= 1
+        self.landed.set()
+
+
+class Replays:
+    """Of one subscription. ``ready``: the partitions that are ours and loaded."""
 
     def __init__(
         self,
@@ -58,24 +80,30 @@ class Replaying:
         log: Log,
         store: Store,
         clock: Clock,
-        intake: Intake,
-        courier: Courier,
+        scope: TaskScope,
+        reader: DeliveryReader,
+        scheduler: Scheduler,
+        parking: Parking,
         attempts: AttemptLog,
-        epochs: Callable[[], Mapping[Partition, int]],
+        part: Part,
+        ready: Mapping[Partition, OwnedPartition],
         jitter: Callable[[], float],
     ) -> None:
         self._subscription = subscription
-        self._most = 2 * subscription.concurrency  # of each range that are held at a time
+        self._most = 2 * lanes_in_flight(subscription)  # of each range that are held at a time
         self._log = log
         self._rows = store.replays
         self._clock = clock
-        self._intake = intake
-        self._courier = courier
+        self._letters = store.letters
+        self._scope = scope
+        self._reader = reader
+        self._scheduler = scheduler
+        self._parking = parking
         self._attempts = attempts
-        self._epochs = epochs
+        self._part = part
+        self._ready = ready
         self._jitter = jitter
-        self._tasks: asyncio.TaskGroup | None = None
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, ReplayedRange] = {}
         self._search: asyncio.Task[None] | None = None
         self._outdated = False  # the store changed since it was read
         self.trouble = ""
@@ -85,15 +113,11 @@ class Replaying:
         """Whether one is under way."""
         return bool(self._runs)
 
-    def begin(self, tasks: asyncio.TaskGroup) -> None:
-        self._tasks = tasks
-
     def look(self) -> None:
         """There may be new ones, or partitions of ours that were not ours before."""
         self._outdated = True
-        if self._tasks is not None and self._search is None:
-            name = f"{self._subscription.id} replays"
-            self._search = self._tasks.create_task(self._find(), name=name)
+        if self._search is None:
+            self._search = self._scope.spawn(self._find(), f"{self._subscription.id} replays")
 
     def drop(self, partitions: set[Partition]) -> None:
         """They are others' now, and so is how far they are."""
@@ -101,19 +125,11 @@ class Replaying:
             if run.row.partition in partitions:
                 self._forget(run)
 
-    def end(self) -> None:
-        """What is open is sent again by whoever goes on."""
-        self._tasks = None
-        if self._search is not None:
-            self._search.cancel()
-        for run in list(self._runs.values()):
-            self._forget(run)
-
     async def note(self) -> None:
         """How far all of them are, once more before the end."""
         for run in list(self._runs.values()):
             try:
-                await self._rows.save(run.progress, run.epoch)
+                await self._rows.save(run.progress, run.owned.epoch)
             except (StoreUnavailable, StaleOwner) as error:
                 _log.info("%s: a replay goes on a little earlier: %s", run.row.subscription, error)
 
@@ -136,19 +152,20 @@ class Replaying:
         for run in list(self._runs.values()):
             if run.row.id not in asked:  # it was cancelled
                 self._forget(run)
-        epochs = self._epochs()
         for row in rows:
-            if row.id not in self._runs and row.partition in epochs and self._tasks is not None:
-                run = self._runs[row.id] = _Run(row, epochs[row.partition])
+            owned = self._ready.get(row.partition)
+            if row.id not in self._runs and owned is not None:
+                run = ReplayedRange(row, owned, self._letters, self._parking)
                 name = f"{self._subscription.id} replay {row.id}"
-                run.task = self._tasks.create_task(self._keep(run), name=name)
+                run.task = self._scope.spawn(self._keep(run), name)
+                self._runs[row.id] = run
 
-    def _forget(self, run: _Run) -> None:
+    def _forget(self, run: ReplayedRange) -> None:
         self._runs.pop(run.row.id, None)
         if run.task is not None:
             run.task.cancel()
 
-    async def _keep(self, run: _Run) -> None:
+    async def _keep(self, run: ReplayedRange) -> None:
         """Until all of it is finished and that is noted, or it concerns others."""
         failures = 0
         while True:
@@ -168,7 +185,7 @@ class Replaying:
         self.trouble = ""
         self._runs.pop(run.row.id, None)
 
-    def _passes_over(self, run: _Run, error: PositionOutOfRange) -> bool:
+    def _passes_over(self, run: ReplayedRange, error: PositionOutOfRange) -> bool:
         """What retention has dropped since it was asked for is gone for good: said, and left out."""
         _log.warning("%s: a replay begins later: %s", run.row.subscription, error)
         if error.earliest in ("", run.range.next):
@@ -176,7 +193,7 @@ class Replaying:
         run.range = ReplayRange(error.earliest, run.range.done)
         return True
 
-    async def _go_through(self, run: _Run) -> None:
+    async def _go_through(self, run: ReplayedRange) -> None:
         run.range.restart()
         saved = self._clock.monotonic()
         begin, until = run.range.next, run.row.until
@@ -186,50 +203,41 @@ class Replaying:
                 self._hand_over(run, message)
                 if self._clock.monotonic() - saved >= SAVE:
                     saved = self._clock.monotonic()
-                    await self._rows.save(run.progress, run.epoch)
+                    await self._rows.save(run.progress, run.owned.epoch)
         while run.open:
             run.landed.clear()
             if not await happened(run.landed, self._clock, SAVE):
-                await self._rows.save(run.progress, run.epoch)
+                await self._rows.save(run.progress, run.owned.epoch)
 
-    async def _emptied(self, run: _Run) -> None:
+    async def _emptied(self, run: ReplayedRange) -> None:
         while run.open:
             run.landed.clear()
             await run.landed.wait()
 
-    async def _room(self, run: _Run) -> None:
+    async def _room(self, run: ReplayedRange) -> None:
         """Until another may be held: by the bound of the range, by the process, by its rate."""
         noted = run.range.next
-        while run.open >= self._most or (run.open and not self._courier.may_hold):
+        while run.open >= self._most or (run.open and not self._part.may_hold()):
             run.landed.clear()
             if not await happened(run.landed, self._clock, SAVE) and run.range.next != noted:
                 noted = run.range.next
-                await self._rows.save(run.progress, run.epoch)
+                await self._rows.save(run.progress, run.owned.epoch)
         wait = run.next_at - self._clock.monotonic()
         if wait > 0:
             await self._clock.sleep(wait)
 
-    def _hand_over(self, run: _Run, message: Message) -> None:
+    def _hand_over(self, run: ReplayedRange, message: Message) -> None:
         run.range.take(message.offset, message.position)
-        held = self._intake.read(replace(message, epoch=run.epoch))
-        if isinstance(held, str):
+        delivery = self._reader.read(replace(message, epoch=run.owned.epoch), run)  # it had none
+        if isinstance(delivery, str):
             run.range.finish(message.offset)
-            self._attempts.finished(held)
+            self._attempts.finished(delivery)
             return
-        held.replayed = True
-        held.landed = lambda held: self._landed(run, held)
         run.open += 1
         if run.row.rate:
             run.next_at = max(run.next_at, self._clock.monotonic()) + 1 / run.row.rate
-        self._courier.add(held)
-        self._courier.wake()
-
-    def _landed(self, run: _Run, held: Held) -> None:
-        """Delivered, parked or buried: all of these are kept. One that is gone is not finished."""
-        run.open -= 1
-        if not held.gone:
-            run.range.finish(held.message.offset)
-        run.landed.set()
+        self._scheduler.add(delivery)
+        self._scheduler.wake()
 
     async def _pause(self, failures: int) -> None:
         await self._clock.sleep(doubling(FIRST_WAIT, LONGEST_WAIT, failures, self._jitter()))

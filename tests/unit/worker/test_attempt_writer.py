@@ -11,8 +11,8 @@ from app.errors import StoreUnavailable
 from app.interfaces import Attempt
 from app.model.message import Partition
 from app.telemetry import Counters
-from app.worker import keeping
-from app.worker.keeping import AttemptKeeper
+from app.worker import attempt_writer
+from app.worker.attempt_writer import AttemptKeeper
 from virtual_clock import VirtualClock
 from worker_doubles import until
 
@@ -116,7 +116,7 @@ async def test_of_successes_only_the_last_of_each_subscription_is_kept(rig):
     for number in range(50):
         keeper.note(tried(number, "delivered"))
         keeper.note(tried(number, "delivered", "mail"))
-    await rig.advance(keeping.LATEST_EVERY * 2)
+    await rig.advance(attempt_writer.LATEST_EVERY * 2)
     assert rig.rows.rows == []
     assert {name: one.number for name, one in rig.rows.latest.items()} == {
         "billing": 49,
@@ -129,7 +129,7 @@ async def test_a_quiet_subscription_costs_no_writes(rig):
     """What is written already is not written again."""
     keeper = await rig.begin()
     keeper.note(tried(1, "delivered"))
-    await rig.advance(keeping.LATEST_EVERY * 4)
+    await rig.advance(attempt_writer.LATEST_EVERY * 4)
     assert rig.rows.writes == 1
 
 
@@ -138,10 +138,10 @@ async def test_a_success_that_comes_while_the_one_before_is_written_is_not_lost(
     keeper = await rig.begin()
     keeper.note(tried(1, "delivered"))
     rig.rows.gate.clear()
-    await rig.advance(keeping.LATEST_EVERY * 2)
+    await rig.advance(attempt_writer.LATEST_EVERY * 2)
     keeper.note(tried(2, "delivered"))
     rig.rows.gate.set()
-    await rig.advance(keeping.LATEST_EVERY * 2)
+    await rig.advance(attempt_writer.LATEST_EVERY * 2)
     assert rig.rows.latest["billing"].number == 2
 
 
@@ -159,12 +159,12 @@ async def test_a_full_memory_drops_and_counts(rig):
     """Rule 8: bounded, and what is lost is counted; noting never waits."""
     rig.rows.gate.clear()
     keeper = await rig.begin()
-    for number in range(keeping.QUEUE + 5):
+    for number in range(attempt_writer.QUEUE + 5):
         keeper.note(tried(number))
     assert rig.dropped == 5
     rig.rows.gate.set()
     await rig.advance(30)
-    assert rig.numbers == list(range(keeping.QUEUE))
+    assert rig.numbers == list(range(attempt_writer.QUEUE))
 
 
 async def test_a_store_in_trouble_is_asked_again_and_loses_nothing(rig):
@@ -183,17 +183,17 @@ async def test_retention_and_cap_are_kept_and_what_goes_is_counted(rig):
     """Rule 8: a bound on rows, whose drops are counted (issue 6, 1)."""
     rig.rows.surplus = 17
     await rig.begin(most=1000)
-    await rig.advance(keeping.TRIM_EVERY + keeping.LATEST_EVERY)
+    await rig.advance(attempt_writer.TRIM_EVERY + attempt_writer.LATEST_EVERY)
     (before, most), *_ = rig.rows.trims
     assert most == 1000
-    assert abs(before / 1000 - (rig.clock.now() - 7 * DAY)) < keeping.TRIM_EVERY
+    assert abs(before / 1000 - (rig.clock.now() - 7 * DAY)) < attempt_writer.TRIM_EVERY
     assert rig.counters.total("attempts_trimmed") == 17 * len(rig.rows.trims)
 
 
 async def test_many_rows_are_trimmed_before_the_minute_is_over(rig):
     """A storm must not overstep the cap for a minute."""
     keeper = await rig.begin(most=1000)
-    for number in range(keeping.AT_ONCE * 3):
+    for number in range(attempt_writer.AT_ONCE * 3):
         keeper.note(tried(number))
     await rig.advance(5)
     assert rig.rows.trims

@@ -1,23 +1,25 @@
 """Dead letters that were given back: sent again when they are due, in the lane of their key.
 
-No two of a key are on the wire; but a redriven row waits for its next attempt in the store, and nobody
+No two of a key are on the wire; but a redriven row waits for its next attempt in the store, and nothing
 waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from app.errors import StoreUnavailable
 from app.interfaces import Clock, Parked, Store
 from app.model.message import Partition
 from app.model.subscription import Subscription
-from app.worker.courier import Courier
-from app.worker.intake import Held
-from app.worker.parking import Parking
-from app.worker.sweeping import LONGEST_WAIT
+from app.worker.decode_and_filter import DeliveryReader
+from app.worker.delivery_policy import lanes_in_flight
+from app.worker.origins import OwnedPartition
+from app.worker.scheduler import Scheduler
+from app.worker.stored_rows import LONGEST_WAIT, StoredRow, StoredRows
+from app.worker.tasks import TaskScope
 from app.worker.timing import Timekeeper
 
 LOOK = (
@@ -27,29 +29,48 @@ LOOK = (
 FOREVER = 2**62  # milliseconds; a moment that all waits end before
 
 
-class Redriven:
-    """``read``: a row as held, under the present epoch. ``ours``: the partitions that are loaded."""
+class RedrivenRow(StoredRow):
+    """The origin of a dead letter that was given back: its order is past."""
+
+    __slots__ = ("_redrive",)
+
+    holds_lane = False
+
+    def __init__(
+        self, row: Parked, owned: OwnedPartition, rows: StoredRows, redrive: Redrive
+    ) -> None:
+        super().__init__(row, owned, rows)
+        self._redrive = redrive
+
+    def landed(self, *, done: bool, due: float = 0.0) -> None:
+        self._redrive.landed(self.row.id, done=done, due=due)
+
+
+class Redrive:
+    """Of one subscription. ``ready``: the partitions that are ours and loaded."""
 
     def __init__(
         self,
         subscription: Subscription,
         store: Store,
         clock: Clock,
-        courier: Courier,
-        parking: Parking,
+        scope: TaskScope,
+        reader: DeliveryReader,
+        scheduler: Scheduler,
+        rows: StoredRows,
         timekeeper: Timekeeper,
-        read: Callable[[Parked], Held],
-        ours: Callable[[], Collection[Partition]],
+        ready: Mapping[Partition, OwnedPartition],
     ) -> None:
         self._subscription = subscription
-        self._rows = store.parked
+        self._parked = store.parked
         self._clock = clock
-        self._courier = courier
-        self._parking = parking
+        self._scope = scope
+        self._reader = reader
+        self._scheduler = scheduler
+        self._rows = rows
         self._timekeeper = timekeeper
-        self._read = read
-        self._ours = ours
-        self._most = 2 * subscription.concurrency  # that are held at a time
+        self._ready = ready
+        self._most = 2 * lanes_in_flight(subscription)  # that are held at a time
         self._search: asyncio.Task[None] | None = None
         self._look_at = 0.0
         self._loaded: set[int] = set()  # ids of those that are held
@@ -57,35 +78,40 @@ class Redriven:
         self._more = False  # more of them are due than were loaded
         self.trouble = ""
 
-    def end(self) -> None:
-        if self._search is not None:
-            self._search.cancel()
-
     def look(self) -> None:
         """There may be some that we do not know of."""
         self._look_at = self._clock.monotonic()
         self._timekeeper.soon()
 
-    def act(self, now: float, tasks: asyncio.TaskGroup) -> float | None:
+    def act(self, now: float) -> float | None:
         """Look for them if it is time, and when it is time next."""
         if now >= self._look_at and self._search is None:
-            name = f"{self._subscription.id} redriven"
-            self._search = tasks.create_task(self._find(), name=name)
+            self._search = self._scope.spawn(self._find(), f"{self._subscription.id} redrive")
         return self._look_at if self._search is None else None
+
+    def landed(self, row: int, *, done: bool, due: float) -> None:
+        """The delivery of this row is held no more; as ``StoredRow.landed``."""
+        self._loaded.discard(row)
+        self._landed.add(row)
+        if not done:
+            self._look_at = min(self._look_at, due or self._clock.monotonic())
+        elif self._more and len(self._loaded) <= self._most // 2:
+            self._look_at = self._clock.monotonic()
+        self._timekeeper.at(self._look_at)
 
     async def _find(self) -> None:
         """Those that are due, and when the next is."""
-        known = {*self._loaded, *self._parking.sweeper.leaving()}
+        known = {*self._loaded, *self._rows.leaving()}
         most = len(known) + self._most
         self._landed.clear()
         self._look_at = inf  # what is heard meanwhile is not forgotten when this look ends
         rows: Sequence[Parked] = ()
         pause, self.trouble = LOOK, ""
         try:
-            rows = await self._rows.redriven(
+            rows = await self._parked.redriven(
                 self._subscription.id,
                 self._subscription.source.broker,
-                tuple(self._ours()),
+                {partition: owned.epoch for partition, owned in self._ready.items()},
                 now_ms=FOREVER,
                 limit=most,
             )
@@ -96,13 +122,14 @@ class Redriven:
         known |= self._landed
         self._more = len(rows) == most
         self._send([row for row in rows if row.id not in known])
-        self._courier.wake()
+        self._scheduler.wake()
         self._timekeeper.at(self._look_at)
 
     def _send(self, rows: Sequence[Parked]) -> None:
         now, wall_ms = self._clock.monotonic(), self._clock.now() * 1000
         for row in rows:
-            if row.message.partition not in self._ours():
+            owned = self._ready.get(row.message.partition)
+            if owned is None or owned.epoch != row.message.epoch:
                 continue
             if row.due_ms > wall_ms:
                 self._look_at = min(self._look_at, now + (row.due_ms - wall_ms) / 1000)
@@ -111,18 +138,6 @@ class Redriven:
             if len(self._loaded) >= self._most:
                 self._more = True
                 return
-            held = self._read(row)
-            held.landed = self._came_down
+            origin = RedrivenRow(row, owned, self._rows, self)
             self._loaded.add(row.id)
-            self._courier.add(held)
-
-    def _came_down(self, held: Held) -> None:
-        if held.row is None:
-            return
-        self._loaded.discard(held.row.id)
-        self._landed.add(held.row.id)
-        if not held.done:
-            self._look_at = min(self._look_at, held.until or self._clock.monotonic())
-        elif self._more and len(self._loaded) <= self._most // 2:
-            self._look_at = self._clock.monotonic()
-        self._timekeeper.at(self._look_at)
+            self._scheduler.add(self._reader.read_back(row, origin))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.model.subscription_status import SubscriptionStatus
-from app.worker.watching import LAG, LOOK, Watcher
+from app.worker.alerts import LAG, LOOK, Watcher
 from virtual_clock import VirtualClock
 
 

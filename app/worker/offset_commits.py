@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
 
 from app.errors import BrokerError
 from app.interfaces import Clock, Consumer
@@ -12,30 +11,35 @@ from app.model.message import Message, Partition
 RECOMMIT = 86_400.0  # seconds; a group that commits nothing for long is forgotten (rule 10)
 
 
-class Finishing(Protocol):
-    """Whoever finishes messages: ``finished`` are those that wait to be settled."""
+class OffsetCommits:
+    """Of one consumer. Only the task that polls may call ``settle`` and ``hold_back``.
 
-    finished: list[Message]
+    ``paused``  partitions that hand out nothing now.
+    """
 
-
-class Settling:
-    """One consumer's. Only the task that polls may call it."""
-
-    def __init__(self, finishing: Finishing, clock: Clock) -> None:
-        self._finishing = finishing
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._committed = clock.monotonic()
+        self._finished: list[Message] = []
         self.paused: set[Partition] = set()
+
+    def __len__(self) -> int:
+        """Messages that are finished and not settled."""
+        return len(self._finished)
+
+    def add(self, message: Message) -> None:
+        """It is finished."""
+        self._finished.append(message)
 
     async def settle(self, consumer: Consumer) -> None:
         """Raises BrokerError; what was not settled then is kept, for settling is idempotent."""
-        finishing, now = self._finishing, self._clock.monotonic()
-        if finishing.finished:
-            finished, finishing.finished = finishing.finished, []
+        now = self._clock.monotonic()
+        if self._finished:
+            finished, self._finished = self._finished, []
             try:
                 await consumer.settle(finished)
             except BrokerError:
-                finishing.finished += finished
+                self._finished += finished
                 raise
             self._committed = now
         elif now - self._committed >= RECOMMIT:
@@ -51,5 +55,6 @@ class Settling:
         self.paused = wanted
 
     def forget(self, gone: Collection[Partition]) -> None:
-        """They are no longer ours to hold back."""
+        """They are no longer ours to hold back, nor to settle."""
         self.paused = self.paused.difference(gone)
+        self._finished = [done for done in self._finished if done.partition not in gone]

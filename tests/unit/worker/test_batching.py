@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.bindings.record import Record
-from app.delivery.request_batching import Piece
+from app.delivery.request_batching import DocumentPiece
 from app.interfaces import Outgoing, SinkAnswer
 from app.model.message import Partition
 from app.worker.budget import Budget
@@ -32,16 +32,19 @@ class JoiningSink(ScriptedSink):
         self.open = self.most_open = 0
         self.gate = asyncio.Event()
 
-    def piece(self, outgoing: Outgoing) -> Piece | None:
+    def piece(self, outgoing: Outgoing) -> DocumentPiece | None:
         decoded = outgoing.decoded
         if decoded is None or decoded.event.type == ALONE:
             return None
-        return Piece(decoded, b"x" * 100)
+        return DocumentPiece(decoded, b"x" * 100)
 
     async def send(self, outgoing: Outgoing) -> SinkAnswer:
         return await self._answered([event_id(outgoing)])
 
-    async def send_together(self, pieces: Sequence[Piece], within: float) -> SinkAnswer:
+    def room(self) -> int:
+        return 1_000
+
+    async def send_together(self, pieces: Sequence[DocumentPiece], within: float) -> SinkAnswer:
         return await self._answered([piece.decoded.event.id for piece in pieces])
 
     async def _answered(self, ids: list[str]) -> SinkAnswer:
@@ -355,7 +358,7 @@ async def test_a_subscription_that_ends_begins_nothing_when_room_is_made(rig, jo
 
 def looks(rig) -> list[float]:
     """How often it was asked what is due; each time costs a turn of the loop."""
-    courier, counted = rig.dispatcher._courier, []
+    courier, counted = rig.dispatcher._scheduler, []
     act = courier.act
 
     def asked(now: float) -> float | None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from app.bindings.record import Record
 from app.interfaces import Offered, Store
-from app.store.wakeups import Wakeups
+from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.telemetry import Counters
-from app.worker.attempts import AttemptLog
-from app.worker.offering import Offering
+from app.worker.attempts import OfferLog
+from app.worker.dispatch import Dispatcher
 from fake_log import FakeLog
 from virtual_clock import VirtualClock
 from worker_doubles import a_subscription
@@ -51,26 +51,31 @@ class Pulling:
         self.counters = Counters()
         self.wakeups = Wakeups()
         self.told: list[tuple[str, str]] = []
-        self.offering: Offering | None = None
+        self.dispatcher: Dispatcher | None = None
         self.task: asyncio.Task[None] | None = None
 
     async def begin(self, pull: dict[str, Any] | None = None, **settings: Any) -> None:
         """A new worker on the same log and store, as after a restart of the process."""
         self.log.killed = False
         subscription = a_subscription(**{"sink": {"pull": pull or {}}, **settings})
-        self.offering = Offering(
+        bound = subscription.sink.pull.max_waiting
+        sink = PullQueueSink(
+            subscription, self.store.pulled, self.clock, self.wakeups, bound, lambda: 0.5
+        )
+        self.dispatcher = Dispatcher(
             subscription,
             self.log,  # type: ignore[arg-type]
             self.store,
+            sink,
             self.clock,
             group=GROUP,
-            attempts=AttemptLog("billing", self.counters),
+            attempts=OfferLog("billing", self.counters),
             wakeups=self.wakeups,
             copies=self.copies if "dead_letter" in settings else None,  # type: ignore[arg-type]
             notify=lambda kind, name, _: self.told.append((kind, name)),
             jitter=lambda: 0.5,
         )
-        self.task = asyncio.create_task(self.offering.run())
+        self.task = asyncio.create_task(self.dispatcher.run())
         await self.until(lambda: bool(self.status.partitions) or self.task.done())
 
     async def publish(self, *records: Record) -> None:
@@ -84,7 +89,7 @@ class Pulling:
             await asyncio.wait([self.task], timeout=0.1)
 
     async def stop(self) -> None:
-        stopping = asyncio.create_task(self.offering.stop(1.0))
+        stopping = asyncio.create_task(self.dispatcher.stop(1.0))
         await self.until(stopping.done)
         await self.task
 
@@ -94,7 +99,7 @@ class Pulling:
 
     @property
     def status(self) -> Any:
-        return self.offering.status()
+        return self.dispatcher.status()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Time passes, until the condition holds."""

@@ -1,0 +1,171 @@
+"""A queue that consumers pull from, as a sink: an event is delivered to it once it is a row of the store.
+
+From then on its lock tokens say which consumer has it. A full queue pauses the subscription: the log is
+the buffer (rule 6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from app.bindings.record import Header
+from app.delivery.backoff import doubling
+from app.errors import StaleOwner, StoreUnavailable
+from app.interfaces import Clock, JoiningSink, Offered, Outgoing, PullQueue, SinkAnswer
+from app.interfaces.kept import event_name
+from app.model.subscription import Subscription
+
+COUNT_EVERY = 1.0  # seconds that a count is believed, and between looks for room while it is full
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
+LEASE_RECHECK = (
+    0.2  # seconds until the log says that a partition of a newer owner is not ours any more
+)
+STORED = SinkAnswer(202)
+
+_log = logging.getLogger("skybridge.worker")
+
+
+class Wakeups:
+    """Word within this process that messages to be pulled came, went or were freed; by subscription. Must be
+    used on the event loop. It only saves waiting: what other processes do is found by looking at the
+    store now and then.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[str, asyncio.Event] = {}
+        self._watchers: dict[str, Callable[[], None]] = {}
+
+    def next(self, subscription: str) -> asyncio.Event:
+        """Set by the next word. To be taken *before* the look that it makes worth repeating."""
+        return self._next.setdefault(subscription, asyncio.Event())
+
+    def tell(self, subscription: str) -> None:
+        event = self._next.pop(subscription, None)
+        if event is not None:
+            event.set()
+        if subscription in self._watchers:
+            self._watchers[subscription]()
+
+    def watch(self, subscription: str, told: Callable[[], None]) -> None:
+        """``told`` is called with each word, instead of what was called before."""
+        self._watchers[subscription] = told
+
+    def unwatch(self, subscription: str) -> None:
+        self._watchers.pop(subscription, None)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A message on its way into the queue. ``size``: bytes, about."""
+
+    offered: Offered
+    size: int
+
+
+class PullQueueSink(JoiningSink):
+    """Of one subscription. It counts in the store as seldom as it may: what was offered here since the
+    last count is added, what left is not known before the next one. So it errs to *full*; two workers of
+    one subscription may go beyond the bound by what each offers within a second.
+
+    ``bound``    most messages that wait, of all processes together (``sink.pull.max_waiting``).
+    ``wakeups``  shared with what hands out in this process.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        queue: PullQueue,
+        clock: Clock,
+        wakeups: Wakeups,
+        bound: int,
+        jitter: Callable[[], float],
+    ) -> None:
+        self._name = subscription.id
+        self._broker = subscription.source.broker
+        self._queue = queue
+        self._clock = clock
+        self._wakeups = wakeups
+        self._bound = bound
+        self._jitter = jitter
+        self._counted: float | None = None
+        self._full = False
+        self._waiting = 0
+        self._failures = 0
+        self._was_stale = False
+
+    async def send(self, outgoing: Outgoing) -> SinkAnswer:
+        return await self.send_together((self.piece(outgoing),), outgoing.timeout)
+
+    def piece(self, outgoing: Outgoing) -> Row:
+        message = outgoing.message
+        offered = Offered(
+            subscription=self._name,
+            broker=self._broker,
+            message=message,
+            lane=outgoing.lane,
+            event=event_name(outgoing.decoded),
+            at_ms=int(self._clock.now() * 1000),
+        )
+        return Row(offered, len(message.record.body or b""))
+
+    async def send_together(
+        self,
+        pieces: Sequence[Row],
+        within: float,  # noqa: ARG002 - the store has a time-out of its own
+        beside: Sequence[Header] = (),  # noqa: ARG002 - of requests
+    ) -> SinkAnswer:
+        """Raises StaleOwner where the store knows a newer owner, and the log does not after a while."""
+        try:
+            if await self._free() < len(pieces):
+                words = (
+                    f"{self._waiting} events wait to be pulled: sink.pull.max_waiting is reached"
+                )
+                return SinkAnswer(None, "full", words, hold=COUNT_EVERY)
+            await self._queue.offer([piece.offered for piece in pieces])
+        except StaleOwner as error:
+            if self._was_stale:
+                raise
+            self._was_stale = True
+            return SinkAnswer(None, "stale-owner", str(error), hold=LEASE_RECHECK)
+        except StoreUnavailable as error:
+            return self._refused(error)
+        self._failures, self._was_stale = 0, False
+        self._waiting += len(pieces)
+        self._wakeups.tell(self._name)
+        return STORED
+
+    def room(self) -> int:
+        return max(1, self._bound - self._waiting)
+
+    def queued(self) -> int:
+        return self._waiting
+
+    def when_ready(self, ready: Callable[[], None]) -> None:
+        """When a consumer of this process finished some. Those of others are counted now and then."""
+        self._wakeups.watch(self._name, lambda: ready() if self._full else None)
+
+    async def stop(self) -> None:
+        self._wakeups.unwatch(self._name)
+
+    def _refused(self, error: StoreUnavailable) -> SinkAnswer:
+        self._failures += 1
+        words = f"events to be pulled cannot be stored: {error}"
+        _log.error("%s: %s", self._name, words)
+        pause = doubling(FIRST_WAIT, LONGEST_WAIT, self._failures, self._jitter())
+        return SinkAnswer(None, "store", words, hold=pause)
+
+    async def _free(self) -> int:
+        """Once full, 0 until an eighth is free: a subscription at its bound would go on and pause with
+        each message otherwise. Raises StoreUnavailable."""
+        now = self._clock.monotonic()
+        old = self._counted is None or now - self._counted >= COUNT_EVERY
+        if old or self._full or self._waiting >= self._bound:
+            self._waiting = (await self._queue.count()).get(self._name, 0)
+            self._counted = now
+        free = self._bound - self._waiting
+        enough = max(1, self._bound // 8) if self._full else 1
+        self._full = free < enough
+        return 0 if self._full else free

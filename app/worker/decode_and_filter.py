@@ -1,0 +1,125 @@
+"""From a message of the log to a delivery, or finished because it is not wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.bindings import wrapping
+from app.bindings.record import Decoded, Record
+from app.delivery.lane_id import lane_id
+from app.delivery.plan import SETTLE
+from app.errors import SenderError
+from app.event.value import CloudEvent
+from app.filters.cesql.expression import Failed
+from app.filters.cesql.values import Failure
+from app.filters.dialects import can_fail, compile_filters
+from app.filters.index import types_of
+from app.interfaces import Parked, Wanted
+from app.model.message import Message
+from app.model.subscription import Subscription
+from app.worker.delivery import Delivery, Verdict
+from app.worker.origins import Origin
+
+FILTERED, FILTER_ERROR = "filtered", "filter_error"
+
+
+class DeliveryReader:
+    """Of one subscription: decodes, filters, and finds the lane.
+
+    ``decode``   of the binding of its source's broker.
+    ``lasting``  whether positions are the same when a message is delivered again.
+    ``failed``   is told of each filter expression that fails.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        decode: Callable[[Record], Decoded],
+        *,
+        lasting: bool = True,
+        failed: Failed | None = None,
+    ) -> None:
+        self._decode = decode
+        self._wraps = subscription.on_foreign == "wrap"
+        self._broker = subscription.source.broker
+        self._lasting = lasting
+        self._types = types_of(subscription.filters)
+        self._wanted = compile_filters(subscription.filters, self._fail if failed else None)
+        self._can_fail = failed is not None and can_fail(subscription.filters)
+        self._told_of_failure = failed
+        self._failed = False  # an expression did, for the event that is looked at
+        self._failures = 0  # of events that the log did not hand out, and has not told of
+        self._skip_foreign = subscription.on_foreign == "skip"
+        self._ordered = subscription.ordering == "per_key"
+        self._order_by = subscription.order_by
+
+    def wanted(self, finished: Callable[[str, int], None]) -> Wanted:
+        """What its log need not hand out. ``finished``: is told of so many, by the word as in ``read``."""
+
+        def passed(count: int) -> None:
+            failures = min(self._failures, count)
+            self._failures -= failures
+            for word, number in ((FILTERED, count - failures), (FILTER_ERROR, failures)):
+                if number:
+                    finished(word, number)
+
+        return Wanted(self._types, self._holds if self._can_fail else self._wanted, passed)
+
+    def _holds(self, event: CloudEvent) -> bool:
+        self._failed = False
+        wanted = self._wanted(event)
+        self._failures += self._failed and not wanted
+        return wanted
+
+    def _fail(self, event: CloudEvent, expression: str, failure: Failure) -> None:
+        self._failed = True
+        if self._told_of_failure is not None:
+            self._told_of_failure(event, expression, failure)
+
+    def read(self, message: Message, origin: Origin) -> Delivery | str:
+        """The delivery; or the word for why the message is finished already: ``skipped``, ``filtered``,
+        and ``filter_error`` where an expression failed on it."""
+        decoded, foreign = message.decoded, ""
+        if decoded is None:  # else the log has looked: it is wanted
+            try:
+                decoded = self._decode(message.record)
+            except SenderError as error:
+                if self._skip_foreign:
+                    return "skipped"
+                if self._wraps:
+                    decoded = self._wrapped(message)
+                else:
+                    foreign = str(error)
+            if decoded is not None:
+                self._failed = False
+                if not self._wanted(decoded.event):
+                    return FILTER_ERROR if self._failed else FILTERED
+        return Delivery(message, decoded, self._lane(message, decoded), origin, foreign)
+
+    def read_back(self, row: Parked, origin: Origin) -> Delivery:
+        """Of a row of the store. It was wanted when it was stored, and is not filtered again."""
+        message, decoded, foreign = row.message, None, ""
+        try:
+            decoded = self._decode(message.record)
+        except SenderError as error:
+            decoded, foreign = self._wrapped(message) if self._wraps else None, str(error)
+        lane = row.lane or self._lane(message, decoded)
+        delivery = Delivery(message, decoded, lane, origin, foreign)
+        delivery.steps, delivery.attempts = row.steps, row.attempts
+        delivery.last = Verdict(SETTLE, row.cause, row.detail)
+        return delivery
+
+    def _wrapped(self, message: Message) -> Decoded:
+        topic, number = message.partition.topic, message.partition.number
+        at = (message.position, message.time_ms) if self._lasting else ()
+        return wrapping.wrap(message.record, wrapping.Origin(self._broker, topic, number, *at))
+
+    def _lane(self, message: Message, decoded: Decoded | None) -> bytes:
+        """Rule 3: the key of the record, within its partition; or the attribute, wherever it comes
+        from. Without either there is no order, and each message has a lane of its own."""
+        key = value = None
+        if self._ordered and self._order_by is None:
+            key = message.record.key
+        elif self._ordered and decoded is not None:
+            value = decoded.event.attributes.get(self._order_by or "")
+        return lane_id(key, value, message.partition, message.offset)

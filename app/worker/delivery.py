@@ -1,0 +1,87 @@
+"""A delivery: one message on its way to one subscription's target. It is one value from here to the end."""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+from app.bindings.record import Decoded
+from app.delivery.plan import SETTLE, Decision
+from app.interfaces import EventName, Outgoing
+from app.interfaces.kept import event_name
+from app.model.message import Message
+from app.worker.origins import Origin
+
+OVERHEAD = 1_000  # bytes that a held message costs beside its body and key, about
+
+
+class Verdict(NamedTuple):
+    """What was decided of a delivery, and what the target said: for its row, or its dead letter."""
+
+    decision: Decision
+    cause: str = ""
+    detail: str = ""
+    status: int | None = None
+
+
+UNDECIDED = Verdict(SETTLE)
+
+
+class Delivery:
+    """A message that is wanted.
+
+    ``decoded``   the event; None for a record that is no CloudEvent. ``foreign`` then says why not, and
+                  ``on_foreign`` what becomes of it.
+    ``lane``      the queue that it stands in (``lane_id``).
+    ``origin``    where it came from, and how it is finished there.
+    ``steps``     failures that took a step of the schedule. ``attempts`` counts all attempts.
+    ``last``      the last verdict. ``due``: the store refused it, so it is carried out again.
+                  ``refusals``: how often in a row.
+    ``most``      events of the largest request that it may be in (``batching``).
+    ``size``      bytes that it costs while it is held.
+    """
+
+    __slots__ = (
+        *("attempts", "decoded", "due", "foreign", "lane", "last", "message", "most", "origin"),
+        *("refusals", "size", "steps"),
+    )
+
+    def __init__(
+        self,
+        message: Message,
+        decoded: Decoded | None,
+        lane: bytes,
+        origin: Origin,
+        foreign: str = "",
+    ) -> None:
+        self.message = message
+        self.decoded = decoded
+        self.lane = lane
+        self.origin = origin
+        self.foreign = foreign
+        self.steps = 0
+        self.attempts = 0
+        self.last = UNDECIDED
+        self.due = False
+        self.refusals = 0
+        self.most = sys.maxsize
+        self.size = _size(message)
+
+    @property
+    def name(self) -> EventName:
+        return event_name(self.decoded)
+
+    def outgoing(self, timeout: float) -> Outgoing:
+        """``timeout``: seconds for one attempt."""
+        return Outgoing(self.message, self.decoded, timeout, self.lane)
+
+
+def _size(message: Message) -> int:
+    """Headers count twice, as they came and as the attributes they are: an event may be all headers
+    (rule 8)."""
+    record = message.record
+    size = OVERHEAD + len(record.body or b"") + len(record.key or b"")
+    for _, value in record.headers:
+        if value is not None:
+            size += 2 * len(value)
+    return size

@@ -1,0 +1,86 @@
+"""Whether anything may be sent to the target of one subscription: nobody halted it, and it is not at fault."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from app.delivery.backoff import doubling
+from app.delivery.endpoint import Endpoint, Flow
+from app.errors import StoreUnavailable
+from app.interfaces import Clock, Notify, Store
+from app.interfaces.notify import DISABLED
+from app.model.subscription import Subscription
+from app.worker.delivery_policy import requests_in_flight
+from app.worker.status import disabled_words
+
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
+
+_log = logging.getLogger("skybridge.worker")
+
+
+class Gate:
+    """``halted``  why nothing may be sent at all; "" when it may."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        store: Store,
+        clock: Clock,
+        jitter: Callable[[], float],
+        notify: Notify,
+    ) -> None:
+        self._subscription = subscription.id
+        self._halts = store.halts
+        self._clock = clock
+        self._jitter = jitter
+        self._notify = notify
+        self._disabling = 0  # 410s that are being stored
+        self.endpoint = Endpoint(requests_in_flight(subscription))
+        self.halted = ""
+        self.trouble = ""
+
+    @property
+    def is_open(self) -> bool:
+        return not self.halted and self.endpoint.flow is Flow.FLOWING
+
+    @property
+    def disabled(self) -> bool:
+        """By its target's 410 (W5)."""
+        return self.halted.startswith("disabled")
+
+    @property
+    def known_disabled(self) -> bool:
+        """The same, and the store knows of it."""
+        return self.disabled and not self._disabling
+
+    def halt(self, cause: str) -> None:
+        """No attempt begins any more; those on the wire go on."""
+        was_disabled, self.halted = self.disabled, cause
+        if self.disabled and not was_disabled:
+            _log.warning("%s", disabled_words(self._subscription, cause))
+
+    async def disable(self, cause: str) -> None:
+        """The target is gone (W5). It is remembered through restarts when this returns."""
+        self.halt(f"disabled: {cause}")
+        self._disabling += 1
+        try:
+            await self._store(cause, int(self._clock.now() * 1000))
+        finally:
+            self._disabling -= 1
+        self._notify(DISABLED, self._subscription, {"cause": cause})
+
+    async def _store(self, cause: str, now_ms: int) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._halts.halt(self._subscription, "disabled", cause, now_ms)
+            except StoreUnavailable as error:
+                failures += 1
+                self.trouble = f"that it is disabled cannot be stored: {error}"
+                _log.error("%s: %s", self._subscription, self.trouble)
+                pause = doubling(FIRST_WAIT, LONGEST_WAIT, failures, self._jitter())
+                await self._clock.sleep(pause)
+            else:
+                self.trouble = ""
+                return

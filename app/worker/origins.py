@@ -1,0 +1,157 @@
+"""Where deliveries come from. Each origin knows how its message is finished.
+
+==================  ===========================================  ===============================
+origin              its message is finished by                   its wait is
+==================  ===========================================  ===============================
+``LogPartition``    the group's commit position                  a row: its key parks
+``ReplayRange``     the progress of the range, never the group   a row: its key parks
+``ParkedRow``       the deletion of its row                      the row, and its lane's turn
+``RedrivenRow``     the deletion of its row                      the row alone
+==================  ===========================================  ===============================
+
+Each delivery ends with one of the verbs ``finish``, ``retry_at``, ``dead_letter`` and ``release``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from app.errors import StaleOwner
+from app.interfaces import Consumer, DeadLetter, DeadLetters
+from app.model.message import Message, Partition
+
+if TYPE_CHECKING:
+    from app.worker.delivery import Delivery
+    from app.worker.offset_commits import OffsetCommits
+    from app.worker.parking import Parking
+
+Item = TypeVar("Item")
+
+_log = logging.getLogger("skybridge.worker")
+
+
+class OwnedPartition:
+    """A partition while this process owns it, under one epoch.
+
+    ``lost``  it was revoked or lost: what is left of its deliveries concerns its next owner.
+    """
+
+    __slots__ = ("_consumer", "_half", "epoch", "lost", "partition")
+
+    def __init__(self, partition: Partition, epoch: int, consumer: Consumer, window: int) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self.lost = False
+        self._consumer = consumer
+        self._half = window / 2
+
+    def holds(self, message: Message) -> bool:
+        """Whether its log says now, without asking anybody, that the message is ours (rule 5)."""
+        return self._consumer.holds(message)
+
+    def replaced(self, message: Message, error: StaleOwner) -> None:
+        """The store knows a newer owner, and what is left of ours concerns it. Raises StaleOwner where the
+        log says that the message is ours all the same."""
+        if not self.lost and self.holds(message):
+            raise StaleOwner(
+                f"{self.partition}: the store and the log differ on its owner"
+            ) from error
+        _log.warning("%s", error)
+
+    def crowded(self) -> bool:
+        """Whether half of its window is used (rule 4)."""
+        return self._consumer.window(self.partition) >= self._half
+
+
+class Origin(Protocol):
+    """``owned``      the partition of its messages, with our ownership of it.
+    ``since_ms``   since when it waits in the store; None where it does not: then its wait may hold its lane.
+    ``ages``       whether its age counts: an event that is read again on purpose may be old.
+    ``holds_lane`` whether those behind it wait for it while it is in the store.
+    """
+
+    @property
+    def owned(self) -> OwnedPartition: ...
+    @property
+    def since_ms(self) -> int | None: ...
+    @property
+    def ages(self) -> bool: ...
+    @property
+    def holds_lane(self) -> bool: ...
+
+    def finish(self, delivery: Delivery) -> None:
+        """It was delivered, has expired, or is a row of the store from now on."""
+
+    async def save(self, delivery: Delivery, due: float) -> None:
+        """Its row says how often it was tried, and that it waits until ``due`` (monotonic); without a row
+        there is nothing to say. StoreUnavailable, StaleOwner."""
+
+    def retry_at(self, delivery: Delivery, due: float) -> None:
+        """It leaves the memory, and is tried again at ``due``."""
+
+    async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:
+        """It is stored as this when this returns, and finished in the same step. StoreUnavailable,
+        StaleOwner: it is not."""
+
+    def release(self, delivery: Delivery) -> None:
+        """It is held no more, and nothing was decided: its next owner gets it."""
+
+
+class Unstored:
+    """Of messages that are no rows yet."""
+
+    since_ms: int | None = None
+    holds_lane = True
+
+    def __init__(self, owned: OwnedPartition, letters: DeadLetters, parking: Parking) -> None:
+        self.owned = owned
+        self._letters = letters
+        self._parking = parking
+
+    def finish(self, delivery: Delivery) -> None:
+        raise NotImplementedError
+
+    async def save(self, delivery: Delivery, due: float) -> None:  # noqa: ARG002
+        return
+
+    def retry_at(self, delivery: Delivery, due: float) -> None:
+        """Its lane parks. Once it is a row it is finished here."""
+        self._parking.follow(delivery, due)
+
+    async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:
+        await self._letters.add(letter)
+        self.finish(delivery)
+
+
+class LogPartition(Unstored):
+    """What its log hands out live."""
+
+    ages = True
+
+    def __init__(
+        self,
+        owned: OwnedPartition,
+        letters: DeadLetters,
+        parking: Parking,
+        commits: OffsetCommits,
+    ) -> None:
+        super().__init__(owned, letters, parking)
+        self._commits = commits
+
+    def finish(self, delivery: Delivery) -> None:
+        self._commits.add(delivery.message)
+
+    def release(self, delivery: Delivery) -> None:
+        """Its log hands it out again."""
+
+
+def by_owner(
+    items: Iterable[Item], owned: Callable[[Item], OwnedPartition]
+) -> dict[OwnedPartition, list[Item]]:
+    """A partition may have been taken from us and given back: then its old items stand apart."""
+    found: dict[OwnedPartition, list[Item]] = {}
+    for item in items:
+        found.setdefault(owned(item), []).append(item)
+    return found

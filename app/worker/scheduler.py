@@ -1,0 +1,328 @@
+"""What is sent: one attempt at a time in each lane. Decide, act, conclude.
+
+There is no task a message: a sender is a task that lives as long as a lane is ready, so under load
+the ``concurrency`` senders just keep taking the next lane. All of it runs on the event loop, so
+between two awaits nothing changes underneath.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from app.delivery.endpoint import Flow
+from app.delivery.lanes import Lane, Lanes
+from app.delivery.outcomes import Fate, Outcome
+from app.delivery.plan import Decision, PauseEndpoint, WaitsIn
+from app.interfaces import Clock, Sink, SinkAnswer
+from app.model.message import Partition
+from app.model.subscription import Subscription
+from app.worker.attempts import AttemptLog
+from app.worker.batching import Batching
+from app.worker.budget import Part
+from app.worker.conclusions import LEASE_RECHECK, Conclusions
+from app.worker.delivery import Delivery
+from app.worker.delivery_policy import (
+    DeliveryPolicy,
+    bounds_of,
+    requests_in_flight,
+    verdict_of,
+)
+from app.worker.gate import Gate
+from app.worker.parking import Parking
+from app.worker.tasks import TaskScope
+from app.worker.timing import Pace, Timekeeper
+
+TOO_MANY = 429
+
+
+class Scheduler:
+    """Of one subscription.
+
+    ``lanes``   all that is held; to be looked at from outside, not touched.
+    ``landed``  set whenever an attempt was concluded.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        sink: Sink,
+        clock: Clock,
+        scope: TaskScope,
+        lanes: Lanes[Delivery],
+        gate: Gate,
+        parking: Parking,
+        conclusions: Conclusions,
+        timekeeper: Timekeeper,
+        attempts: AttemptLog,
+        part: Part,
+        jitter: Callable[[], float],
+    ) -> None:
+        self._name = f"{subscription.id} sender"
+        self._concurrency = requests_in_flight(subscription)
+        self._timeout = subscription.timeout
+        self._sink = sink
+        self._clock = clock
+        self._scope = scope
+        self._gate = gate
+        self._endpoint = gate.endpoint
+        self._parking = parking
+        self._conclusions = conclusions
+        self._timekeeper = timekeeper
+        self._attempts = attempts
+        self._part = part
+        self._jitter = jitter
+        self._policy = DeliveryPolicy(subscription, clock, jitter)
+        self._pace = Pace(subscription, sink)
+        self._batching: Batching | None = None
+        if (bounds := bounds_of(subscription)) is not None:
+            self._batching = Batching(
+                subscription, sink, clock, lanes, self._pace, conclusions, attempts, self, bounds
+            )
+        self._senders = 0
+        self.lanes = lanes
+        self.landed = asyncio.Event()
+        sink.when_ready(self._sink_is_ready)
+
+    @property
+    def takes(self) -> bool:
+        """Whether more may be taken from the log (rule 6)."""
+        if self._gate.halted or self._endpoint.flow is not Flow.PAUSED:
+            return self._gate.is_open
+        return self._endpoint.doubtful and all(head.attempts for head in self.lanes.heads())
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is on the wire, or about to be."""
+        return self.lanes.flying > 0 or (self.lanes.ready > 0 and self._gate.is_open)
+
+    def add(self, delivery: Delivery) -> None:
+        self._part.hold(delivery.size)
+        self.lanes.add(delivery.lane, delivery)
+
+    def park(self, delivery: Delivery) -> None:
+        """Behind its key, which is parked. It costs memory until it is a row."""
+        self._part.hold(delivery.size)
+        self._parking.follow(delivery)
+
+    def drop(self, partitions: set[Partition]) -> None:
+        """Forget what is held of these partitions. Attempts on the wire land by themselves."""
+        for delivery in self.lanes.drop(lambda each: each.message.partition in partitions):
+            self._conclusions.release(delivery)
+
+    def flying(self, partitions: set[Partition]) -> bool:
+        """Whether an attempt of these partitions is still on the wire."""
+        return any(each.message.partition in partitions for each in self.lanes.in_flight())
+
+    def allow(self) -> None:
+        self._gate.halted = ""
+        self._timekeeper.soon()
+
+    def act(self, now: float) -> float | None:
+        """What is due now, and when something is next."""
+        self.lanes.wake(now)
+        self.wake()
+        due = self.lanes.next_due()
+        leaves = self._leaves_at(now) if self._gate.is_open else None
+        if leaves is None or leaves <= now:  # never now: we would ask again and again until it may
+            return due
+        return leaves if due is None else min(due, leaves)
+
+    def wake(self) -> None:
+        """Start as many senders as may send now."""
+        if not self._gate.is_open or not self.lanes.ready or self.paced():
+            return
+        if self._batching is not None:
+            self._begin_request()
+            return
+        wanted = min(self._most, self.lanes.flying + self.lanes.ready)
+        while self._senders < wanted and self._part.may_send():
+            if not self._start_sender(None):
+                return
+
+    def paced(self) -> bool:
+        """Whether the target's rate lets nothing begin now; then it is looked at again when it does."""
+        now = self._clock.monotonic()
+        wait = self._pace.wait(now)
+        if wait:
+            self._timekeeper.at(now + wait)
+        return wait > 0.0
+
+    def probe(self, lane: Lane[Delivery]) -> None:
+        """Send the head of this lane, ready or waiting, as the probe."""
+        self._start_sender(self.lanes.take_this(lane))
+
+    def probe_parked(self, key: bytes) -> None:
+        """The same of a lane that was parked until now. It may be gone, or in flight."""
+        lane = self.lanes.find(key)
+        if lane is None or self._gate.halted or self._endpoint.flow is not Flow.PROBING:
+            self.no_probe()
+        else:
+            self.probe(lane)
+
+    def no_probe(self) -> None:
+        """Nothing came of it: there was no such event."""
+        if self._endpoint.flow is Flow.PROBING:
+            self._nothing_sent(self._clock.monotonic() + LEASE_RECHECK, probe=True)
+
+    def park_holding(self) -> None:
+        """Rule 4: a lane that holds while half of the window is used parks, also one that waits; and one
+        whose wait is beyond ``hold``, for it had no other place while the endpoint was at fault."""
+        if self._policy.parks and self._gate.is_open:
+            for lane in self.lanes.holding():
+                if self._policy.overstays(lane.head) or lane.head.origin.owned.crowded():
+                    self._conclusions.park_waiting(lane)
+
+    @property
+    def _most(self) -> int:
+        """Attempts at a time; after an outage fewer at first."""
+        allowed = self._endpoint.allowed
+        return self._concurrency if allowed is None else min(self._concurrency, allowed)
+
+    def _sink_is_ready(self) -> None:
+        self._endpoint.sink_is_ready(self._clock.monotonic())
+        self._timekeeper.soon()
+
+    def _begin_request(self) -> None:
+        """One of several events, if one is to leave now. It calls for the next when it is gathered."""
+        now = self._clock.monotonic()
+        at = self._leaves_at(now)
+        if at is not None and at > now:
+            self._timekeeper.at(at)
+        elif at is not None and self._part.may_send():
+            self._start_sender(None)
+
+    def _leaves_at(self, now: float) -> float | None:
+        """When the next request is to leave; None where nothing is ready, or as many as may be are on
+        the wire."""
+        if self._batching is None or self._senders >= self._most:
+            return None
+        return self._batching.leaves_at(now)
+
+    def _start_sender(self, probe: Lane[Delivery] | None) -> bool:
+        begun = self._scope.spawn(self._send(probe), self._name) is not None
+        self._senders += begun
+        return begun
+
+    def _nothing_sent(self, until: float, *, probe: bool) -> None:
+        if probe:
+            self._endpoint.probe_came_to_nothing(until)
+            self._timekeeper.at(until)
+
+    async def _send(self, probe: Lane[Delivery] | None) -> None:
+        try:
+            if probe is not None:
+                await self._deliver(probe, probe=True)
+            while (lane := self._next()) is not None:
+                await self._deliver(lane, probe=False)
+        finally:  # in the same step as the last take: a lane made ready later finds it gone
+            self._senders -= 1
+
+    def _next(self) -> Lane[Delivery] | None:
+        if not self.lanes.ready or not self._gate.is_open or self.paced() or not self._is_due():
+            return None
+        return self.lanes.take() if self._part.may_send() else None
+
+    def _is_due(self) -> bool:
+        """Whether a sender may go on with the next."""
+        if self._batching is None:
+            return self.lanes.flying < self._most
+        now = self._clock.monotonic()
+        at = self._batching.leaves_at(now)
+        self._timekeeper.at(at)
+        return at is not None and at <= now and self._senders <= self._most
+
+    async def _deliver(self, lane: Lane[Delivery], *, probe: bool) -> None:
+        now = self._clock.monotonic()
+        head = lane.head
+        self._part.sent()
+        try:
+            if not head.origin.owned.holds(head.message):  # rule 5; a Revoked or Lost will say more
+                self._conclusions.wait(lane, now + LEASE_RECHECK)
+                self._nothing_sent(now + LEASE_RECHECK, probe=probe)
+            elif (verdict := self._policy.early(head)) is not None:
+                self._nothing_sent(now, probe=probe)
+                await self._conclusions.carry_out(lane, verdict)
+            elif self._batching is None or probe or not await self._sent_together(lane, now):
+                await self._attempt(lane, now, probe=probe)
+        finally:
+            self._part.landed()
+        self.landed.set()
+
+    async def _sent_together(self, lane: Lane[Delivery], now: float) -> bool:
+        """Whether its head went in a request with others; False: it has to go alone."""
+        assert self._batching is not None  # noqa: S101 - asked before
+        request = self._batching.gather(lane, now)
+        self._timekeeper.soon()  # there may be enough for another
+        if request is None:
+            return False
+        await self._batching.attempt(request, now)
+        if self._endpoint.allowed is not None:
+            self._timekeeper.soon()
+        return True
+
+    def may_go(self, delivery: Delivery) -> bool:
+        held = delivery.origin.owned.holds(delivery.message)
+        return held and self._policy.early(delivery) is None
+
+    def judge(self, answer: SinkAnswer) -> Outcome:
+        return self._policy.judge(answer)
+
+    async def _attempt(self, lane: Lane[Delivery], started: float, *, probe: bool) -> None:
+        delivery = lane.head
+        delivery.attempts += 1
+        self._pace.begun(started)
+        answer = await self._sink.send(delivery.outgoing(self._timeout))
+        now = self._clock.monotonic()
+        outcome = self._policy.judge(answer)
+        decision = self.decide(lane, answer, outcome, now, probe=probe)
+        times = (started, now, self._clock.now())
+        self._attempts.note(delivery, answer, outcome, decision, times)
+        await self._conclusions.carry_out(lane, verdict_of(decision, outcome, answer))
+        if self._gate.is_open and (probe or self._endpoint.allowed is not None):
+            self._timekeeper.soon()  # one came through: the others may follow
+
+    def decide(
+        self,
+        lane: Lane[Delivery],
+        answer: SinkAnswer,
+        outcome: Outcome,
+        now: float,
+        *,
+        probe: bool = False,
+    ) -> Decision:
+        """The conclusion of this event, and what the answer says about the endpoint (rule 6)."""
+        asked = self._policy.asked(answer)
+        decision = self.concluded(lane, answer, outcome, now)
+        if asked and (isinstance(decision, PauseEndpoint) or answer.status == TOO_MANY):
+            cause = answer.detail if answer.hold else f"{outcome.code} with Retry-After"
+            self._endpoint.asked_to_wait(now + asked, cause, by_sink=answer.hold > 0)
+            self._timekeeper.at(now + asked)
+            if answer.hold:
+                return PauseEndpoint(now + asked, sent=False)
+        elif not outcome.reached:
+            self._nothing_sent(now, probe=probe)
+        elif not outcome.endpoint_fault:
+            self._endpoint.answered(probe=probe)
+        elif self._endpoint.failed(lane.key, outcome.code, now, self._jitter(), probe=probe):
+            self._timekeeper.at(self._endpoint.until)
+            return PauseEndpoint(self._endpoint.until)
+        return decision
+
+    def concluded(
+        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
+    ) -> Decision:
+        """Of the head of this lane, whatever it says about the endpoint."""
+        place = self._place(lane) if outcome.fate is Fate.RETRY else WaitsIn.LANE
+        return self._policy.conclude(lane.head, outcome, answer, now, place)
+
+    def _place(self, lane: Lane[Delivery]) -> WaitsIn:
+        """Rules 4 to 6: where its wait may be."""
+        origin = lane.head.origin
+        if origin.since_ms is not None:
+            return WaitsIn.STORE
+        if self._gate.halted or self._endpoint.flow is Flow.PAUSED:
+            return WaitsIn.LANE_ONLY
+        if not self._parking.room(len(lane.items)):
+            return WaitsIn.LANE_ONLY
+        return WaitsIn.CROWDED if origin.owned.crowded() else WaitsIn.LANE

@@ -1,0 +1,157 @@
+"""Deliveries that are rows of the store: how a row is written again, becomes a dead letter, or goes.
+
+Rows that were delivered go many at a time, and no delivery waits for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from app.delivery.backoff import doubling
+from app.errors import StaleOwner, StoreUnavailable
+from app.interfaces import Clock, DeadLetter, Parked, Store
+from app.model.message import Partition
+from app.worker.delivery import Delivery
+from app.worker.origins import OwnedPartition, by_owner
+from app.worker.tasks import TaskScope
+
+AT_ONCE = 1_000  # rows of one transaction
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
+RECHECK = 0.2  # seconds until rows whose partition is in doubt are looked at again
+
+_log = logging.getLogger("skybridge.worker")
+
+
+class StoredRow:
+    """An origin: a row whose delivery is under way. ``row`` bears the epoch of ``owned``."""
+
+    __slots__ = ("_rows", "owned", "row")
+
+    ages = True
+    holds_lane = True
+
+    def __init__(self, row: Parked, owned: OwnedPartition, rows: StoredRows) -> None:
+        self.row = row
+        self.owned = owned
+        self._rows = rows
+
+    @property
+    def since_ms(self) -> int | None:
+        return self.row.at_ms
+
+    def finish(self, delivery: Delivery) -> None:  # noqa: ARG002 - the row says it all
+        if not self.owned.lost or self.owned.holds(self.row.message):  # revoked, and still ours
+            self._rows.finished(self)
+            self.landed(done=True)
+        else:
+            self.landed(done=False)
+
+    async def save(self, delivery: Delivery, due: float) -> None:
+        await self._rows.save(self.row, delivery, due)
+
+    async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:  # noqa: ARG002
+        await self._rows.letters.add(letter, self.row.id)
+        self.left()
+        self.landed(done=True)
+
+    def release(self, delivery: Delivery) -> None:  # noqa: ARG002
+        self.landed(done=False)
+
+    def retry_at(self, delivery: Delivery, due: float) -> None:  # noqa: ARG002
+        self.landed(done=False, due=due)
+
+    def landed(self, *, done: bool, due: float = 0.0) -> None:
+        """It is held no more. ``done``: its row goes, or is gone. ``due``: when it may be tried again."""
+
+    def left(self) -> None:
+        """Its row is gone from the store."""
+
+
+class StoredRows:
+    """``left``: set whenever rows are gone from the store."""
+
+    def __init__(
+        self, store: Store, clock: Clock, jitter: Callable[[], float], scope: TaskScope
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._jitter = jitter
+        self._scope = scope
+        self._task: asyncio.Task[None] | None = None
+        self._leaving: dict[int, StoredRow] = {}  # by id of the row
+        self.letters = store.letters
+        self.left = asyncio.Event()
+        self.trouble = ""
+
+    async def save(self, row: Parked, delivery: Delivery, due: float) -> None:
+        """The row waits until ``due`` (monotonic), with the steps and attempts that the delivery has now.
+        StoreUnavailable, StaleOwner."""
+        wall = self._clock.now() + due - self._clock.monotonic()
+        await self._store.parked.defer(
+            replace(
+                row,
+                steps=delivery.steps,
+                attempts=delivery.attempts,
+                due_ms=int(wall * 1000),
+                cause=delivery.last.cause,
+                detail=delivery.last.detail,
+            )
+        )
+
+    def finished(self, row: StoredRow) -> None:
+        """It was delivered, or expired: the row goes."""
+        self._leaving[row.row.id] = row
+        if self._task is None:
+            self._task = self._scope.spawn(self._delete_all(), "row cleanup")
+
+    def leaving(self) -> Iterable[int]:
+        """Ids of rows that were delivered and are not gone yet."""
+        return self._leaving.keys()
+
+    def busy(self, partitions: set[Partition]) -> bool:
+        """Whether rows of these partitions are to be deleted."""
+        return any(each.row.message.partition in partitions for each in self._leaving.values())
+
+    def look(self) -> None:
+        """Partitions were taken from us: whoever waits for their rows need not wait any more."""
+        self.left.set()
+
+    async def _delete_all(self) -> None:
+        failures = 0
+        try:
+            while self._leaving:
+                went = False
+                for owned, rows in by_owner(self._leaving.values(), lambda row: row.owned).items():
+                    went |= await self._deleted(owned, rows[:AT_ONCE])
+                self.left.set()
+                failures = 0 if went or not self.trouble else failures + 1
+                if not went:
+                    await self._clock.sleep(pause_after(failures, self._jitter))
+        finally:
+            self._task = None
+
+    async def _deleted(self, owned: OwnedPartition, rows: Sequence[StoredRow]) -> bool:
+        try:
+            if owned.holds(rows[0].row.message):
+                await self._store.parked.unpark([each.row for each in rows])
+            elif not owned.lost:  # rule 5; a Revoked or Lost will say more
+                return False
+        except StaleOwner as error:
+            owned.replaced(rows[0].row.message, error)
+        except StoreUnavailable as error:
+            self.trouble = f"rows that were delivered cannot be deleted: {error}"
+            return False
+        self.trouble = ""
+        for each in rows:
+            self._leaving.pop(each.row.id, None)
+            each.left()
+        return True
+
+
+def pause_after(failures: int, jitter: Callable[[], float]) -> float:
+    """Seconds, when the store refused so often in a row; 0: it did not, the partition is in doubt."""
+    return doubling(FIRST_WAIT, LONGEST_WAIT, failures, jitter()) if failures else RECHECK
