@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from app.bindings import kafka
-from app.bindings.kafka import LIBERAL, STRICT
-from app.bindings.kafka_names import profile
+from app.bindings.kafka import LIBERAL, STRICT, profile
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.transcode import PLAIN, Writing

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from app.bindings import pulsar
 from app.bindings.documents import content_type_of
-from app.bindings.pulsar import LIBERAL, STRICT
-from app.bindings.pulsar_names import profile
+from app.bindings.pulsar import LIBERAL, STRICT, profile
 from app.bindings.pulsar_properties import KEY_ENCODING, PulsarMessage, from_message, to_message
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record

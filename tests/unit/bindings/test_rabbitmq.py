@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from app.bindings import rabbitmq
 from app.bindings.amqp_table import KEY_HEADER, from_table, to_table
 from app.bindings.documents import content_type_of
-from app.bindings.rabbitmq import LIBERAL, STRICT
-from app.bindings.rabbitmq_names import profile
+from app.bindings.rabbitmq import LIBERAL, STRICT, profile
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.transcode import PLAIN, Writing
