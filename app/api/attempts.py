@@ -12,7 +12,7 @@ from app.api.problems import Refused
 from app.api.running import Here, store_of
 from app.delivery.outcomes import Fate
 from app.delivery.parked_lanes import START
-from app.interfaces import Attempt, EventName, Parked, Store, Waiting
+from app.interfaces import Attempt, AttemptChoice, EventName, Parked, Store, Waiting
 
 REMEMBERED = 10_000  # attempts that this process is asked for
 
@@ -31,9 +31,8 @@ async def attempts(
     """The newest attempts: those in the store, and those that only this process remembers. An event
     that waits behind another has none: `waiting` says behind which."""
     word = None if outcome is None else outcome.value
-    stored = await store_of(running).attempts.find(
-        subscription, event_id=event_id, outcome=word, limit=limit
-    )
+    choice = AttemptChoice(subscription=subscription, event_id=event_id, outcome=word)
+    stored = await store_of(running).attempts.find(choice, limit)
     remembered = [
         each
         for each in running.attempts(subscription, REMEMBERED)

@@ -19,7 +19,7 @@ from app.api.bodies import json_answer
 from app.api.parameters import BODY, GREATEST_ID, LIMIT, LIMIT_MAX, Id, LetterFilter, Rate
 from app.api.problems import Refused
 from app.api.running import Here, Running, now_ms, store_of
-from app.interfaces import Attempt, DeadLetter, LetterChoice, Store
+from app.interfaces import Attempt, AttemptChoice, DeadLetter, LetterChoice, Store
 
 AT_ONCE = 1_000  # letters that one request redrives at most
 HISTORY = 1_000  # attempts of an event that are looked through
@@ -163,7 +163,8 @@ async def _history(running: Running, store: Store, letter: DeadLetter) -> list[A
     if not letter.event.id:
         return []
     message = letter.message
-    stored = await store.attempts.find(letter.subscription, event_id=letter.event.id, limit=HISTORY)
+    choice = AttemptChoice(subscription=letter.subscription, event_id=letter.event.id)
+    stored = await store.attempts.find(choice, HISTORY)
     recent = running.attempts(letter.subscription, HISTORY)
     return [
         each

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, select
 from sqlalchemy import insert as plain_insert
 
-from app.interfaces import Attempt
+from app.interfaces import Attempt, AttemptChoice
 from app.model.message import Partition
 from app.store.rows import struct_of, text, values_of
 from app.store.tables import attempts
@@ -28,20 +28,14 @@ class Attempts:
     async def add(self, attempts: Sequence[Attempt], latest: Sequence[Attempt] = ()) -> None:
         await self._transactions.together(_add, attempts, latest)
 
-    async def find(
-        self,
-        subscription: str | None = None,
-        *,
-        event_id: str | None = None,
-        outcome: str | None = None,
-        limit: int = 100,
-    ) -> list[Attempt]:
+    async def find(self, choice: AttemptChoice, limit: int = 100) -> list[Attempt]:
         query = select(attempts).order_by(_c.id.desc()).limit(limit)
-        known_by = None if event_id is None else _indexed(event_id)
-        wanted = {_c.subscription: subscription, _c.event_id: known_by, _c.outcome: outcome}
-        for column, value in wanted.items():
-            if value is not None:
-                query = query.where(column == value)
+        if choice.subscription is not None:
+            query = query.where(_c.subscription == choice.subscription)
+        if choice.event_id is not None:
+            query = query.where(_c.event_id == _indexed(choice.event_id))
+        if choice.outcome is not None:
+            query = query.where(_c.outcome == choice.outcome)
         return await self._transactions.run(_find, query)
 
     async def trim(self, *, before_ms: int, most: int) -> int:
