@@ -14,18 +14,20 @@ from app.model.message import Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST, LATEST
 from app.routing.partitions import partition_of
-from broker_contract import (
+from broker_contract import BrokerContract
+from contract_running import OutageCase
+from contract_tools import (
+    ANSWERED_WITHIN,
+    AT_ONCE,
     PATIENCE,
-    BrokerContract,
     assigned,
     bodies,
+    closing,
     fresh_group,
     publish,
     take,
     text,
 )
-from contract_running import OutageCase
-from contract_tools import ANSWERED_WITHIN, AT_ONCE, closing
 from contract_topics import GivenTopics
 from kafka_harness import KafkaHarness, open_calm_log
 from kafka_librdkafka import add_partitions, delete_before

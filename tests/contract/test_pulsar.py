@@ -13,16 +13,9 @@ import pytest
 from app.bindings.record import Record
 from app.model.message import Message
 from app.model.start import EARLIEST, LATEST
-from broker_contract import (
-    PATIENCE,
-    BrokerContract,
-    bodies,
-    fresh_group,
-    publish,
-    text,
-)
+from broker_contract import BrokerContract
 from contract_running import OutageCase
-from contract_tools import closing, until_healthy
+from contract_tools import PATIENCE, bodies, closing, fresh_group, publish, text, until_healthy
 from contract_topics import GivenTopics
 from pulsar_harness import PulsarHarness
 from pulsar_readback import plain_client

@@ -19,13 +19,16 @@ from app.model.message import Lost, Revoked
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from app.routing.partitions import partition_of
-from broker_contract import (
+from broker_contract import BrokerContract
+from contract_running import OutageCase
+from contract_tools import (
+    AT_ONCE,
     PATIENCE,
-    BrokerContract,
     Member,
     assigned,
     bodies,
     close_all,
+    closing,
     fresh_group,
     nothing_comes,
     publish,
@@ -33,8 +36,6 @@ from broker_contract import (
     text,
     until,
 )
-from contract_running import OutageCase
-from contract_tools import AT_ONCE, closing
 from contract_topics import MadeTopics
 from rabbitmq_harness import RabbitHarness, bind, channel_to, declare, unbind
 from rabbitmq_readback import read_back

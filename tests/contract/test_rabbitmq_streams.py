@@ -13,18 +13,18 @@ from app.interfaces import Commit
 from app.model.message import Partition
 from app.model.start import EARLIEST, LATEST, StartAt
 from app.store import SqlStore, open_store
-from broker_contract import (
-    BrokerContract,
+from broker_contract import BrokerContract
+from contract_running import OutageCase
+from contract_tools import (
     assigned,
     bodies,
+    closing,
     fresh_group,
     nothing_comes,
     publish,
     take,
     text,
 )
-from contract_running import OutageCase
-from contract_tools import closing
 from rabbitmq_harness import StreamHarness, channel_to
 from rabbitmq_server import RabbitServer
 from store_house import PATIENT

@@ -6,7 +6,6 @@ import asyncio
 import resource
 import time
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -22,6 +21,7 @@ from broker_senders import (
     OVERHEAD,
     Careless,
     Sender,
+    make_topic,
     now_ms,
     progress,
     record,
@@ -54,12 +54,6 @@ async def open_started(server: PulsarServer, bounds: Bounds) -> PortableLog:
     )  # fmt: skip
     await log.start()
     return log
-
-
-async def make_topic(log: PortableLog, partitions: int = PARTITIONS) -> str:
-    topic = f"t-{uuid4().hex[:12]}"
-    await log.create_topic(topic, partitions)
-    return topic
 
 
 class TestABrokerThatIsKilled:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from uuid import uuid4
 
 import pytest
 
@@ -15,7 +14,15 @@ from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUn
 from app.model.message import Lost
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from broker_senders import HEALED_WITHIN, OVERHEAD, Sender, progress, record, until_stored
+from broker_senders import (
+    HEALED_WITHIN,
+    OVERHEAD,
+    Sender,
+    make_topic,
+    progress,
+    record,
+    until_stored,
+)
 from contract_tools import AT_ONCE, CALM, fresh_group, take, until, until_healthy
 from rabbitmq_readback import read_topic
 from rabbitmq_server import RabbitServer
@@ -29,12 +36,6 @@ async def open_started(address: str, bounds: Bounds, **settings) -> PortableLog:
     log = open_log(name="rabbit", addresses=address, bounds=bounds, **settings)
     await log.start()
     return log
-
-
-async def make_topic(log: PortableLog, partitions: int = PARTITIONS) -> str:
-    topic = f"t-{uuid4().hex[:12]}"
-    await log.create_topic(topic, partitions)
-    return topic
 
 
 async def kill_under_load(

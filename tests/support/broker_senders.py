@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
+from uuid import uuid4
 
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
@@ -76,6 +77,12 @@ class Careless(Sender):
             self.acknowledged.append(body)
             await asyncio.sleep(0.01)
             number += 1
+
+
+async def make_topic(log: PortableLog, partitions: int = 4) -> str:
+    topic = f"t-{uuid4().hex[:12]}"
+    await log.create_topic(topic, partitions)
+    return topic
 
 
 async def progress(senders: Sequence[Sender], by: int) -> None:
