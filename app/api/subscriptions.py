@@ -28,7 +28,6 @@ from app.api.preconditions import Conditions, IfMatch, IfNoneMatch
 from app.api.problems import Refused
 from app.api.running import Entry, Here, Running
 from app.delivery.backoff import shortened
-from app.model.merge_patch import merged
 from app.model.subscription import Subscription
 
 PATH = "/v1/subscriptions"
@@ -164,7 +163,7 @@ async def patch(running: Here, request: Request, id: Id, if_match: IfMatch = Non
     entry = await entry_of(running, id)
     conditions = Conditions(if_match)
     conditions.check(entry)
-    return await _changed(running, entry, conditions, merged(entry.document, change))
+    return await _changed(running, entry, conditions, bodies.merged(entry.document, change))
 
 
 @routes.delete(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from app.bindings.documents import (
@@ -30,10 +31,10 @@ from app.bindings.modes import WireType, wire_type
 from app.bindings.older import read_older
 from app.bindings.profile import Profile
 from app.bindings.record import NO_NATIVES, ContentMode, Decoded, Record
-from app.bindings.sniff import holds_event
 from app.bindings.spellings import Spelling, begun, in_use
 from app.bindings.values import Value, unquote
 from app.errors import Fault, InvalidEvent
+from app.event.media_types import declares_json
 from app.event.upgrade import older_version
 from app.event.validate import Locate, faults_of, merge, shorten
 from app.event.value import NO_TYPES, AttributeType, CloudEvent
@@ -220,3 +221,43 @@ def _locator(chosen: Spelling, profile: Profile) -> Locate:
         return f"{profile.words.place} {shorten(chosen.exact(name)[0])}"
 
     return locate
+
+
+class _Required(msgspec.Struct):
+    """What a JSON object must hold to be taken for an event."""
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+
+
+class _Required01(msgspec.Struct, rename="camel"):
+    """The same in version 0.1 (spec.md 3.1, shape A)."""
+
+    cloud_events_version: str
+    event_id: str = msgspec.field(name="eventID")
+    source: str
+    event_type: str
+
+
+_DECODERS = (msgspec.json.Decoder(_Required), msgspec.json.Decoder(_Required01))
+
+
+def holds_event(content_type: str | None, body: bytes | None) -> bool:
+    """Whether a body of plain JSON type, or of none, is an object with the required attributes. Producers
+    exist that give a document the content type of its data, or none (K16 and P3 as they are broken).
+    """
+    if not body or not declares_json(content_type):
+        return False
+    return any(_holds(decoder, body) for decoder in _DECODERS)
+
+
+def _holds(
+    decoder: msgspec.json.Decoder[_Required] | msgspec.json.Decoder[_Required01], body: bytes
+) -> bool:
+    try:
+        decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True

@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sqlalchemy import ColumnElement, Connection, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
 
 from app.errors import StoreFull
 from app.interfaces import DeadLetter, LetterChoice
 from app.store import parked, revision
 from app.store.dialect import insert
 from app.store.owners import fence
-from app.store.room import Room
 from app.store.rows import kept_of, kept_values, text
 from app.store.tables import dead_letters
 from app.store.transactions import Transactions
+
+STRIDE = 1_000  # rows after which is counted anew: other processes write too, and people discard
+
+
+class Room:
+    """A bound on the rows of a table, without counting them at every write. Several processes overstep it
+    together by at most STRIDE rows each.
+    """
+
+    def __init__(self, table: Table, max_rows: int) -> None:
+        self._table = table
+        self._max_rows = max_rows
+        self._left = 0  # of what was there when it was last counted
+
+    def take(self, connection: Connection) -> bool:
+        """Whether a row that was just written may stay."""
+        if self._left <= 0:
+            rows = connection.scalar(select(func.count()).select_from(self._table)) or 0
+            self._left = min(STRIDE, self._max_rows - rows + 1)
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        return True
+
 
 AT_ONCE = 5_000  # letters that one transaction discards
 

@@ -12,12 +12,11 @@ from typing import TypeVar, cast
 from app.event.value import AttributeType, CloudEvent
 from app.filters.cesql import nodes
 from app.filters.cesql.arithmetic import ARITHMETIC, ORDERS, exactly, within
+from app.filters.cesql.conditions import Casts, all_of, any_of, as_set, constant_sets, in_turn
 from app.filters.cesql.data import compile_data, compile_existence
 from app.filters.cesql.decimals import negative
 from app.filters.cesql.functions import Function, absent
-from app.filters.cesql.junctions import all_of, any_of, in_turn
 from app.filters.cesql.like import compile_like
-from app.filters.cesql.sets import Casts, as_set, constant_sets
 from app.filters.cesql.static_type import function_of, is_decimal, returns
 from app.filters.cesql.values import (
     CASTS,
