@@ -15,14 +15,24 @@ from typing import Annotated, Literal
 from urllib.parse import quote, unquote
 
 import msgspec
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
 
 from app.api import messages, problems, start_points
 from app.api.follow import HEARTBEAT_EVERY, Item, Tail, follow
 from app.api.messages import Reading, json_of
 from app.api.problems import Refused
-from app.api.records import RECONNECT_MS, Stopped, already, block, gap_json, led, streamed
+from app.api.records import (
+    RECONNECT_MS,
+    Follow,
+    LastEventId,
+    Stopped,
+    already,
+    block,
+    gap_json,
+    led,
+    streamed,
+)
 from app.api.running import Here, Running
 from app.api.start_points import StartPoints
 from app.api.subscriptions import subscription_of
@@ -52,10 +62,8 @@ async def events(
     start: Annotated[
         Literal["earliest", "latest"], Query(description="without Last-Event-ID")
     ] = "latest",
-    on: Annotated[bool, Query(alias="follow", description="false: end at the end")] = True,
-    last_event_id: Annotated[
-        str | None, Header(description="the id that came last: goes on behind it")
-    ] = None,
+    on: Follow = True,
+    last_event_id: LastEventId = None,
 ) -> StreamingResponse:
     """Events that pass the subscription's filters, as they come: `data` is the CloudEvent in the JSON
     format. An event `record` shows what is no CloudEvent, or none that JSON can show; `gap` tells

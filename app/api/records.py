@@ -31,6 +31,8 @@ From = Query(
     description="earliest, latest, latest-20, a time as 2026-01-01T00:00:00Z, a position of the one "
     "partition that is read, or partition@position of several, joined by commas",
 )
+Follow = Annotated[bool, Query(alias="follow", description="false: end at the end")]
+LastEventId = Annotated[str | None, Header(description="the id that came last: goes on behind it")]
 Raw = Annotated[bool, Query(description="with each record as it is on the wire")]
 
 
@@ -81,11 +83,9 @@ async def tail(
     topic: Topic,
     begin: Annotated[str, From] = "latest",
     partition: OnePartition = None,
-    on: Annotated[bool, Query(alias="follow", description="false: end at the end")] = True,
+    on: Follow = True,
     raw: Raw = False,
-    last_event_id: Annotated[
-        str | None, Header(description="the id that came last: goes on behind it")
-    ] = None,
+    last_event_id: LastEventId = None,
 ) -> StreamingResponse:
     """Messages as they come, as server-sent events (Fetch): `data` as in records, `id` the places
     of all partitions. An event `gap` tells what retention took, `problem` why the stream ends."""
