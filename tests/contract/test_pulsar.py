@@ -11,6 +11,7 @@ import pulsar as pulsar_client
 import pytest
 
 from app.bindings.record import Record
+from app.brokers.portable import PortableLog
 from app.model.message import Message
 from app.model.start import EARLIEST, LATEST
 from broker_contract import BrokerContract
@@ -84,10 +85,9 @@ class TestPulsarAlone(GivenTopics):
         await consumer.close()
 
     async def test_other_clients_see_key_properties_and_event_time(
-        self, harness: PulsarHarness
+        self, harness: PulsarHarness, log: PortableLog
     ) -> None:
         """By the library's own classes: what is on the wire is what Pulsar means by these."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         record = Record(b"k", (("CE-Id", b"1"),), b"x", time_ms=1_700_000_000_000)
         await publish(log, topic, [record, Record(b"\xff", (), None)])
@@ -101,10 +101,9 @@ class TestPulsarAlone(GivenTopics):
         assert [m.has_null_value() for m in seen] == [False, True]
 
     async def test_a_second_member_does_not_move_a_start_that_is_in_use(
-        self, harness: PulsarHarness
+        self, harness: PulsarHarness, log: PortableLog
     ) -> None:
         """Both resolve `latest`, at different times: only the first may decide (rule 10)."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 2)
         group = fresh_group()
         first = await log.subscribe(group, [topic], LATEST)
