@@ -6,13 +6,10 @@ that it is there.
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
-from typing import NoReturn
 
-import pytest
-
+from lacking import lacking
 from service_process import SERVING, ServiceProcess, free_ports
 
 CONFIG = (
@@ -65,9 +62,3 @@ class KafkaServing(ServiceProcess):
 def need(program: str, package: str) -> None:
     if shutil.which(program) is None:
         lacking(f"{program} is not on the path (Debian: {package})")
-
-
-def lacking(why: str) -> NoReturn:
-    if os.environ.get("CI") == "true":
-        pytest.fail(why)
-    pytest.skip(why)
