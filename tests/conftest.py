@@ -6,7 +6,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from kafka_install import Missing
 from kafka_server import KafkaServer, running
+from lacking import lacking
 from postgres_server import PostgresServer
 from postgres_server import running as postgres_running
 from pulsar_server import PulsarServer
@@ -54,12 +55,6 @@ BRIEF = "tests/unit/"
 SPARK = "tests/pipeline/"
 
 
-def _lacking(what: Missing) -> NoReturn:
-    if os.environ.get("CI") == "true":
-        pytest.fail(str(what))
-    pytest.skip(str(what))
-
-
 Server = TypeVar("Server", bound=ServerProcess)
 
 
@@ -71,7 +66,7 @@ def throwaway(server: Server) -> Iterator[Server]:
     try:
         server.start()
     except Missing as missing:
-        _lacking(missing)
+        lacking(missing)
     try:
         yield server
     finally:
@@ -82,7 +77,7 @@ def _shared(kind: str) -> list[str]:
     try:
         return shared(kind)
     except Missing as missing:
-        _lacking(missing)
+        lacking(missing)
 
 
 @pytest.fixture(scope="session")
@@ -184,7 +179,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     try:
         settings = spark_settings(tmp_path_factory.mktemp("spark"))
     except Missing as missing:
-        _lacking(missing)
+        lacking(missing)
     with running_spark(settings) as session:
         yield session
 

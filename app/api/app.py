@@ -35,12 +35,57 @@ from app.api import (
     topics,
     views,
 )
-from app.api.running import Running
+from app.api.pull_receive import HandingOut
+from app.api.running import Here, Running
 
 DESCRIPTION = (
     "Two listeners. The events listener takes CloudEvents at `/events`; the admin listener, on "
     "loopback unless it has a token, answers everything else."
 )
+
+routes = APIRouter(tags=["operators"])
+
+
+@routes.get("/healthz", response_class=PlainTextResponse, operation_id="health")
+async def health() -> str:
+    """The process lives and its loop turns. Needs no token."""
+    return "ok\n"
+
+
+@routes.get(
+    "/readyz",
+    operation_id="readiness",
+    response_model=answers.Readiness,
+    response_model_exclude_none=True,
+    responses={503: {"model": answers.Readiness, "description": "Not ready: the causes."}},
+)
+async def ready(
+    running: Here,
+    request: Request,
+    response: Response,
+    role: Annotated[
+        Literal["gateway", "worker"] | None, Query(description="of this role alone")
+    ] = None,
+) -> answers.Readiness:
+    """Whether each role does its work, and if not, why. Without the token: the status alone.
+
+    With `role`, a subscription that begins anew does not take a gateway out of service."""
+    found = await views.readiness(running, role)
+    response.status_code = 200 if found.ready else 503
+    return found if access.may_look(request.scope) else answers.Readiness(ready=found.ready)
+
+
+@routes.get("/status", operation_id="status")
+async def status(running: Here) -> answers.Status:
+    """Everything at a glance: roles, routes, brokers, subscriptions, counters."""
+    return await views.status(running)
+
+
+@routes.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
+async def measure(running: Here) -> Response:
+    """Prometheus text."""
+    text = metrics.render(await views.snapshot(running))
+    return Response(text, media_type=metrics.CONTENT_TYPE)
 
 
 def create_app(running: Running, *, token: str | None, stopped: asyncio.Event) -> access.TokenGuard:
@@ -59,22 +104,27 @@ def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
         openapi_url=None,
         dependencies=[Depends(parameters.known_only)],
     )
+    app.state.running, app.state.stopped = running, stopped
+    app.state.hands = HandingOut(running, stopped)
     problems.install(app)
-    app.include_router(_operators(running))
-    app.include_router(records.router(running, stopped))
-    app.include_router(produce.router(running))
-    app.include_router(topics.router(running))
-    app.include_router(pull.router(running, stopped))
-    app.include_router(event_stream.router(running, stopped))
-    app.include_router(subscription_verbs.router(running))
-    app.include_router(replays.router(running))
-    app.include_router(subscriptions.router(running))
-    app.include_router(draft_subscriptions.router(running))
-    app.include_router(dead_letters.router(running))
-    app.include_router(parked.router(running))
-    app.include_router(attempts.router(running))
-    app.include_router(explain.router(running))
-    app.include_router(configuring.router(running))
+    app.include_router(routes)
+    for each in (
+        records,
+        produce,
+        topics,
+        pull,
+        event_stream,
+        subscription_verbs,
+        replays,
+        subscriptions,
+        draft_subscriptions,
+        dead_letters,
+        parked,
+        attempts,
+        explain,
+        configuring,
+    ):  # topics after records, and subscriptions after their verbs: their paths take in the others
+        app.include_router(each.routes)
     app.include_router(_self_description(app))
     return app
 
@@ -87,49 +137,6 @@ def skeleton() -> FastAPI:
 def document(app: FastAPI) -> dict[str, Any]:
     """OpenAPI 3.1 of both listeners."""
     return events_openapi.with_events(openapi_document.complete(copy.deepcopy(app.openapi())))
-
-
-def _operators(running: Running) -> APIRouter:
-    router = APIRouter(tags=["operators"])
-
-    @router.get("/healthz", response_class=PlainTextResponse, operation_id="health")
-    async def health() -> str:
-        """The process lives and its loop turns. Needs no token."""
-        return "ok\n"
-
-    @router.get(
-        "/readyz",
-        operation_id="readiness",
-        response_model=answers.Readiness,
-        response_model_exclude_none=True,
-        responses={503: {"model": answers.Readiness, "description": "Not ready: the causes."}},
-    )
-    async def ready(
-        request: Request,
-        response: Response,
-        role: Annotated[
-            Literal["gateway", "worker"] | None, Query(description="of this role alone")
-        ] = None,
-    ) -> answers.Readiness:
-        """Whether each role does its work, and if not, why. Without the token: the status alone.
-
-        With `role`, a subscription that begins anew does not take a gateway out of service."""
-        found = await views.readiness(running, role)
-        response.status_code = 200 if found.ready else 503
-        return found if access.may_look(request.scope) else answers.Readiness(ready=found.ready)
-
-    @router.get("/status", operation_id="status")
-    async def status() -> answers.Status:
-        """Everything at a glance: roles, routes, brokers, subscriptions, counters."""
-        return await views.status(running)
-
-    @router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
-    async def measure() -> Response:
-        """Prometheus text."""
-        text = metrics.render(await views.snapshot(running))
-        return Response(text, media_type=metrics.CONTENT_TYPE)
-
-    return router
 
 
 def _self_description(app: FastAPI) -> APIRouter:

@@ -9,46 +9,44 @@ from fastapi import APIRouter, Query
 from app.api import kept
 from app.api.parameters import LIMIT, LIMIT_MAX, Text
 from app.api.problems import Refused
-from app.api.running import Running, store_of
+from app.api.running import Here, store_of
 from app.delivery.outcomes import Fate
 from app.delivery.parked_lanes import START
-from app.interfaces import Attempt, EventName, Parked, Store, Waiting
+from app.interfaces import Attempt, AttemptChoice, EventName, Parked, Store, Waiting
 
 REMEMBERED = 10_000  # attempts that this process is asked for
 
 
-def router(running: Running) -> APIRouter:
-    routes = APIRouter(prefix="/v1/attempts", tags=["attempts"])
+routes = APIRouter(prefix="/v1/attempts", tags=["attempts"])
 
-    @routes.get("", operation_id="attempts", responses=Refused.responses(422, 503))
-    async def attempts(
-        subscription: Annotated[Text | None, Query(description="all by default")] = None,
-        event_id: Annotated[Text | None, Query(description="the id of the event")] = None,
-        outcome: Annotated[Fate | None, Query(description="how it ended")] = None,
-        limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
-    ) -> kept.AttemptsView:
-        """The newest attempts: those in the store, and those that only this process remembers. An event
-        that waits behind another has none: `waiting` says behind which."""
-        word = None if outcome is None else outcome.value
-        stored = await store_of(running).attempts.find(
-            subscription, event_id=event_id, outcome=word, limit=limit
-        )
-        remembered = [
-            each
-            for each in running.attempts(subscription, REMEMBERED)
-            if _is_wanted(each, event_id, word)
-        ]
-        found = kept.merged(stored, remembered)[:limit]
-        waiting: list[Waiting] = []
-        if event_id is not None and outcome is None:
-            waiting += await _parked(store_of(running), subscription, event_id)
-            waiting += running.waiting(subscription, event_id)
-        return kept.AttemptsView(
-            attempts=list(map(kept.attempt, found)),
-            waiting=list(map(kept.waiting, waiting)),
-        )
 
-    return routes
+@routes.get("", operation_id="attempts", responses=Refused.responses(422, 503))
+async def attempts(
+    running: Here,
+    subscription: Annotated[Text | None, Query(description="all by default")] = None,
+    event_id: Annotated[Text | None, Query(description="the id of the event")] = None,
+    outcome: Annotated[Fate | None, Query(description="how it ended")] = None,
+    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
+) -> kept.AttemptsView:
+    """The newest attempts: those in the store, and those that only this process remembers. An event
+    that waits behind another has none: `waiting` says behind which."""
+    word = None if outcome is None else outcome.value
+    choice = AttemptChoice(subscription=subscription, event_id=event_id, outcome=word)
+    stored = await store_of(running).attempts.find(choice, limit)
+    remembered = [
+        each
+        for each in running.attempts(subscription, REMEMBERED)
+        if _is_wanted(each, event_id, word)
+    ]
+    found = kept.merged(stored, remembered)[:limit]
+    waiting: list[Waiting] = []
+    if event_id is not None and outcome is None:
+        waiting += await _parked(store_of(running), subscription, event_id)
+        waiting += running.waiting(subscription, event_id)
+    return kept.AttemptsView(
+        attempts=list(map(kept.attempt, found)),
+        waiting=list(map(kept.waiting, waiting)),
+    )
 
 
 def _is_wanted(each: Attempt, event_id: str | None, outcome: str | None) -> bool:

@@ -80,3 +80,17 @@ def demand_identity(request: Request) -> None:
     """What was packed is not unpacked here."""
     if request.headers.get("content-encoding", IDENTITY).lower() != IDENTITY:
         raise Refused(415, "unsupported-content-encoding", "send the event as it is: identity only")
+
+
+def merged(document: Any, patch: Any) -> Any:
+    """JSON Merge Patch (RFC 7396): a new document; neither argument is touched. ``None`` in the patch takes a member away, a list
+    replaces a list as a whole."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(document) if isinstance(document, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result

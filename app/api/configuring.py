@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from app.api.answers import ConfigurationView, ReloadView
 from app.api.problems import Refused
-from app.api.running import Reload, Running
+from app.api.running import Here, Reload
 from app.errors import SenderError
 
 _REFUSALS = {
@@ -16,29 +16,28 @@ _REFUSALS = {
 }
 
 
-def router(running: Running) -> APIRouter:
-    routes = APIRouter(prefix="/v1", tags=["configuration"])
+routes = APIRouter(prefix="/v1", tags=["configuration"])
 
-    @routes.get("/config", operation_id="configuration")
-    async def get() -> ConfigurationView:
-        """Every setting in force, secrets hidden."""
-        return ConfigurationView.of(running.configured, configuration=running.configured.shown)
 
-    @routes.post(
-        "/config:reload",
-        operation_id="reload_configuration",
-        responses=Refused.responses(409, 422, 503),
-    )
-    async def reload() -> ReloadView:
-        """Read the file again and take up what changed. Refused whole, and nothing changes, where it is
-        invalid (422, every fault with its line) or where a setting needs a restart (409, by name). 503 when
-        the store, or another process of the service, cannot be asked now."""
-        found = await running.configured.reload("api")
-        if found.outcome == "refused":
-            raise _refusal(found)
-        return ReloadView.of(found)
+@routes.get("/config", operation_id="configuration")
+async def get(running: Here) -> ConfigurationView:
+    """Every setting in force, secrets hidden."""
+    return ConfigurationView.of(running.configured, configuration=running.configured.shown)
 
-    return routes
+
+@routes.post(
+    "/config:reload",
+    operation_id="reload_configuration",
+    responses=Refused.responses(409, 422, 503),
+)
+async def reload(running: Here) -> ReloadView:
+    """Read the file again and take up what changed. Refused whole, and nothing changes, where it is
+    invalid (422, every fault with its line) or where a setting needs a restart (409, by name). 503 when
+    the store, or another process of the service, cannot be asked now."""
+    found = await running.configured.reload("api")
+    if found.outcome == "refused":
+        raise _refusal(found)
+    return ReloadView.of(found)
 
 
 def _refusal(found: Reload) -> SenderError:

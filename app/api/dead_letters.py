@@ -18,8 +18,8 @@ from app.api import kept, parameters
 from app.api.bodies import json_answer
 from app.api.parameters import BODY, GREATEST_ID, LIMIT, LIMIT_MAX, Id, LetterFilter, Rate
 from app.api.problems import Refused
-from app.api.running import Running, now_ms, store_of
-from app.interfaces import Attempt, DeadLetter, LetterChoice, Store
+from app.api.running import Here, Running, now_ms, store_of
+from app.interfaces import Attempt, AttemptChoice, DeadLetter, LetterChoice, Store
 
 AT_ONCE = 1_000  # letters that one request redrives at most
 HISTORY = 1_000  # attempts of an event that are looked through
@@ -52,111 +52,101 @@ class RedriveOrder(LetterFilter):
     )
 
 
-def router(running: Running) -> APIRouter:
-    routes = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
-    _add_list(routes, running)
-    _add_count(routes, running)
-    _add_one(routes, running)
-    _add_discard(routes, running)
-    _add_redrive(routes, running)
-    return routes
+routes = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
 
 
-def _add_list(routes: APIRouter, running: Running) -> None:
-    @routes.get(
-        "",
-        operation_id="dead_letters",
-        response_model=kept.DeadLetterPage,
-        responses=Refused.responses(422, 503),
+@routes.get(
+    "",
+    operation_id="dead_letters",
+    response_model=kept.DeadLetterPage,
+    responses=Refused.responses(422, 503),
+)
+async def dead_letters(
+    running: Here, request: Request, query: Annotated[LetterQuery, Query()]
+) -> Response:
+    """Dead letters with the message each holds, the newest first."""
+    store, choice = store_of(running), query.choice()
+
+    async def ask(limit: int, before: int | None) -> list[DeadLetter]:
+        return await store.letters.find(choice, limit, before)
+
+    found, more = await parameters.read_page(ask, query.limit, query.before)
+    page = {
+        "dead_letters": [kept.dead_letter(running, each, raw=query.raw) for each in found],
+        "next": parameters.next_page(request, before=found[-1].id) if more else None,
+    }
+    return json_answer(page)
+
+
+@routes.get("/count", operation_id="count_dead_letters", responses=Refused.responses(422, 503))
+async def count(
+    running: Here,
+    query: Annotated[LetterFilter, Query()],
+) -> kept.DeadLetterCounts:
+    """How many there are, by subscription and cause."""
+    found = await store_of(running).letters.count(query.choice())
+    return kept.DeadLetterCounts(total=sum(found.values()), counts=kept.counts(found))
+
+
+@routes.get(
+    "/{letter}",
+    operation_id="dead_letter",
+    response_model=kept.DeadLetterDetail,
+    responses=Refused.responses(404, 422, 503),
+)
+async def dead_letter(running: Here, letter: LetterId) -> Response:
+    """One dead letter: its event, its record as it was on the wire, its attempts."""
+    store = store_of(running)
+    found = await _found(store, letter)
+    history = [kept.attempt(each) for each in await _history(running, store, found)]
+    dumped = [each.model_dump() for each in history]
+    return json_answer(kept.dead_letter(running, found, raw=True, history=dumped))
+
+
+@routes.post(
+    "/{letter}:resend",
+    operation_id="resend_dead_letter",
+    responses=Refused.responses(404, 409, 422, 503),
+)
+async def resend(running: Here, letter: LetterId) -> kept.Redriven:
+    """Send one dead letter to its subscription again, with attempts of its own."""
+    store = store_of(running)
+    found = await _found(store, letter)
+    choice = LetterChoice(subscription=found.subscription, ids=(letter,))
+    return await _redrive(running, store, choice, rate=0.0, limit=1, dry_run=False)
+
+
+@routes.post(":discard", operation_id="discard_dead_letters", responses=Refused.responses(422, 503))
+async def discard(running: Here, order: DiscardOrder) -> kept.Discarded:
+    """Count dead letters, or with `dry_run: false` throw them away for good."""
+    store, choice = store_of(running), order.choice()
+    found = await store.letters.count(choice)
+    gone = 0 if order.dry_run else await store.letters.discard(choice)
+    return kept.Discarded(
+        dry_run=order.dry_run,
+        matched=sum(found.values()),
+        discarded=gone,
+        counts=kept.counts(found),
     )
-    async def dead_letters(request: Request, query: Annotated[LetterQuery, Query()]) -> Response:
-        """Dead letters with the message each holds, the newest first."""
-        store, choice = store_of(running), query.choice()
-
-        async def ask(limit: int, before: int | None) -> list[DeadLetter]:
-            return await store.letters.find(choice, limit, before)
-
-        found, more = await parameters.read_page(ask, query.limit, query.before)
-        page = {
-            "dead_letters": [kept.dead_letter(running, each, raw=query.raw) for each in found],
-            "next": parameters.next_page(request, before=found[-1].id) if more else None,
-        }
-        return json_answer(page)
 
 
-def _add_count(routes: APIRouter, running: Running) -> None:
-    @routes.get("/count", operation_id="count_dead_letters", responses=Refused.responses(422, 503))
-    async def count(
-        query: Annotated[LetterFilter, Query()],
-    ) -> kept.DeadLetterCounts:
-        """How many there are, by subscription and cause."""
-        found = await store_of(running).letters.count(query.choice())
-        return kept.DeadLetterCounts(total=sum(found.values()), counts=kept.counts(found))
-
-
-def _add_one(routes: APIRouter, running: Running) -> None:
-    @routes.get(
-        "/{letter}",
-        operation_id="dead_letter",
-        response_model=kept.DeadLetterDetail,
-        responses=Refused.responses(404, 422, 503),
+@routes.post(
+    ":redrive",
+    operation_id="redrive_dead_letters",
+    responses=Refused.responses(409, 422, 503),
+)
+async def redrive(running: Here, order: RedriveOrder) -> kept.Redriven:
+    """Count dead letters, or with `dry_run: false` send the oldest of them to their subscriptions
+    again: same event, same id, one at a time a key. What fails again is a dead letter again; give
+    `until` when you repeat the request, so that those are left alone."""
+    return await _redrive(
+        running,
+        store_of(running),
+        order.choice(),
+        rate=order.rate,
+        limit=order.limit,
+        dry_run=order.dry_run,
     )
-    async def dead_letter(letter: LetterId) -> Response:
-        """One dead letter: its event, its record as it was on the wire, its attempts."""
-        store = store_of(running)
-        found = await _found(store, letter)
-        history = [kept.attempt(each) for each in await _history(running, store, found)]
-        dumped = [each.model_dump() for each in history]
-        return json_answer(kept.dead_letter(running, found, raw=True, history=dumped))
-
-    @routes.post(
-        "/{letter}:resend",
-        operation_id="resend_dead_letter",
-        responses=Refused.responses(404, 409, 422, 503),
-    )
-    async def resend(letter: LetterId) -> kept.Redriven:
-        """Send one dead letter to its subscription again, with attempts of its own."""
-        store = store_of(running)
-        found = await _found(store, letter)
-        choice = LetterChoice(subscription=found.subscription, ids=(letter,))
-        return await _redrive(running, store, choice, rate=0.0, limit=1, dry_run=False)
-
-
-def _add_discard(routes: APIRouter, running: Running) -> None:
-    @routes.post(
-        ":discard", operation_id="discard_dead_letters", responses=Refused.responses(422, 503)
-    )
-    async def discard(order: DiscardOrder) -> kept.Discarded:
-        """Count dead letters, or with `dry_run: false` throw them away for good."""
-        store, choice = store_of(running), order.choice()
-        found = await store.letters.count(choice)
-        gone = 0 if order.dry_run else await store.letters.discard(choice)
-        return kept.Discarded(
-            dry_run=order.dry_run,
-            matched=sum(found.values()),
-            discarded=gone,
-            counts=kept.counts(found),
-        )
-
-
-def _add_redrive(routes: APIRouter, running: Running) -> None:
-    @routes.post(
-        ":redrive",
-        operation_id="redrive_dead_letters",
-        responses=Refused.responses(409, 422, 503),
-    )
-    async def redrive(order: RedriveOrder) -> kept.Redriven:
-        """Count dead letters, or with `dry_run: false` send the oldest of them to their subscriptions
-        again: same event, same id, one at a time a key. What fails again is a dead letter again; give
-        `until` when you repeat the request, so that those are left alone."""
-        return await _redrive(
-            running,
-            store_of(running),
-            order.choice(),
-            rate=order.rate,
-            limit=order.limit,
-            dry_run=order.dry_run,
-        )
 
 
 async def _found(store: Store, letter: int) -> DeadLetter:
@@ -173,7 +163,8 @@ async def _history(running: Running, store: Store, letter: DeadLetter) -> list[A
     if not letter.event.id:
         return []
     message = letter.message
-    stored = await store.attempts.find(letter.subscription, event_id=letter.event.id, limit=HISTORY)
+    choice = AttemptChoice(subscription=letter.subscription, event_id=letter.event.id)
+    stored = await store.attempts.find(choice, HISTORY)
     recent = running.attempts(letter.subscription, HISTORY)
     return [
         each

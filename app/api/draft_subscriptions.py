@@ -15,7 +15,7 @@ from app.api import bodies
 from app.api.openapi_subscriptions import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION, WARNING
 from app.api.preconditions import Conditions, IfMatch
 from app.api.problems import Refused
-from app.api.running import Entry, Running
+from app.api.running import Entry, Here, Running
 from app.api.subscriptions import Id, answered, entry_of, made
 from app.errors import SenderError
 from app.model.draft import from_draft, to_draft
@@ -25,101 +25,103 @@ ALLOWED = "GET, POST, OPTIONS"
 ALLOWED_ONE = "GET, PUT, DELETE, OPTIONS"
 
 
-def router(running: Running) -> APIRouter:
-    routes = APIRouter(prefix=PATH, tags=["subscriptions (CloudEvents draft)"])
-    _add_all(routes, running)
-    _add_one(routes, running)
-    _add_changes(routes, running)
-    return routes
+routes = APIRouter(prefix=PATH, tags=["subscriptions (CloudEvents draft)"])
 
 
-def _add_all(routes: APIRouter, running: Running) -> None:
-    @routes.post(
-        "",
-        operation_id="draft_create",
-        status_code=201,
-        response_class=JSONResponse,
-        responses={
-            201: {**DRAFT_ANSWER, "headers": {**ETAG, **LOCATION}},
-            **Refused.responses(400, 409, 413, 415, 422, 503),
-        },
-        openapi_extra=DRAFT_BODY,
-    )
-    async def create(request: Request) -> Response:
-        """Create. The id is ours: one in the body is not looked at."""
-        document = await _document(running, request)
-        document.pop("id", None)
-        entry = await made(running, document)
-        return answered(entry, _draft_of(entry), made_at=PATH)
-
-    @routes.get(
-        "",
-        operation_id="draft_query",
-        response_class=JSONResponse,
-        responses={200: _list_of(DRAFT_ANSWER), **Refused.responses(503)},
-    )
-    async def query() -> Response:
-        """Query: all that the draft has words for."""
-        found = [to_draft(each.document) for each in await running.registry.entries()]
-        return JSONResponse([each for each in found if each is not None])
-
-    @routes.options("", operation_id="draft_allow", status_code=204)
-    async def allowed() -> Response:
-        """Which operations there are."""
-        return Response(status_code=204, headers={"allow": ALLOWED})
+def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
+    (media_type, content), *_ = answer["content"].items()
+    schema = {"type": "array", "items": content["schema"]}
+    return {"description": "In the draft's words.", "content": {media_type: {"schema": schema}}}
 
 
-def _add_one(routes: APIRouter, running: Running) -> None:
-    @routes.get(
-        "/{id}",
-        operation_id="draft_retrieve",
-        response_class=JSONResponse,
-        responses={200: {**DRAFT_ANSWER, "headers": ETAG}, **Refused.responses(404, 503)},
-    )
-    async def retrieve(id: Id) -> Response:  # noqa: A002
-        """Retrieve. Secrets show as placeholders."""
-        entry = await entry_of(running, id)
-        return answered(entry, _draft_of(entry))
+@routes.post(
+    "",
+    operation_id="draft_create",
+    status_code=201,
+    response_class=JSONResponse,
+    responses={
+        201: {**DRAFT_ANSWER, "headers": {**ETAG, **LOCATION}},
+        **Refused.responses(400, 409, 413, 415, 422, 503),
+    },
+    openapi_extra=DRAFT_BODY,
+)
+async def create(running: Here, request: Request) -> Response:
+    """Create. The id is ours: one in the body is not looked at."""
+    document = await _document(running, request)
+    document.pop("id", None)
+    entry = await made(running, document)
+    return answered(entry, _draft_of(entry), made_at=PATH)
 
-    @routes.options("/{id}", operation_id="draft_allow_one", status_code=204)
-    async def allowed(id: Id) -> Response:  # noqa: A002, ARG001
-        """Which operations there are."""
-        return Response(status_code=204, headers={"allow": ALLOWED_ONE})
+
+@routes.get(
+    "",
+    operation_id="draft_query",
+    response_class=JSONResponse,
+    responses={200: _list_of(DRAFT_ANSWER), **Refused.responses(503)},
+)
+async def query(running: Here) -> Response:
+    """Query: all that the draft has words for."""
+    found = [to_draft(each.document) for each in await running.registry.entries()]
+    return JSONResponse([each for each in found if each is not None])
 
 
-def _add_changes(routes: APIRouter, running: Running) -> None:
-    @routes.put(
-        "/{id}",
-        operation_id="draft_update",
-        response_class=JSONResponse,
-        responses={
-            200: {**DRAFT_ANSWER, "headers": {**ETAG, **WARNING}},
-            **Refused.responses(400, 404, 409, 412, 413, 415, 422, 503),
-        },
-        openapi_extra=DRAFT_BODY,
-    )
-    async def update(request: Request, id: Id, if_match: IfMatch = None) -> Response:  # noqa: A002
-        """Update. The draft knows no ETags; `If-Match` is looked at where it is sent."""
-        entry = await entry_of(running, id)
-        _draft_of(entry)
-        Conditions(if_match).check(entry)
-        document = await _document(running, request)
-        changed = await running.registry.change(entry, document)
-        return answered(changed, _draft_of(changed), before=entry)
+@routes.options("", operation_id="draft_allow", status_code=204)
+async def allowed() -> Response:
+    """Which operations there are."""
+    return Response(status_code=204, headers={"allow": ALLOWED})
 
-    @routes.delete(
-        "/{id}",
-        operation_id="draft_delete",
-        response_class=JSONResponse,
-        responses={200: DRAFT_ANSWER, **Refused.responses(404, 409, 412, 503)},
-    )
-    async def delete(id: Id, if_match: IfMatch = None) -> Response:  # noqa: A002
-        """Delete. Answers what it was."""
-        entry = await entry_of(running, id)
-        Conditions(if_match).check(entry)
-        draft = _draft_of(entry)
-        await running.registry.remove(entry)
-        return JSONResponse(draft)
+
+@routes.get(
+    "/{id}",
+    operation_id="draft_retrieve",
+    response_class=JSONResponse,
+    responses={200: {**DRAFT_ANSWER, "headers": ETAG}, **Refused.responses(404, 503)},
+)
+async def retrieve(running: Here, id: Id) -> Response:
+    """Retrieve. Secrets show as placeholders."""
+    entry = await entry_of(running, id)
+    return answered(entry, _draft_of(entry))
+
+
+@routes.options("/{id}", operation_id="draft_allow_one", summary="Allowed", status_code=204)
+async def allowed_one(id: Id) -> Response:  # noqa: ARG001
+    """Which operations there are."""
+    return Response(status_code=204, headers={"allow": ALLOWED_ONE})
+
+
+@routes.put(
+    "/{id}",
+    operation_id="draft_update",
+    response_class=JSONResponse,
+    responses={
+        200: {**DRAFT_ANSWER, "headers": {**ETAG, **WARNING}},
+        **Refused.responses(400, 404, 409, 412, 413, 415, 422, 503),
+    },
+    openapi_extra=DRAFT_BODY,
+)
+async def update(running: Here, request: Request, id: Id, if_match: IfMatch = None) -> Response:
+    """Update. The draft knows no ETags; `If-Match` is looked at where it is sent."""
+    entry = await entry_of(running, id)
+    _draft_of(entry)
+    Conditions(if_match).check(entry)
+    document = await _document(running, request)
+    changed = await running.registry.change(entry, document)
+    return answered(changed, _draft_of(changed), before=entry)
+
+
+@routes.delete(
+    "/{id}",
+    operation_id="draft_delete",
+    response_class=JSONResponse,
+    responses={200: DRAFT_ANSWER, **Refused.responses(404, 409, 412, 503)},
+)
+async def delete(running: Here, id: Id, if_match: IfMatch = None) -> Response:
+    """Delete. Answers what it was."""
+    entry = await entry_of(running, id)
+    Conditions(if_match).check(entry)
+    draft = _draft_of(entry)
+    await running.registry.remove(entry)
+    return JSONResponse(draft)
 
 
 async def _document(running: Running, request: Request) -> dict[str, Any]:
@@ -143,9 +145,3 @@ def _draft_of(entry: Entry) -> dict[str, Any]:
             f"{entry.id} has no URL as its sink: /v1/subscriptions has it",
         )
     return draft
-
-
-def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
-    (media_type, content), *_ = answer["content"].items()
-    schema = {"type": "array", "items": content["schema"]}
-    return {"description": "In the draft's words.", "content": {media_type: {"schema": schema}}}

@@ -15,15 +15,25 @@ from typing import Annotated, Literal
 from urllib.parse import quote, unquote
 
 import msgspec
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
 
 from app.api import messages, problems, start_points
 from app.api.follow import HEARTBEAT_EVERY, Item, Tail, follow
 from app.api.messages import Reading, json_of
 from app.api.problems import Refused
-from app.api.records import RECONNECT_MS, already, block, gap_json, led, streamed
-from app.api.running import Running
+from app.api.records import (
+    RECONNECT_MS,
+    Follow,
+    LastEventId,
+    Stopped,
+    already,
+    block,
+    gap_json,
+    led,
+    streamed,
+)
+from app.api.running import Here, Running
 from app.api.start_points import StartPoints
 from app.api.subscriptions import subscription_of
 from app.api.topics import ends_of
@@ -33,40 +43,36 @@ from app.interfaces import Log
 from app.model.message import Message
 from app.model.subscription import Subscription
 
+routes = APIRouter(prefix="/v1/subscriptions", tags=["pull"])
 
-def router(running: Running, stopped: asyncio.Event) -> APIRouter:
-    """``stopped`` ends the streams, once they have come to the end (rule 11)."""
-    routes = APIRouter(prefix="/v1/subscriptions", tags=["pull"])
 
-    @routes.get(
-        "/{name}/events",
-        operation_id="subscription_events",
-        response_class=StreamingResponse,
-        responses={
-            200: {"content": {"text/event-stream": {}}, "description": "One CloudEvent an event."},
-            **Refused.responses(400, 403, 404, 409, 503),
-        },
-    )
-    async def events(
-        name: Annotated[str, Path(description="id of the subscription, of whatever sink")],
-        start: Annotated[
-            Literal["earliest", "latest"], Query(description="without Last-Event-ID")
-        ] = "latest",
-        on: Annotated[bool, Query(alias="follow", description="false: end at the end")] = True,
-        last_event_id: Annotated[
-            str | None, Header(description="the id that came last: goes on behind it")
-        ] = None,
-    ) -> StreamingResponse:
-        """Events that pass the subscription's filters, as they come: `data` is the CloudEvent in the JSON
-        format. An event `record` shows what is no CloudEvent, or none that JSON can show; `gap` tells
-        what retention took, `problem` why the stream ends."""
-        subscription = await subscription_of(running, name)
-        log = _readable(running, subscription)
-        end = stopped if on else already()
-        tails = await _tails(log, subscription, start, last_event_id, end)
-        return streamed(EventStream(running, subscription, tails).lines(follow(tails, end)))
-
-    return routes
+@routes.get(
+    "/{name}/events",
+    operation_id="subscription_events",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "One CloudEvent an event."},
+        **Refused.responses(400, 403, 404, 409, 503),
+    },
+)
+async def events(
+    running: Here,
+    stopped: Stopped,
+    name: Annotated[str, Path(description="id of the subscription, of whatever sink")],
+    start: Annotated[
+        Literal["earliest", "latest"], Query(description="without Last-Event-ID")
+    ] = "latest",
+    on: Follow = True,
+    last_event_id: LastEventId = None,
+) -> StreamingResponse:
+    """Events that pass the subscription's filters, as they come: `data` is the CloudEvent in the JSON
+    format. An event `record` shows what is no CloudEvent, or none that JSON can show; `gap` tells
+    what retention took, `problem` why the stream ends."""
+    subscription = await subscription_of(running, name)
+    log = _readable(running, subscription)
+    end = stopped if on else already()
+    tails = await _tails(log, subscription, start, last_event_id, end)
+    return streamed(EventStream(running, subscription, tails).lines(follow(tails, end)))
 
 
 def _readable(running: Running, subscription: Subscription) -> Log:

@@ -12,7 +12,7 @@ from app.api import bodies
 from app.api.bodies import json_answer
 from app.api.journeys import JourneyView, Partitions, to_json
 from app.api.problems import Refused
-from app.api.running import Running
+from app.api.running import Here
 from app.bindings import http
 from app.errors import BrokerError
 from app.interfaces import Log
@@ -23,46 +23,45 @@ WITHIN = 2.0  # seconds to ask a broker for a topic's partitions; what is away i
 _BODY = bodies.event_body("One CloudEvent or a batch, in any mode, as `/events` takes it.")
 
 
-def router(running: Running) -> APIRouter:
-    routes = APIRouter(prefix="/v1/explain", tags=["explain"])
+routes = APIRouter(prefix="/v1/explain", tags=["explain"])
 
-    @routes.post(
-        "",
-        operation_id="explain",
-        response_model=list[JourneyView],
-        responses=Refused.responses(400, 413, 415, 422),
-        openapi_extra=_BODY,
+
+@routes.post(
+    "",
+    operation_id="explain",
+    response_model=list[JourneyView],
+    responses=Refused.responses(400, 413, 415, 422),
+    openapi_extra=_BODY,
+)
+async def explain(
+    running: Here,
+    request: Request,
+    route: Annotated[str | None, Query(description="as in `/events/{route}`")] = None,
+    as_from: Annotated[
+        str | None,
+        Query(
+            description="BROKER/TOPIC that another client writes the event to; no route is asked"
+        ),
+    ] = None,
+    key: Annotated[
+        str | None, Header(alias="Skybridge-Key", description="the request's own key (K7)")
+    ] = None,
+) -> Response:
+    """Rules, key, topics and subscriptions that an event would meet, each with its reason."""
+    decoded = http.decode(request.headers.raw, await _body(request))
+    guide = Guide(
+        running.routes,
+        await running.declared(),
+        running.mappers,
+        running.kinds,
+        running.manners,
     )
-    async def explain(
-        request: Request,
-        route: Annotated[str | None, Query(description="as in `/events/{route}`")] = None,
-        as_from: Annotated[
-            str | None,
-            Query(
-                description="BROKER/TOPIC that another client writes the event to; no route is asked"
-            ),
-        ] = None,
-        key: Annotated[
-            str | None, Header(alias="Skybridge-Key", description="the request's own key (K7)")
-        ] = None,
-    ) -> Response:
-        """Rules, key, topics and subscriptions that an event would meet, each with its reason."""
-        decoded = http.decode(request.headers.raw, await _body(request))
-        guide = Guide(
-            running.routes,
-            await running.declared(),
-            running.mappers,
-            running.kinds,
-            running.manners,
-        )
-        key_bytes = None if key is None else key.encode("latin-1")
-        journeys = [guide.explain(each, key_bytes, route, as_from) for each in decoded]
-        partitions = await ask_partitions(running.logs, journeys)
-        states = {each.id: each.state for each in running.subscriptions()}
-        content = [to_json(each, running.kinds, partitions, states) for each in journeys]
-        return json_answer(content)
-
-    return routes
+    key_bytes = None if key is None else key.encode("latin-1")
+    journeys = [guide.explain(each, key_bytes, route, as_from) for each in decoded]
+    partitions = await ask_partitions(running.logs, journeys)
+    states = {each.id: each.state for each in running.subscriptions()}
+    content = [to_json(each, running.kinds, partitions, states) for each in journeys]
+    return json_answer(content)
 
 
 async def _body(request: Request) -> bytes:

@@ -6,7 +6,7 @@ and outcomes from closed sets, and ``Counters`` folds what exceeds its bound int
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -148,102 +148,87 @@ def _growing(buckets: Mapping[str, int]) -> list[tuple[str, float]]:
     return list(zip(bounds, accumulate(buckets[bound] for bound in bounds), strict=True))
 
 
+_OF_SUBSCRIPTIONS: Mapping[str, tuple[str, Callable[[SubscriptionStatus], float]]] = {
+    "ready": ("1 when it can deliver.", lambda now: now.ready),
+    "disabled": (
+        "1 when its target answered 410: resume it.",
+        lambda now: now.state == "disabled",
+    ),
+    "in_flight": ("Deliveries under way.", lambda now: now.in_flight),
+    "held": ("Messages taken and not finished.", lambda now: now.held),
+    "window": ("From the commit position to the newest message taken.", lambda now: now.window),
+    "paused_seconds": (
+        "Until the endpoint is tried again; 0 while it is sent to.",
+        lambda now: now.paused_for or 0,
+    ),
+    "oldest_seconds": (
+        "Age of the oldest message taken and not finished, or 0.",
+        lambda now: now.oldest or 0,
+    ),
+}
+_OF_PARKED: Mapping[str, tuple[str, Callable[[ParkedOfSubscription], float]]] = {
+    "rows": ("Events that wait in the store.", lambda now: now.rows),
+    "keys": ("Keys whose events wait in the store.", lambda now: now.keys),
+    "oldest_seconds": (
+        "Since the oldest of them waits there.",
+        lambda now: now.oldest_seconds or 0,
+    ),
+}
+"""Of the store, so of all processes."""
+
+
 def _gauges(now: Snapshot) -> Iterator[Metric]:
-    yield _gauge("build_info", "The version that runs.", ("version",), {(__version__,): 1})
-    yield _gauge(
-        "ready", "1 when the role does its work.", ("role",),
-        {(role,): state.ready for role, state in now.roles.items()},
-    )  # fmt: skip
-    yield _gauge(
-        "broker_up", "1 when the broker answers.", ("broker",),
-        {(name,): health.healthy for name, health in now.brokers.items()},
-    )  # fmt: skip
-    yield _gauge(
-        "subscription_ready", "1 when it can deliver.", ("subscription",),
-        {(each.id,): each.ready for each in now.subscriptions},
-    )  # fmt: skip
-    yield _gauge(
-        "subscription_disabled", "1 when its target answered 410: resume it.", ("subscription",),
-        {(each.id,): each.state == "disabled" for each in now.subscriptions},
-    )  # fmt: skip
-    yield _gauge(
-        "subscription_in_flight", "Deliveries under way.", ("subscription",),
-        {(each.id,): each.in_flight for each in now.subscriptions},
-    )  # fmt: skip
-    yield _gauge(
-        "subscription_held", "Messages taken and not finished.", ("subscription",),
-        {(each.id,): each.held for each in now.subscriptions},
-    )  # fmt: skip
-    yield _gauge(
-        "subscription_window", "From the commit position to the newest message taken.",
-        ("subscription",), {(each.id,): each.window for each in now.subscriptions},
-    )  # fmt: skip
-    yield _gauge(
-        "subscription_paused_seconds", "Until the endpoint is tried again; 0 while it is sent to.",
-        ("subscription",), {(each.id,): each.paused_for or 0 for each in now.subscriptions},
-    )  # fmt: skip
-    yield _gauge(
-        "subscription_oldest_seconds", "Age of the oldest message taken and not finished, or 0.",
-        ("subscription",), {(each.id,): each.oldest or 0 for each in now.subscriptions},
-    )  # fmt: skip
-    yield _gauge(
+    yield _gauge("build_info", "The version that runs.", "version", {__version__: 1})
+    ready = {role: state.ready for role, state in now.roles.items()}
+    yield _gauge("ready", "1 when the role does its work.", "role", ready)
+    up = {name: health.healthy for name, health in now.brokers.items()}
+    yield _gauge("broker_up", "1 when the broker answers.", "broker", up)
+    for name, (text, value) in _OF_SUBSCRIPTIONS.items():
+        values = {each.id: value(each) for each in now.subscriptions}
+        yield _gauge(f"subscription_{name}", text, "subscription", values)
+    yield _labelled(
         "subscription_lag", "Records not finished yet.", ("subscription", "topic"), _lag(now)
     )
-    yield _gauge(
-        "dead_letters_stored", "Dead letters in the store.", ("subscription", "cause"),
+    yield _labelled(
+        "dead_letters_stored",
+        "Dead letters in the store.",
+        ("subscription", "cause"),
         now.dead_letters,
-    )  # fmt: skip
-    yield _gauge(
-        "kafka_open_connections", "Connections to a Kafka listener now.", ("broker",),
-        {(each.broker,): each.connections for each in now.kafka_listeners},
-    )  # fmt: skip
-    yield _gauge(
-        "kafka_held_bytes", "Requests to a Kafka listener that have no answer yet.", ("broker",),
-        {(each.broker,): each.held_bytes for each in now.kafka_listeners},
-    )  # fmt: skip
-    yield _gauge(
-        "disk_free_bytes", "Room left on the volume of a log or the store.", ("path",),
-        {(path,): disk.free for path, disk in now.disks.items()},
-    )  # fmt: skip
-    yield _gauge(
-        "disk_size_bytes", "The size of that volume.", ("path",),
-        {(path,): disk.size for path, disk in now.disks.items()},
-    )  # fmt: skip
-    yield _gauge(
-        "certificate_expiry_timestamp_seconds", "When a certificate that we show ends.",
-        ("certificate",), {(setting,): end for setting, end in now.certificates.items()},
-    )  # fmt: skip
-    yield from _parked(now)
+    )
+    for name, (text, of_parked) in _OF_PARKED.items():
+        waiting = {subscription: of_parked(each) for subscription, each in now.parked.items()}
+        yield _gauge(f"parked_{name}", text, "subscription", waiting)
+    yield from _of_process(now)
+
+
+def _of_process(now: Snapshot) -> Iterator[Metric]:
+    connections = {each.broker: each.connections for each in now.kafka_listeners}
+    text = "Connections to a Kafka listener now."
+    yield _gauge("kafka_open_connections", text, "broker", connections)
+    held = {each.broker: each.held_bytes for each in now.kafka_listeners}
+    text = "Requests to a Kafka listener that have no answer yet."
+    yield _gauge("kafka_held_bytes", text, "broker", held)
+    free = {path: disk.free for path, disk in now.disks.items()}
+    yield _gauge("disk_free_bytes", "Room left on the volume of a log or the store.", "path", free)
+    size = {path: disk.size for path, disk in now.disks.items()}
+    yield _gauge("disk_size_bytes", "The size of that volume.", "path", size)
+    name, text = "certificate_expiry_timestamp_seconds", "When a certificate that we show ends."
+    yield _gauge(name, text, "certificate", now.certificates)
     if now.configured is not None:
         yield from _configuration(now.configured)
 
 
 def _configuration(now: Configured) -> Iterator[Metric]:
-    yield _gauge("config_info", "The configuration in force.", ("digest",), {(now.digest,): 1})
-    yield _gauge(
-        "config_last_reload_successful", "0 when the last one was refused.", (),
-        {(): now.last.outcome != "refused"},
-    )  # fmt: skip
-    yield _gauge(
-        "config_last_reload_success_timestamp_seconds", "When the file was taken last.", (),
-        {(): now.taken.at},
-    )  # fmt: skip
-
-
-def _parked(now: Snapshot) -> Iterator[Metric]:
-    """Of the store, so of all processes."""
-    yield _gauge(
-        "parked_rows", "Events that wait in the store.", ("subscription",),
-        {(name,): each.rows for name, each in now.parked.items()},
-    )  # fmt: skip
-    yield _gauge(
-        "parked_keys", "Keys whose events wait in the store.", ("subscription",),
-        {(name,): each.keys for name, each in now.parked.items()},
-    )  # fmt: skip
-    yield _gauge(
-        "parked_oldest_seconds", "Since the oldest of them waits there.", ("subscription",),
-        {(name,): each.oldest_seconds or 0 for name, each in now.parked.items()},
-    )  # fmt: skip
+    yield _gauge("config_info", "The configuration in force.", "digest", {now.digest: 1})
+    for name, text, value in (
+        (
+            "last_reload_successful",
+            "0 when the last one was refused.",
+            now.last.outcome != "refused",
+        ),
+        ("last_reload_success_timestamp_seconds", "When the file was taken last.", now.taken.at),
+    ):
+        yield _labelled(f"config_{name}", text, (), {(): value})
 
 
 def _lag(now: Snapshot) -> Mapping[tuple[str, ...], int]:
@@ -256,12 +241,11 @@ def _lag(now: Snapshot) -> Mapping[tuple[str, ...], int]:
     return total
 
 
-def _gauge(
-    name: str,
-    text: str,
-    labels: Sequence[str],
-    values: Mapping[L, float],
-) -> Metric:
+def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    return _labelled(name, text, (label,), {(of,): value for of, value in values.items()})
+
+
+def _labelled(name: str, text: str, labels: Sequence[str], values: Mapping[L, float]) -> Metric:
     family = GaugeMetricFamily(f"skybridge_{name}", text, labels=labels)
     for texts, value in sorted(values.items()):
         family.add_metric(texts, value)

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Header, Query, Request
 from app.api import bodies
 from app.api.answers import View
 from app.api.problems import Refused
-from app.api.running import Running
+from app.api.running import Here
 from app.api.topics import Broker, Topic, ends_of, log_of
 from app.bindings import http
 from app.bindings.record import Decoded
@@ -40,40 +40,39 @@ class ReceiptView(View):
     position: str
 
 
-def router(running: Running) -> APIRouter:
-    routes = APIRouter(prefix="/v1/topics", tags=["topics"])
+routes = APIRouter(prefix="/v1/topics", tags=["topics"])
 
-    @routes.post(
-        "/{broker}/{topic:path}/records",
-        operation_id="produce",
-        status_code=201,
-        responses=Refused.responses(400, 403, 404, 413, 415, 503),
-        openapi_extra=_BODY,
-    )
-    async def publish(
-        request: Request,
-        broker: Broker,
-        topic: Topic,
-        key: Annotated[
-            str | None, Header(alias="Skybridge-Key", description="the record key (K7)")
-        ] = None,
-        content_mode: Annotated[Mode, Query(description="how it is written")] = "binary",
-    ) -> ReceiptView:
-        """Publish one event to a topic that is there, without a route (Produce)."""
-        log = log_of(running, broker)
-        body = await _body(request, log)
-        decoded = _one(http.decode(request.headers.raw, body))
-        manner = running.manners.get(broker, Manner())
-        writing = Writing(mode=content_mode, names=manner.names, strings=manner.strings)
-        key_bytes = None if key is None else key.encode("latin-1")  # as they came: no text need be
-        record = BINDINGS[running.kinds[broker]].encode(decoded, writing, key_bytes)
-        await ends_of(log, broker, topic)  # also refuses what a log would make by itself
-        (result,) = await log.submit(topic, (record,))
-        if isinstance(result, BrokerError):
-            raise result
-        return ReceiptView.of(result, broker=broker)
 
-    return routes
+@routes.post(
+    "/{broker}/{topic:path}/records",
+    operation_id="produce",
+    status_code=201,
+    responses=Refused.responses(400, 403, 404, 413, 415, 503),
+    openapi_extra=_BODY,
+)
+async def publish(
+    running: Here,
+    request: Request,
+    broker: Broker,
+    topic: Topic,
+    key: Annotated[
+        str | None, Header(alias="Skybridge-Key", description="the record key (K7)")
+    ] = None,
+    content_mode: Annotated[Mode, Query(description="how it is written")] = "binary",
+) -> ReceiptView:
+    """Publish one event to a topic that is there, without a route (Produce)."""
+    log = log_of(running, broker)
+    body = await _body(request, log)
+    decoded = _one(http.decode(request.headers.raw, body))
+    manner = running.manners.get(broker, Manner())
+    writing = Writing(mode=content_mode, names=manner.names, strings=manner.strings)
+    key_bytes = None if key is None else key.encode("latin-1")  # as they came: no text need be
+    record = BINDINGS[running.kinds[broker]].encode(decoded, writing, key_bytes)
+    await ends_of(log, broker, topic)  # also refuses what a log would make by itself
+    (result,) = await log.submit(topic, (record,))
+    if isinstance(result, BrokerError):
+        raise result
+    return ReceiptView.of(result, broker=broker)
 
 
 async def _body(request: Request, log: Log) -> bytes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from app.api import bodies, messages
@@ -25,7 +25,7 @@ from app.api.pull_answers import (
     Tokens,
 )
 from app.api.pull_receive import Caller, Handed, HandingOut, tell_received
-from app.api.running import Running, now_ms, store_of
+from app.api.running import Here, Running, now_ms, store_of
 from app.api.subscriptions import subscription_of
 from app.errors import BrokerError
 from app.model.pull import Pull, PullSettings
@@ -44,90 +44,95 @@ Asked = TypeVar("Asked", bound=BaseModel)
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-def router(running: Running, stopped: asyncio.Event) -> APIRouter:
-    """``stopped`` ends requests that wait for events."""
-    routes = APIRouter(prefix="/v1/subscriptions", tags=["pull"])
-    hands = HandingOut(running, stopped)
-    _add_receive(routes, running, hands)
-    _add_reject(routes, running, hands)
-    _add_acknowledge(routes, running)
-    _add_release(routes, running)
-    _add_renew(routes, running)
-    return routes
+routes = APIRouter(prefix="/v1/subscriptions", tags=["pull"])
 
 
-def _add_receive(routes: APIRouter, running: Running, hands: HandingOut) -> None:
-    @_verb(routes, "receive", Receive, response_model=ReceivedEvents)
-    async def receive(request: Request, name: Name) -> Response:
-        """Events that wait, each locked for whoever gets it. The oldest of each key alone: the next one
-        follows when it is acknowledged, rejected or a dead letter."""
-        asked = await _asked(request, Receive)
-        subscription, settings = await _pulled(running, name)
-        await _demand_running(running, subscription)
-        began = running.clock.now()
-        async with _caller(request) as caller:
-            handed = await hands.receive(
-                subscription, settings, asked.max_events, asked.max_wait, caller
-            )
-        kind = running.kinds[subscription.source.broker]
-        if handed:
-            running.counters.add("attempts", name, "handed-out", by=len(handed))
-            tell_received(request.headers, subscription, kind, handed, began)
-        content = {"events": [_view(each, kind) for each in handed], "lock": settings.lock}
-        return json_answer(content)
+async def _hands(request: Request) -> HandingOut:
+    return cast("HandingOut", request.app.state.hands)
 
 
-def _add_acknowledge(routes: APIRouter, running: Running) -> None:
-    @_verb(routes, "acknowledge", Tokens)
-    async def acknowledge(request: Request, name: Name) -> Fates:
-        """These are finished."""
-        asked = await _asked(request, Tokens)
-        await _pulled(running, name)
-        done = await store_of(running).pulled.acknowledge(name, _once(asked), now_ms(running))
-        if finished := sum(done.values()):
-            running.counters.add("deliveries", name, "delivered", by=finished)
-        return _fates(running, name, done)
+Hands = Annotated[HandingOut, Depends(_hands)]
 
 
-def _add_release(routes: APIRouter, running: Running) -> None:
-    @_verb(routes, "release", Release)
-    async def release(request: Request, name: Name) -> Fates:
-        """Not by me, or not now: these may be handed out again, after a delay."""
-        asked = await _asked(request, Release)
-        await _pulled(running, name)
-        done = await store_of(running).pulled.release(
-            name, _once(asked), delay_ms=int(asked.delay * 1000), now_ms=now_ms(running)
+def _verb(verb: str, kind: type[BaseModel], **described: Any) -> Callable[[Handler], Handler]:
+    """An operation on a subscription. For its description alone: bodies are read by hand, under a bound."""
+    content = {bodies.JSON: {"schema": kind.model_json_schema()}}
+    return routes.post(
+        f"/{{name}}:{verb}",
+        operation_id=verb,
+        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
+        openapi_extra={"requestBody": {"required": kind is not Receive, "content": content}},
+        **described,
+    )
+
+
+@_verb("receive", Receive, response_model=ReceivedEvents)
+async def receive(running: Here, hands: Hands, request: Request, name: Name) -> Response:
+    """Events that wait, each locked for whoever gets it. The oldest of each key alone: the next one
+    follows when it is acknowledged, rejected or a dead letter."""
+    asked = await _asked(request, Receive)
+    subscription, settings = await _pulled(running, name)
+    await _demand_running(running, subscription)
+    began = running.clock.now()
+    async with _caller(request) as caller:
+        handed = await hands.receive(
+            subscription, settings, asked.max_events, asked.max_wait, caller
         )
-        return _fates(running, name, done)
+    kind = running.kinds[subscription.source.broker]
+    if handed:
+        running.counters.add("attempts", name, "handed-out", by=len(handed))
+        tell_received(request.headers, subscription, kind, handed, began)
+    content = {"events": [_view(each, kind) for each in handed], "lock": settings.lock}
+    return json_answer(content)
 
 
-def _add_reject(routes: APIRouter, running: Running, hands: HandingOut) -> None:
-    @_verb(routes, "reject", Reject)
-    async def reject(request: Request, name: Name) -> Fates:
-        """These will never be good for anything: they become dead letters, cause `rejected`."""
-        asked = await _asked(request, Reject)
-        subscription, _ = await _pulled(running, name)
-        tokens = _once(asked)
-        rows = await store_of(running).pulled.locked(name, tokens, now_ms(running))
-        detail = asked.reason or "rejected by its consumer"
-        try:
-            buried = await hands.bury(subscription, rows, REJECTED, detail)
-        except BrokerError as error:
-            failed = "dead-letter-topic", f"the copy of the dead letter is not stored: {error}"
-            return _fates(running, name, dict.fromkeys(tokens, False), failed)
-        return _fates(running, name, {token: buried.get(token, False) for token in tokens})
+@_verb("acknowledge", Tokens)
+async def acknowledge(running: Here, request: Request, name: Name) -> Fates:
+    """These are finished."""
+    asked = await _asked(request, Tokens)
+    await _pulled(running, name)
+    done = await store_of(running).pulled.acknowledge(name, _once(asked), now_ms(running))
+    if finished := sum(done.values()):
+        running.counters.add("deliveries", name, "delivered", by=finished)
+    return _fates(running, name, done)
 
 
-def _add_renew(routes: APIRouter, running: Running) -> None:
-    @_verb(routes, "renew", Tokens)
-    async def renew(request: Request, name: Name) -> Fates:
-        """Work on these takes longer: their locks begin anew."""
-        asked = await _asked(request, Tokens)
-        _, settings = await _pulled(running, name)
-        done = await store_of(running).pulled.renew(
-            name, _once(asked), lock_ms=int(settings.lock * 1000), now_ms=now_ms(running)
-        )
-        return _fates(running, name, done)
+@_verb("release", Release)
+async def release(running: Here, request: Request, name: Name) -> Fates:
+    """Not by me, or not now: these may be handed out again, after a delay."""
+    asked = await _asked(request, Release)
+    await _pulled(running, name)
+    done = await store_of(running).pulled.release(
+        name, _once(asked), delay_ms=int(asked.delay * 1000), now_ms=now_ms(running)
+    )
+    return _fates(running, name, done)
+
+
+@_verb("reject", Reject)
+async def reject(running: Here, hands: Hands, request: Request, name: Name) -> Fates:
+    """These will never be good for anything: they become dead letters, cause `rejected`."""
+    asked = await _asked(request, Reject)
+    subscription, _ = await _pulled(running, name)
+    tokens = _once(asked)
+    rows = await store_of(running).pulled.locked(name, tokens, now_ms(running))
+    detail = asked.reason or "rejected by its consumer"
+    try:
+        buried = await hands.bury(subscription, rows, REJECTED, detail)
+    except BrokerError as error:
+        failed = "dead-letter-topic", f"the copy of the dead letter is not stored: {error}"
+        return _fates(running, name, dict.fromkeys(tokens, False), failed)
+    return _fates(running, name, {token: buried.get(token, False) for token in tokens})
+
+
+@_verb("renew", Tokens)
+async def renew(running: Here, request: Request, name: Name) -> Fates:
+    """Work on these takes longer: their locks begin anew."""
+    asked = await _asked(request, Tokens)
+    _, settings = await _pulled(running, name)
+    done = await store_of(running).pulled.renew(
+        name, _once(asked), lock_ms=int(settings.lock * 1000), now_ms=now_ms(running)
+    )
+    return _fates(running, name, done)
 
 
 async def _asked(request: Request, kind: type[Asked]) -> Asked:
@@ -145,20 +150,6 @@ async def _asked(request: Request, kind: type[Asked]) -> Asked:
 def _has_body(request: Request) -> bool:
     given = request.headers
     return "transfer-encoding" in given or given.get("content-length", "0") != "0"
-
-
-def _verb(
-    routes: APIRouter, verb: str, kind: type[BaseModel], **described: Any
-) -> Callable[[Handler], Handler]:
-    """An operation on a subscription. For its description alone: bodies are read by hand, under a bound."""
-    content = {bodies.JSON: {"schema": kind.model_json_schema()}}
-    return routes.post(
-        f"/{{name}}:{verb}",
-        operation_id=verb,
-        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
-        openapi_extra={"requestBody": {"required": kind is not Receive, "content": content}},
-        **described,
-    )
 
 
 async def _pulled(running: Running, name: str) -> tuple[Subscription, PullSettings]:
@@ -234,7 +225,3 @@ def _fates(
             if not well
         ],
     )
-
-
-def _now_ms(running: Running) -> int:
-    return int(running.clock.now() * 1000)

@@ -6,16 +6,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Annotated
+from typing import Annotated, cast
 
 import msgspec
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from app.api import answers, follow, messages, problems, start_points
 from app.api.follow import Bounds, Gap, Tail
 from app.api.problems import Refused
-from app.api.running import Running
+from app.api.running import Here
 from app.api.topics import Broker, OnePartition, Topic, ends_of, log_of
 from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Log
@@ -31,77 +31,74 @@ From = Query(
     description="earliest, latest, latest-20, a time as 2026-01-01T00:00:00Z, a position of the one "
     "partition that is read, or partition@position of several, joined by commas",
 )
+Follow = Annotated[bool, Query(alias="follow", description="false: end at the end")]
+LastEventId = Annotated[str | None, Header(description="the id that came last: goes on behind it")]
 Raw = Annotated[bool, Query(description="with each record as it is on the wire")]
 
 
-def router(running: Running, stopped: asyncio.Event) -> APIRouter:
-    routes = APIRouter(prefix="/v1/topics", tags=["topics"])
-    _add_peek(routes, running)
-    _add_tail(routes, running, stopped)
-    return routes
+routes = APIRouter(prefix="/v1/topics", tags=["topics"])
 
 
-def _add_peek(routes: APIRouter, running: Running) -> None:
-    @routes.get(
-        "/{broker}/{topic:path}/records",
-        operation_id="peek",
-        response_model=answers.PageView,
-        responses=Refused.responses(400, 403, 404, 416, 501, 503),
+@routes.get(
+    "/{broker}/{topic:path}/records",
+    operation_id="peek",
+    response_model=answers.PageView,
+    responses=Refused.responses(400, 403, 404, 416, 501, 503),
+)
+async def peek(
+    running: Here,
+    broker: Broker,
+    topic: Topic,
+    begin: Annotated[str, From] = "earliest",
+    partition: OnePartition = None,
+    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="messages")] = LIMIT,
+    max_bytes: Annotated[
+        int, Query(ge=1, le=BYTES_MAX, description="of records; one is always given")
+    ] = BYTES,
+    max_wait: Annotated[float, Query(ge=1, le=SECONDS_MAX, description="seconds")] = SECONDS,
+    raw: Raw = False,
+) -> Response:
+    """A page of a topic, partition after partition, as it lies in the log (Fetch)."""
+    log = readable(log_of(running, broker), topic)
+    ends = led(await ends_of(log, broker, topic, partition), topic)
+    start = await start_points.resolve(log, topic, ends, begin)
+    bounds = Bounds(limit, max_bytes, max_wait)
+    page = await follow.peek(log, topic, ends, start, bounds)
+    return Response(_page(page, running.kinds[broker], raw), media_type="application/json")
+
+
+@routes.get(
+    "/{broker}/{topic:path}/tail",
+    operation_id="tail",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "One message an event."},
+        **Refused.responses(400, 403, 404, 416, 501, 503),
+    },
+)
+async def tail(
+    running: Here,
+    stopped: Stopped,
+    broker: Broker,
+    topic: Topic,
+    begin: Annotated[str, From] = "latest",
+    partition: OnePartition = None,
+    on: Follow = True,
+    raw: Raw = False,
+    last_event_id: LastEventId = None,
+) -> StreamingResponse:
+    """Messages as they come, as server-sent events (Fetch): `data` as in records, `id` the places
+    of all partitions. An event `gap` tells what retention took, `problem` why the stream ends."""
+    log = readable(log_of(running, broker), topic)
+    ends = led(await ends_of(log, broker, topic, partition), topic)
+    known = start_points.places_of(last_event_id) if last_event_id else None
+    start = (
+        await start_points.resolve(log, topic, ends, begin)
+        if known is None
+        else start_points.resume(ends, known)
     )
-    async def peek(
-        broker: Broker,
-        topic: Topic,
-        begin: Annotated[str, From] = "earliest",
-        partition: OnePartition = None,
-        limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="messages")] = LIMIT,
-        max_bytes: Annotated[
-            int, Query(ge=1, le=BYTES_MAX, description="of records; one is always given")
-        ] = BYTES,
-        max_wait: Annotated[float, Query(ge=1, le=SECONDS_MAX, description="seconds")] = SECONDS,
-        raw: Raw = False,
-    ) -> Response:
-        """A page of a topic, partition after partition, as it lies in the log (Fetch)."""
-        log = readable(log_of(running, broker), topic)
-        ends = led(await ends_of(log, broker, topic, partition), topic)
-        start = await start_points.resolve(log, topic, ends, begin)
-        bounds = Bounds(limit, max_bytes, max_wait)
-        page = await follow.peek(log, topic, ends, start, bounds)
-        return Response(_page(page, running.kinds[broker], raw), media_type="application/json")
-
-
-def _add_tail(routes: APIRouter, running: Running, stopped: asyncio.Event) -> None:
-    @routes.get(
-        "/{broker}/{topic:path}/tail",
-        operation_id="tail",
-        response_class=StreamingResponse,
-        responses={
-            200: {"content": {"text/event-stream": {}}, "description": "One message an event."},
-            **Refused.responses(400, 403, 404, 416, 501, 503),
-        },
-    )
-    async def tail(
-        broker: Broker,
-        topic: Topic,
-        begin: Annotated[str, From] = "latest",
-        partition: OnePartition = None,
-        on: Annotated[bool, Query(alias="follow", description="false: end at the end")] = True,
-        raw: Raw = False,
-        last_event_id: Annotated[
-            str | None, Header(description="the id that came last: goes on behind it")
-        ] = None,
-    ) -> StreamingResponse:
-        """Messages as they come, as server-sent events (Fetch): `data` as in records, `id` the places
-        of all partitions. An event `gap` tells what retention took, `problem` why the stream ends."""
-        log = readable(log_of(running, broker), topic)
-        ends = led(await ends_of(log, broker, topic, partition), topic)
-        known = start_points.places_of(last_event_id) if last_event_id else None
-        start = (
-            await start_points.resolve(log, topic, ends, begin)
-            if known is None
-            else start_points.resume(ends, known)
-        )
-        following = Tail(log, topic, start, stopped if on else already(), partition)
-        return streamed(_events(following, running.kinds[broker], raw))
+    following = Tail(log, topic, start, stopped if on else already(), partition)
+    return streamed(_events(following, running.kinds[broker], raw))
 
 
 def readable(log: Log, topic: str) -> Log:
@@ -123,6 +120,14 @@ def led(ends: Sequence[PartitionMetadata], topic: str) -> Sequence[PartitionMeta
         if not each.latest:
             raise BrokerUnavailable(f"partition {each.number} of {topic} has no leader now")
     return ends
+
+
+async def _stopped(request: Request) -> asyncio.Event:
+    return cast("asyncio.Event", request.app.state.stopped)
+
+
+Stopped = Annotated[asyncio.Event, Depends(_stopped)]
+"""Ends streams that would otherwise go on for ever (rule 11)."""
 
 
 def already() -> asyncio.Event:

@@ -14,7 +14,7 @@ from app.api.answers import View
 from app.api.parameters import Rate
 from app.api.problems import Refused
 from app.api.records import led
-from app.api.running import Running, now_ms, store_of
+from app.api.running import Here, Running, now_ms, store_of
 from app.api.subscription_verbs import runnable
 from app.api.subscriptions import PATH, Id, entry_of
 from app.api.topics import ends_of, log_of
@@ -77,80 +77,77 @@ class ReplayPlan(BaseModel):
     )
 
 
-def router(running: Running) -> APIRouter:
-    routes = APIRouter(prefix=PATH, tags=["subscriptions"])
-    _add_ask(routes, running)
-    _add_progress(routes, running)
-    return routes
+routes = APIRouter(prefix=PATH, tags=["subscriptions"])
 
 
-def _add_ask(routes: APIRouter, running: Running) -> None:
-    @routes.post(
-        "/{id}:replay",
-        operation_id="replay_subscription",
-        status_code=202,
-        responses={
-            200: {"model": ReplayPlan, "description": "What it would be (`dry_run`)."},
-            **Refused.responses(400, 403, 404, 409, 416, 422, 501, 503),
-        },
-    )
-    async def replay(id: Id, body: ReplayRequest, response: Response) -> ReplayPlan:  # noqa: A002
-        """Deliver a range once more, beside new events, with the filters, order and retries of the
-        subscription. The group does not move. One replay of a subscription at a time."""
-        subscription = runnable(await entry_of(running, id))
-        planned = await _planned(running, subscription, body)
-        if body.dry_run:
-            response.status_code = 200
-            return _plan(planned, dry_run=True)
-        if not planned:
-            raise Refused(422, "empty-range", "there is nothing in that range")
-        numbers = await store_of(running).replays.ask(planned)
-        if not numbers:
-            raise Refused(409, "under-way", "a replay is under way: wait, or DELETE its /replays")
-        await running.registry.nudge()
-        asked = zip(planned, numbers, strict=True)
-        return _plan([replace(each, id=number) for each, number in asked], dry_run=False)
+@routes.post(
+    "/{id}:replay",
+    operation_id="replay_subscription",
+    status_code=202,
+    responses={
+        200: {"model": ReplayPlan, "description": "What it would be (`dry_run`)."},
+        **Refused.responses(400, 403, 404, 409, 416, 422, 501, 503),
+    },
+)
+async def replay(running: Here, id: Id, body: ReplayRequest, response: Response) -> ReplayPlan:
+    """Deliver a range once more, beside new events, with the filters, order and retries of the
+    subscription. The group does not move. One replay of a subscription at a time."""
+    subscription = runnable(await entry_of(running, id))
+    planned = await _planned(running, subscription, body)
+    if body.dry_run:
+        response.status_code = 200
+        return _plan(planned, dry_run=True)
+    if not planned:
+        raise Refused(422, "empty-range", "there is nothing in that range")
+    numbers = await store_of(running).replays.ask(planned)
+    if not numbers:
+        raise Refused(409, "under-way", "a replay is under way: wait, or DELETE its /replays")
+    await running.registry.nudge()
+    asked = zip(planned, numbers, strict=True)
+    return _plan([replace(each, id=number) for each, number in asked], dry_run=False)
 
 
-def _add_progress(routes: APIRouter, running: Running) -> None:
-    @routes.get("/{id}/replays", operation_id="replays", responses=Refused.responses(404, 503))
-    async def replays(id: Id) -> list[ReplayView]:  # noqa: A002
-        """What is left of its replay; empty when it is done."""
-        entry = await entry_of(running, id)
-        return [_view(each) for each in await store_of(running).replays.all(entry.id)]
+@routes.get("/{id}/replays", operation_id="replays", responses=Refused.responses(404, 503))
+async def replays(running: Here, id: Id) -> list[ReplayView]:
+    """What is left of its replay; empty when it is done."""
+    entry = await entry_of(running, id)
+    return [_view(each) for each in await store_of(running).replays.all(entry.id)]
 
-    @routes.delete(
-        "/{id}/replays",
-        operation_id="cancel_replays",
-        status_code=204,
-        responses=Refused.responses(404, 503),
-    )
-    async def cancel(id: Id) -> Response:  # noqa: A002
-        """End its replay: what is on the wire still lands."""
-        entry = await entry_of(running, id)
-        for each in await store_of(running).replays.all(entry.id):
-            await store_of(running).replays.end(each.id)
-        await running.registry.nudge()
-        return Response(status_code=204)
 
-    @routes.delete(
-        "/{id}/replays/{replay}",
-        operation_id="cancel_replay",
-        status_code=204,
-        responses=Refused.responses(404, 503),
-    )
-    async def cancel_one(
-        id: Id,  # noqa: A002
-        replay: Annotated[int, Path(ge=1, le=2**63 - 1, description="of one partition")],
-    ) -> Response:
-        """End it in one partition."""
-        entry = await entry_of(running, id)
-        known = {each.id for each in await store_of(running).replays.all(entry.id)}
-        if replay not in known:
-            raise Refused(404, "unknown-replay", f"{entry.id} has no replay {replay} under way")
-        await store_of(running).replays.end(replay)
-        await running.registry.nudge()
-        return Response(status_code=204)
+@routes.delete(
+    "/{id}/replays",
+    operation_id="cancel_replays",
+    status_code=204,
+    responses=Refused.responses(404, 503),
+)
+async def cancel(running: Here, id: Id) -> Response:
+    """End its replay: what is on the wire still lands."""
+    entry = await entry_of(running, id)
+    for each in await store_of(running).replays.all(entry.id):
+        await store_of(running).replays.end(each.id)
+    await running.registry.nudge()
+    return Response(status_code=204)
+
+
+@routes.delete(
+    "/{id}/replays/{replay}",
+    operation_id="cancel_replay",
+    status_code=204,
+    responses=Refused.responses(404, 503),
+)
+async def cancel_one(
+    running: Here,
+    id: Id,
+    replay: Annotated[int, Path(ge=1, le=2**63 - 1, description="of one partition")],
+) -> Response:
+    """End it in one partition."""
+    entry = await entry_of(running, id)
+    known = {each.id for each in await store_of(running).replays.all(entry.id)}
+    if replay not in known:
+        raise Refused(404, "unknown-replay", f"{entry.id} has no replay {replay} under way")
+    await store_of(running).replays.end(replay)
+    await running.registry.nudge()
+    return Response(status_code=204)
 
 
 async def _planned(

@@ -4,9 +4,10 @@ keeps the subscriptions of the file and those made here. ``runtime`` answers; no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, cast
 
 import msgspec
+from fastapi import Depends, Request
 
 from app.errors import Fault, StoreUnavailable
 from app.interfaces import Attempt, Clock, Log, Notify, Store, Waiting
@@ -196,3 +197,11 @@ def store_of(running: Running) -> Store:
 
 def now_ms(running: Running) -> int:
     return int(running.clock.now() * 1000)
+
+
+async def _here(request: Request) -> Running:
+    return cast("Running", request.app.state.running)
+
+
+Here = Annotated[Running, Depends(_here)]
+"""The service that an operation is asked of."""

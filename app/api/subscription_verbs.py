@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api import bodies, views
 from app.api.answers import Standing
 from app.api.problems import Refused
-from app.api.running import Entry, Running, now_ms, store_of
+from app.api.running import Entry, Here, Running, now_ms, store_of
 from app.api.subscriptions import PATH, Id, entry_of
 from app.errors import InvalidEvent
 from app.event.value import CloudEvent, DataForm
@@ -61,40 +61,38 @@ class TestAnswer(BaseModel):
     event: str = Field(description="id of the event that was sent")
 
 
-def router(running: Running) -> APIRouter:
-    routes = APIRouter(prefix=PATH, tags=["subscriptions"])
-    _add_halts(routes, running)
-    _add_test(routes, running)
-    return routes
+routes = APIRouter(prefix=PATH, tags=["subscriptions"])
 
 
-def _add_halts(routes: APIRouter, running: Running) -> None:
-    @routes.post("/{id}:pause", operation_id="pause_subscription",
-                 responses=Refused.responses(404, 503))  # fmt: skip
-    async def pause(id: Id, body: Annotated[PauseRequest | None, Body()] = None) -> Standing:  # noqa: A002
-        """Deliver nothing from now on; its place is kept, also through restarts. For those of the file
-        too: it is an operator's act, and no configuration."""
-        entry = await entry_of(running, id)
-        cause = (body.cause if body else "") or "by the API"
-        await store_of(running).halts.halt(entry.id, "paused", cause, now_ms(running))
-        running.notify(PAUSED, entry.id, {"cause": cause})
-        return await _standing(running, entry)
+@routes.post("/{id}:pause", operation_id="pause_subscription",
+             responses=Refused.responses(404, 503))  # fmt: skip
+async def pause(
+    running: Here, id: Id, body: Annotated[PauseRequest | None, Body()] = None
+) -> Standing:
+    """Deliver nothing from now on; its place is kept, also through restarts. For those of the file
+    too: it is an operator's act, and no configuration."""
+    entry = await entry_of(running, id)
+    cause = (body.cause if body else "") or "by the API"
+    await store_of(running).halts.halt(entry.id, "paused", cause, now_ms(running))
+    running.notify(PAUSED, entry.id, {"cause": cause})
+    return await _standing(running, entry)
 
-    @routes.post("/{id}:resume", operation_id="resume_subscription",
-                 responses=Refused.responses(404, 409, 503))  # fmt: skip
-    async def resume(id: Id) -> Standing:  # noqa: A002
-        """Deliver again, after a pause or after a 410 of the target: at the event that came next."""
-        entry = await entry_of(running, id)
-        if entry.subscription is not None and entry.subscription.paused:
-            raise Refused(
-                409, "paused-by-document", "its document says paused: true: change that instead"
-            )
-        halts = store_of(running).halts
-        halt = (await halts.all()).get(entry.id)
-        await halts.allow(entry.id)
-        if halt is not None:
-            running.notify(ENABLED, entry.id, {"cause": f"was {halt.kind}: {halt.cause}"})
-        return await _standing(running, entry)
+
+@routes.post("/{id}:resume", operation_id="resume_subscription",
+             responses=Refused.responses(404, 409, 503))  # fmt: skip
+async def resume(running: Here, id: Id) -> Standing:
+    """Deliver again, after a pause or after a 410 of the target: at the event that came next."""
+    entry = await entry_of(running, id)
+    if entry.subscription is not None and entry.subscription.paused:
+        raise Refused(
+            409, "paused-by-document", "its document says paused: true: change that instead"
+        )
+    halts = store_of(running).halts
+    halt = (await halts.all()).get(entry.id)
+    await halts.allow(entry.id)
+    if halt is not None:
+        running.notify(ENABLED, entry.id, {"cause": f"was {halt.kind}: {halt.cause}"})
+    return await _standing(running, entry)
 
 
 async def _standing(running: Running, entry: Entry) -> Standing:
@@ -102,31 +100,30 @@ async def _standing(running: Running, entry: Entry) -> Standing:
     return await views.standing(running, entry)
 
 
-def _add_test(routes: APIRouter, running: Running) -> None:
-    @routes.post(
-        "/{id}:test",
-        operation_id="test_subscription",
-        responses=Refused.responses(400, 404, 409, 413, 415, 503, 504),
-        openapi_extra=_EVENT_BODY,
+@routes.post(
+    "/{id}:test",
+    operation_id="test_subscription",
+    responses=Refused.responses(400, 404, 409, 413, 415, 503, 504),
+    openapi_extra=_EVENT_BODY,
+)
+async def test(running: Here, request: Request, id: Id) -> TestAnswer:
+    """Send one event to its target now, past filters, lanes, pauses and rates, and say what the
+    target answered. 504 when no worker took it in time."""
+    entry = await entry_of(running, id)
+    subscription = runnable(entry)
+    if isinstance(subscription.sink, Pull):
+        raise Refused(409, "not-called", "its events are pulled: there is no target to call")
+    event = await _event(request) or _of_ours(running, entry)
+    command = Command(
+        subscription=entry.id,
+        kind="test",
+        body=json.write_event(event),
+        asked_ms=now_ms(running),
     )
-    async def test(request: Request, id: Id) -> TestAnswer:  # noqa: A002
-        """Send one event to its target now, past filters, lanes, pauses and rates, and say what the
-        target answered. 504 when no worker took it in time."""
-        entry = await entry_of(running, id)
-        subscription = runnable(entry)
-        if isinstance(subscription.sink, Pull):
-            raise Refused(409, "not-called", "its events are pulled: there is no target to call")
-        event = await _event(request) or _of_ours(running, entry)
-        command = Command(
-            subscription=entry.id,
-            kind="test",
-            body=json.write_event(event),
-            asked_ms=now_ms(running),
-        )
-        number = await store_of(running).commands.ask(command)
-        await running.registry.nudge()
-        said = await _answer(running, number, subscription.timeout + TAKEN_WITHIN)
-        return TestAnswer(**msgspec.json.decode(said), event=event.attributes["id"])
+    number = await store_of(running).commands.ask(command)
+    await running.registry.nudge()
+    said = await _answer(running, number, subscription.timeout + TAKEN_WITHIN)
+    return TestAnswer(**msgspec.json.decode(said), event=event.attributes["id"])
 
 
 async def _event(request: Request) -> CloudEvent | None:

@@ -26,9 +26,8 @@ from app.api.openapi_subscriptions import (
 )
 from app.api.preconditions import Conditions, IfMatch, IfNoneMatch
 from app.api.problems import Refused
-from app.api.running import Entry, Running
+from app.api.running import Entry, Here, Running
 from app.delivery.backoff import shortened
-from app.model.merge_patch import merged
 from app.model.subscription import Subscription
 
 PATH = "/v1/subscriptions"
@@ -42,144 +41,144 @@ TURN = 0.02
 Id = Annotated[str, Path(description="its id")]
 
 
-def router(running: Running) -> APIRouter:
-    """Is to come after the verbs: an id ends at a colon."""
-    routes = APIRouter(prefix=PATH, tags=["subscriptions"])
-    _add_all(routes, running)
-    _add_one(routes, running)
-    _add_changes(routes, running)
-    return routes
+routes = APIRouter(prefix=PATH, tags=["subscriptions"])
+"""Is to come after the verbs: an id ends at a colon."""
 
 
-def _add_all(routes: APIRouter, running: Running) -> None:
-    @routes.post(
-        "",
-        operation_id="create_subscription",
-        status_code=201,
-        response_class=JSONResponse,
-        responses={
-            201: {**ANSWER, "headers": {**ETAG, **LOCATION}, "links": LINKS},
-            **Refused.responses(400, 409, 413, 415, 422, 503),
-        },
-        openapi_extra=REQUEST_BODY,
-    )
-    async def create(request: Request) -> Response:
-        """Make a subscription. Its id is the document's, or one of ours. `start: latest` begins no later
-        than this is answered, where this process delivers."""
-        document = await bodies.read_object(request, running.largest_document)
-        entry = await made(running, document)
-        return answered(entry, entry.document, made_at=PATH)
-
-    @routes.get("", operation_id="subscriptions", responses=Refused.responses(503))
-    async def subscriptions(
-        broker: Annotated[str | None, Query(description="that they read from")] = None,
-        state: Annotated[str | None, Query(description="running, paused, disabled ...")] = None,
-    ) -> list[Listed]:
-        """All subscriptions, of the file and of the API, each with how it fares."""
-        found = await running.registry.entries()
-        entries = [
-            each
-            for each, now in zip(found, running.states(found), strict=True)
-            if broker in (None, _broker(each)) and state in (None, now.state)
-        ]
-        return await views.standings(running, entries, Listed)
-
-    @routes.options("", operation_id="subscriptions_allow", status_code=204)
-    async def allowed() -> Response:
-        """What can be done here, as the CloudEvents draft has it."""
-        return Response(status_code=204, headers={"allow": ALLOWED})
+@routes.post(
+    "",
+    operation_id="create_subscription",
+    status_code=201,
+    response_class=JSONResponse,
+    responses={
+        201: {**ANSWER, "headers": {**ETAG, **LOCATION}, "links": LINKS},
+        **Refused.responses(400, 409, 413, 415, 422, 503),
+    },
+    openapi_extra=REQUEST_BODY,
+)
+async def create(running: Here, request: Request) -> Response:
+    """Make a subscription. Its id is the document's, or one of ours. `start: latest` begins no later
+    than this is answered, where this process delivers."""
+    document = await bodies.read_object(request, running.largest_document)
+    entry = await made(running, document)
+    return answered(entry, entry.document, made_at=PATH)
 
 
-def _add_one(routes: APIRouter, running: Running) -> None:
-    @routes.get(
-        "/{id}",
-        operation_id="subscription",
-        response_class=JSONResponse,
-        responses={
-            200: {**ANSWER, "headers": ETAG},
-            304: {"description": "Not Modified", "headers": ETAG},
-            **Refused.responses(404, 503),
-        },
-    )
-    async def subscription(id: Id, if_none_match: IfNoneMatch = None) -> Response:  # noqa: A002
-        """Its document, as it stands in the file or was given. A secret shows as a placeholder, which
-        means the same one when it is sent back."""
-        entry = await entry_of(running, id)
-        if Conditions(if_none_match=if_none_match).unchanged(entry):
-            return Response(status_code=304, headers={"etag": entry.etag})
-        return answered(entry, entry.document)
-
-    @routes.get("/{id}/status", operation_id="subscription_status",
-                responses=Refused.responses(404, 503))  # fmt: skip
-    async def status(id: Id) -> Standing:  # noqa: A002
-        """How it fares: state and cause, lag, what is held, why it does not run."""
-        return await views.standing(running, await entry_of(running, id))
-
-    @routes.options("/{id}", operation_id="subscription_allow", status_code=204)
-    async def allowed(id: Id) -> Response:  # noqa: A002, ARG001
-        """What can be done here, as the CloudEvents draft has it."""
-        return Response(status_code=204, headers={"allow": ALLOWED_ONE})
+@routes.get("", operation_id="subscriptions", responses=Refused.responses(503))
+async def subscriptions(
+    running: Here,
+    broker: Annotated[str | None, Query(description="that they read from")] = None,
+    state: Annotated[str | None, Query(description="running, paused, disabled ...")] = None,
+) -> list[Listed]:
+    """All subscriptions, of the file and of the API, each with how it fares."""
+    found = await running.registry.entries()
+    entries = [
+        each
+        for each, now in zip(found, running.states(found), strict=True)
+        if broker in (None, _broker(each)) and state in (None, now.state)
+    ]
+    return await views.standings(running, entries, Listed)
 
 
-def _add_changes(routes: APIRouter, running: Running) -> None:
-    @routes.put(
-        "/{id}",
-        operation_id="replace_subscription",
-        response_class=JSONResponse,
-        responses={
-            200: {**ANSWER, "headers": {**ETAG, **WARNING}},
-            201: {**ANSWER, "headers": {**ETAG, **LOCATION}},
-            **Refused.responses(400, 404, 409, 412, 413, 415, 422, 428, 503),
-        },
-        openapi_extra=REQUEST_BODY,
-    )
-    async def replace(
-        request: Request,
-        id: Id,  # noqa: A002
-        if_match: IfMatch = None,
-        if_none_match: IfNoneMatch = None,
-    ) -> Response:
-        """Another document in its place (`If-Match`), or a new one under this id (`If-None-Match: *`)."""
-        document = await bodies.read_object(request, running.largest_document)
-        entry = await running.registry.entry(id)
-        conditions = Conditions(if_match, if_none_match)
-        conditions.check(entry)
-        if entry is None and if_none_match is not None:
-            new = await made(running, {**document, "id": _same(document, id)})
-            return answered(new, new.document, made_at=PATH)
-        return await _changed(running, entry or await entry_of(running, id), conditions, document)
+@routes.options("", operation_id="subscriptions_allow", status_code=204)
+async def allowed() -> Response:
+    """What can be done here, as the CloudEvents draft has it."""
+    return Response(status_code=204, headers={"allow": ALLOWED})
 
-    @routes.patch(
-        "/{id}",
-        operation_id="patch_subscription",
-        response_class=JSONResponse,
-        responses={
-            200: {**ANSWER, "headers": {**ETAG, **WARNING}},
-            **Refused.responses(400, 404, 409, 412, 413, 415, 422, 428, 503),
-        },
-        openapi_extra=PATCH_BODY,
-    )
-    async def patch(request: Request, id: Id, if_match: IfMatch = None) -> Response:  # noqa: A002
-        """Some settings (RFC 7396): members replace members, null takes one back to its default."""
-        change = await bodies.read_object(request, running.largest_document, bodies.MERGE_PATCH)
-        entry = await entry_of(running, id)
-        conditions = Conditions(if_match)
-        conditions.check(entry)
-        return await _changed(running, entry, conditions, merged(entry.document, change))
 
-    @routes.delete(
-        "/{id}",
-        operation_id="delete_subscription",
-        response_class=JSONResponse,
-        responses={200: ANSWER, **Refused.responses(404, 409, 412, 503)},
-    )
-    async def delete(id: Id, if_match: IfMatch = None) -> Response:  # noqa: A002
-        """Its events are finished: what waited for it is gone, but for dead letters. Answers what it
-        was. `If-Match` is looked at where it is sent."""
-        entry = await entry_of(running, id)
-        Conditions(if_match).check(entry)
-        await running.registry.remove(entry)
-        return JSONResponse(dict(entry.document))
+@routes.get(
+    "/{id}",
+    operation_id="subscription",
+    response_class=JSONResponse,
+    responses={
+        200: {**ANSWER, "headers": ETAG},
+        304: {"description": "Not Modified", "headers": ETAG},
+        **Refused.responses(404, 503),
+    },
+)
+async def subscription(running: Here, id: Id, if_none_match: IfNoneMatch = None) -> Response:
+    """Its document, as it stands in the file or was given. A secret shows as a placeholder, which
+    means the same one when it is sent back."""
+    entry = await entry_of(running, id)
+    if Conditions(if_none_match=if_none_match).unchanged(entry):
+        return Response(status_code=304, headers={"etag": entry.etag})
+    return answered(entry, entry.document)
+
+
+@routes.get("/{id}/status", operation_id="subscription_status",
+            responses=Refused.responses(404, 503))  # fmt: skip
+async def status(running: Here, id: Id) -> Standing:
+    """How it fares: state and cause, lag, what is held, why it does not run."""
+    return await views.standing(running, await entry_of(running, id))
+
+
+@routes.options("/{id}", operation_id="subscription_allow", summary="Allowed", status_code=204)
+async def allowed_one(id: Id) -> Response:  # noqa: ARG001
+    """What can be done here, as the CloudEvents draft has it."""
+    return Response(status_code=204, headers={"allow": ALLOWED_ONE})
+
+
+@routes.put(
+    "/{id}",
+    operation_id="replace_subscription",
+    response_class=JSONResponse,
+    responses={
+        200: {**ANSWER, "headers": {**ETAG, **WARNING}},
+        201: {**ANSWER, "headers": {**ETAG, **LOCATION}},
+        **Refused.responses(400, 404, 409, 412, 413, 415, 422, 428, 503),
+    },
+    openapi_extra=REQUEST_BODY,
+)
+async def replace(
+    running: Here,
+    request: Request,
+    id: Id,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Another document in its place (`If-Match`), or a new one under this id (`If-None-Match: *`)."""
+    document = await bodies.read_object(request, running.largest_document)
+    entry = await running.registry.entry(id)
+    conditions = Conditions(if_match, if_none_match)
+    conditions.check(entry)
+    if entry is None and if_none_match is not None:
+        new = await made(running, {**document, "id": _same(document, id)})
+        return answered(new, new.document, made_at=PATH)
+    return await _changed(running, entry or await entry_of(running, id), conditions, document)
+
+
+@routes.patch(
+    "/{id}",
+    operation_id="patch_subscription",
+    response_class=JSONResponse,
+    responses={
+        200: {**ANSWER, "headers": {**ETAG, **WARNING}},
+        **Refused.responses(400, 404, 409, 412, 413, 415, 422, 428, 503),
+    },
+    openapi_extra=PATCH_BODY,
+)
+async def patch(running: Here, request: Request, id: Id, if_match: IfMatch = None) -> Response:
+    """Some settings (RFC 7396): members replace members, null takes one back to its default."""
+    change = await bodies.read_object(request, running.largest_document, bodies.MERGE_PATCH)
+    entry = await entry_of(running, id)
+    conditions = Conditions(if_match)
+    conditions.check(entry)
+    return await _changed(running, entry, conditions, bodies.merged(entry.document, change))
+
+
+@routes.delete(
+    "/{id}",
+    operation_id="delete_subscription",
+    response_class=JSONResponse,
+    responses={200: ANSWER, **Refused.responses(404, 409, 412, 503)},
+)
+async def delete(running: Here, id: Id, if_match: IfMatch = None) -> Response:
+    """Its events are finished: what waited for it is gone, but for dead letters. Answers what it
+    was. `If-Match` is looked at where it is sent."""
+    entry = await entry_of(running, id)
+    Conditions(if_match).check(entry)
+    await running.registry.remove(entry)
+    return JSONResponse(dict(entry.document))
 
 
 async def entry_of(running: Running, subscription: str) -> Entry:

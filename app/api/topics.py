@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from app.api import start_points
 from app.api.answers import View
 from app.api.problems import Refused
-from app.api.running import Running
+from app.api.running import Here, Running
 from app.errors import BrokerError
 from app.interfaces import Log
 from app.model.metadata import LogMetadata, PartitionMetadata
@@ -66,84 +66,79 @@ class OffsetsView(BaseModel):
     groups: list[GroupOffset]
 
 
-def router(running: Running) -> APIRouter:
-    """Is to come after ``records``: a topic's name may have slashes, and whatever follows belongs to
-    it unless another route takes it."""
-    routes = APIRouter(prefix="/v1/topics", tags=["topics"])
-    _add_offsets(routes, running)
-    _add_metadata(routes, running)
-    return routes
+routes = APIRouter(prefix="/v1/topics", tags=["topics"])
+"""Is to come after ``records``: a topic's name may have slashes, and whatever follows belongs to
+it unless another route takes it."""
 
 
-def _add_metadata(routes: APIRouter, running: Running) -> None:
-    @routes.get("", operation_id="topics", responses=Refused.responses(404, 503))
-    async def topics(
-        broker: Annotated[str | None, Query(description="all by default")] = None,
-    ) -> list[TopicView]:
-        """Every topic of every broker that can be asked now, or of one (Metadata)."""
-        names = list(running.kinds) if broker is None else [broker]
-        logs = [log_of(running, name) for name in names]
-        found = await asyncio.gather(*map(_all, logs))
-        refusals = [each for each in found if isinstance(each, BrokerError)]
-        if refusals and len(refusals) == len(found):
-            raise refusals[0]
-        return [
-            TopicView.of(each, broker=name)
-            for name, metadata in zip(names, found, strict=True)
-            if isinstance(metadata, LogMetadata)
-            for each in metadata.topics
-        ]
-
-    @routes.get(
-        "/{broker}/{topic:path}", operation_id="topic", responses=Refused.responses(403, 404, 503)
+@routes.get(
+    "/{broker}/{topic:path}/offsets",
+    operation_id="offsets",
+    responses=Refused.responses(400, 403, 404, 501, 503),
+)
+async def offsets(
+    running: Here,
+    broker: Broker,
+    topic: Topic,
+    time: Annotated[
+        str | None,
+        Query(description="RFC 3339, or milliseconds since the epoch", examples=["1767225600000"]),
+    ] = None,
+    group: Annotated[
+        list[str] | None, Query(description="those of our subscriptions by default")
+    ] = None,
+    partition: OnePartition = None,
+) -> OffsetsView:
+    """Earliest, latest and by-time positions of each partition, and where groups are (Offset)."""
+    log = log_of(running, broker)
+    time_ms = None if time is None else _time(time)
+    ours = running.groups(broker, topic)
+    metadata = await log.metadata([topic], list(group or ours))
+    ends = _ends(metadata, broker, topic, partition)
+    found = {} if time_ms is None else await start_points.by_time(log, topic, ends, time_ms)
+    at = {number: place.position for number, place in found.items()}
+    return OffsetsView(
+        broker=broker,
+        topic=topic,
+        time_ms=time_ms,
+        partitions=[PartitionOffsets.of(each, at_time=at.get(each.number)) for each in ends],
+        groups=[
+            GroupOffset.of(each, subscription=ours.get(each.group))
+            for each in metadata.groups
+            if each.topic == topic and partition in (None, each.partition)
+        ],
     )
-    async def topic(broker: Broker, topic: Topic) -> TopicView:
-        """One topic's partitions (Metadata): leader, replicas, in-sync replicas, and both ends."""
-        for each in (await log_of(running, broker).metadata([topic])).topics:
-            if each.name == topic and each.partitions:
-                return TopicView.of(each, broker=broker)
-        raise unknown_topic(broker, topic)
 
 
-def _add_offsets(routes: APIRouter, running: Running) -> None:
-    @routes.get(
-        "/{broker}/{topic:path}/offsets",
-        operation_id="offsets",
-        responses=Refused.responses(400, 403, 404, 501, 503),
-    )
-    async def offsets(
-        broker: Broker,
-        topic: Topic,
-        time: Annotated[
-            str | None,
-            Query(
-                description="RFC 3339, or milliseconds since the epoch", examples=["1767225600000"]
-            ),
-        ] = None,
-        group: Annotated[
-            list[str] | None, Query(description="those of our subscriptions by default")
-        ] = None,
-        partition: OnePartition = None,
-    ) -> OffsetsView:
-        """Earliest, latest and by-time positions of each partition, and where groups are (Offset)."""
-        log = log_of(running, broker)
-        time_ms = None if time is None else _time(time)
-        ours = running.groups(broker, topic)
-        metadata = await log.metadata([topic], list(group or ours))
-        ends = _ends(metadata, broker, topic, partition)
-        found = {} if time_ms is None else await start_points.by_time(log, topic, ends, time_ms)
-        at = {number: place.position for number, place in found.items()}
-        return OffsetsView(
-            broker=broker,
-            topic=topic,
-            time_ms=time_ms,
-            partitions=[PartitionOffsets.of(each, at_time=at.get(each.number)) for each in ends],
-            groups=[
-                GroupOffset.of(each, subscription=ours.get(each.group))
-                for each in metadata.groups
-                if each.topic == topic and partition in (None, each.partition)
-            ],
-        )
+@routes.get("", operation_id="topics", responses=Refused.responses(404, 503))
+async def topics(
+    running: Here,
+    broker: Annotated[str | None, Query(description="all by default")] = None,
+) -> list[TopicView]:
+    """Every topic of every broker that can be asked now, or of one (Metadata)."""
+    names = list(running.kinds) if broker is None else [broker]
+    logs = [log_of(running, name) for name in names]
+    found = await asyncio.gather(*map(_all, logs))
+    refusals = [each for each in found if isinstance(each, BrokerError)]
+    if refusals and len(refusals) == len(found):
+        raise refusals[0]
+    return [
+        TopicView.of(each, broker=name)
+        for name, metadata in zip(names, found, strict=True)
+        if isinstance(metadata, LogMetadata)
+        for each in metadata.topics
+    ]
+
+
+@routes.get(
+    "/{broker}/{topic:path}", operation_id="topic", responses=Refused.responses(403, 404, 503)
+)
+async def topic(running: Here, broker: Broker, topic: Topic) -> TopicView:
+    """One topic's partitions (Metadata): leader, replicas, in-sync replicas, and both ends."""
+    for each in (await log_of(running, broker).metadata([topic])).topics:
+        if each.name == topic and each.partitions:
+            return TopicView.of(each, broker=broker)
+    raise unknown_topic(broker, topic)
 
 
 async def _all(log: Log) -> LogMetadata | BrokerError:

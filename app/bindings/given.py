@@ -48,7 +48,7 @@ def attributes_given(
     claimed = [each for each in headers if claims(chosen, *each)]
     found: list[tuple[str, str, Value]] = select(chosen, claimed)
     for header, name, value in found:
-        at = f"{profile.place} {clip(header)[1:-1]}"
+        at = f"{profile.words.place} {clip(header)[1:-1]}"
         read = _read_value(value, at, profile)
         if isinstance(read, Fault):
             faults.append(read)
@@ -63,7 +63,7 @@ def _read_value(value: Value, at: str, profile: Profile) -> str | Fault:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        return not_utf8(at, profile.clauses.values)
+        return not_utf8(at, profile.words.values)
 
 
 def _read_native(value: Native, at: str, profile: Profile) -> str | Fault:
@@ -72,7 +72,7 @@ def _read_native(value: Native, at: str, profile: Profile) -> str | Fault:
         return text
     others = ", boolean, timestamp or integer of 32 bits" if profile.natives else ""
     detail = f"{at} is no string{others}, but of type {type(value).__name__}."
-    return Fault("wrong-type", detail, at, profile.clauses.values)
+    return Fault("wrong-type", detail, at, profile.words.values)
 
 
 def _kind(value: Value) -> AttributeType:
@@ -102,23 +102,21 @@ def strict_faults(
 ) -> list[Fault]:
     """What is let pass by leniencies that are off."""
     faults: list[Fault] = []
-    if not profile.second_type:  # by the version's own name for it
+    if not profile.leniency.datacontenttype:  # by the version's own name for it
         named = [each for each in given if each.name == version.content_type]
         faults += [_second_type(each, profile) for each in named]
-    if not profile.repeats:
+    if not profile.leniency.repeats:
         faults += _repeats(given)
     if not profile.nulls:
         nulls = [h for h, value in headers if value is None and chosen.attribute[h] is not None]
-        for at in (f"{profile.place} {clip(header)[1:-1]}" for header in nulls):
-            faults.append(
-                Fault("null-attribute", f"{at} has no value.", at, profile.clauses.values)
-            )
+        for at in (f"{profile.words.place} {clip(header)[1:-1]}" for header in nulls):
+            faults.append(Fault("null-attribute", f"{at} has no value.", at, profile.words.values))
     return faults
 
 
 def _second_type(given: Given, profile: Profile) -> Fault:
-    detail = f"{given.at} must not be sent: the content type of the data is the {profile.typed_at}."
-    return Fault("unexpected-datacontenttype", detail, given.at, profile.clauses.one_type)
+    detail = f"{given.at} must not be sent: the content type of the data is the {profile.words.typed_at}."
+    return Fault("unexpected-datacontenttype", detail, given.at, profile.words.one_type)
 
 
 def _repeats(given: Sequence[Given]) -> list[Fault]:

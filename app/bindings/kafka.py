@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
+from app.bindings import profile as profiles
 from app.bindings.documents import content_type_of
 from app.bindings.headers import NotACloudEvent
-from app.bindings.kafka_names import (
-    CONTENT_TYPE,
-    FOREIGN,
-    HEADERS,
-    LAYOUTS,
-    LIBERAL,
-    STRICT,
-    Leniency,
-    profile,
-)
-from app.bindings.layout import read_plainly
+from app.bindings.layout import layouts, read_plainly
 from app.bindings.older import older_headers
+from app.bindings.profile import Profile, Words, apart_from, strict
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
-from app.bindings.spellings import prefix_of
+from app.bindings.spellings import Spelling, nested, prefix_of, prefixed, spelling
 from app.bindings.transcode import Writing, as_document, in_version, is_binary
+from app.bindings.values import read_string
+from app.event.memo import Memo
 from app.event.value import CloudEvent, DataForm
 from app.event.versions import NEWEST, VERSIONS
 
@@ -27,7 +24,78 @@ __all__ = ["LIBERAL", "STRICT", "Leniency", "NotACloudEvent", "decode", "encode"
 
 _BINARY = ContentMode.BINARY
 _JSON_DATA = DataForm.JSON
+
+CONTENT_TYPE = "content-type"
+HEADERS = Memo(lambda name: CONTENT_TYPE if name == "datacontenttype" else f"ce_{name}")  # K12, K15
 _header_name = HEADERS.__getitem__
+
+
+class Leniency(profiles.Leniency, frozen=True):
+    """What is read of this broker's messages although the binding does not say so.
+
+    ``quoted``  values in quotes, in records whose ``ce_specversion`` is in quotes.
+    ``nulls``   a header with a null value, for one that is not there.
+    """
+
+    quoted: bool = True
+    nulls: bool = True
+
+
+LIBERAL = Leniency()
+STRICT = strict(Leniency)
+
+
+def _spellings(leniency: Leniency) -> tuple[Spelling, ...]:
+    """K15; 0.1, which knew no Kafka, has the names of its HTTP."""
+    fold = leniency.any_case
+    return (
+        spelling(prefixed("ce_", any_case=fold), lambda name: (f"ce_{name}",)),
+        nested(("CE-", "ce_") if fold else ("CE-",), any_case=fold),
+    )
+
+
+def _content_types(leniency: Leniency) -> tuple[Callable[[str], bool], ...]:
+    found: list[Callable[[str], bool]] = [CONTENT_TYPE.__eq__]
+    if leniency.any_case:
+        found.append(lambda name: name.lower() == CONTENT_TYPE)
+    return tuple(found)
+
+
+FOREIGN = apart_from(_spellings(LIBERAL), _content_types(LIBERAL))
+
+
+def _attribute(header: str) -> str | None:
+    if header.startswith("ce_") and header != "ce_datacontenttype":
+        return header.removeprefix("ce_")
+    return "" if header[:1] in "cC" else None  # perhaps one of ours in another case
+
+
+LAYOUTS = layouts(_attribute, CONTENT_TYPE, FOREIGN.read_name)
+"""Of events as we write them."""
+
+_WORDS = Words(
+    place="header",
+    prefix="ce_",
+    typed_at=f"header {CONTENT_TYPE}",
+    content_type="K4",
+    document="K17",
+    values="K14",
+    one_type="K12",
+)
+
+
+@cache
+def profile(leniency: Leniency) -> Profile:
+    return Profile(
+        _WORDS,
+        leniency,
+        _spellings(leniency),
+        _content_types(leniency),
+        FOREIGN,
+        quoted=read_string if leniency.quoted else None,
+        empty_is_none=False,  # K13: no value and an empty one are told apart
+        nulls=leniency.nulls,
+    )
 
 
 def encode(decoded: Decoded, writing: Writing, key: bytes | None) -> Record:

@@ -77,6 +77,16 @@ def layout_of(headers: tuple[Name, ...], spelled: Spelled[Name]) -> Layout:
     return Layout(names, pick, checks, typed[-1] if typed else None, repeated, tuple(foreign))
 
 
+def layouts(
+    attribute: Callable[[str], str | None],
+    content_type: str | None,
+    foreign: Callable[[str], str | None],
+) -> Memo[tuple[str, ...], Layout]:
+    """Of the messages of a broker, by the names of their headers (``Spelled``)."""
+    spelled = Spelled(attribute, content_type, foreign)
+    return Memo(lambda headers: layout_of(headers, spelled))
+
+
 def plain_attributes(
     layout: Layout, values: Values, content_type: str | None, allowed: bytes
 ) -> dict[str, str] | None:

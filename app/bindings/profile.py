@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -11,12 +12,45 @@ from app.bindings.spellings import Spelling
 from app.bindings.values import Text
 from app.errors import Fault
 
+Kind = TypeVar("Kind", bound="Leniency")
 
-class Clauses(msgspec.Struct, frozen=True):
-    """Where a binding says what a fault breaks: its content type, its document that must be there, the
-    form of its values, and that the type of the data has one place.
+
+class Leniency(msgspec.Struct, frozen=True):
+    """What is read although no binding says so. All on: brokers carry what is in use.
+
+    ``any_case``         names of headers in any case, where the exact one is absent.
+    ``datacontenttype``  that attribute as a header, where no content type is given otherwise, as release
+                         candidate 1 had it in Kafka and JavaScript's SDK writes it.
+    ``repeats``          a header that is repeated with the same value.
+    ``sniff``            JSON documents that no content type declares as events, as Python's SDK
+                         writes them.
     """
 
+    any_case: bool = True
+    datacontenttype: bool = True
+    repeats: bool = True
+    sniff: bool = True
+
+
+def strict(kind: type[Kind]) -> Kind:
+    """Nothing but what the binding says."""
+    return kind(**dict.fromkeys(kind.__struct_fields__, False))
+
+
+class Words(msgspec.Struct, frozen=True, kw_only=True):
+    """How faults name things.
+
+    ``place``     what a header is called there: ``header``, ``property``.
+    ``prefix``    of the binding's own names.
+    ``typed_at``  where the content type belongs.
+
+    The others are clauses of the binding that a fault breaks: its content type, its document that must be
+    there, the form of its values, and that the type of the data has one place.
+    """
+
+    place: str
+    prefix: str
+    typed_at: str
     content_type: str
     document: str
     values: str
@@ -26,36 +60,25 @@ class Clauses(msgspec.Struct, frozen=True):
 class Profile(msgspec.Struct, frozen=True):
     """How the messages of one kind of broker are read, its leniencies decided.
 
-    ``place``          what a header is called there, in faults: ``header``, ``property``.
-    ``prefix``         of the binding's own names, in faults.
     ``spellings``      in the order in which they are tried.
     ``content_types``  whether a header gives the content type, the better names first. The record's
                        own property comes before all of them.
-    ``typed_at``       where the content type belongs, in faults.
     ``apart``          how foreign headers are told from the event's own.
     ``quoted``         reads the values of a message whose ``specversion`` is a JSON string; None where
                        quotes are part of a value.
     ``empty_is_none``  an empty body is an event without data; else only a null one is.
-    ``second_type``    ``datacontenttype`` under its own name is read where no content type is given.
-    ``natives``        values that are no strings are read.
-    ``repeats``        repeated headers that agree are one; ``nulls``: a header without value is unset.
-    ``sniff``          JSON documents that no content type declares as events are recognised.
+    ``natives``        values that are no strings are read; ``nulls``: a header without value is unset.
     """
 
-    place: str
-    prefix: str
+    words: Words
+    leniency: Leniency
     spellings: tuple[Spelling, ...]
     content_types: tuple[Callable[[str], bool], ...]
-    typed_at: str
-    clauses: Clauses
     apart: Apart
     quoted: Callable[[str, str], Text | Fault] | None = None
     empty_is_none: bool = True
-    second_type: bool = True
     natives: bool = True
-    repeats: bool = True
     nulls: bool = True
-    sniff: bool = True
 
 
 def apart_from(

@@ -7,28 +7,23 @@ attribute of another version is named in the same manner (``CE-Id``), an extensi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import cache
 
+from app.bindings import profile as profiles
 from app.bindings.documents import content_type_of
-from app.bindings.headers import NotACloudEvent
-from app.bindings.layout import read_plainly
+from app.bindings.headers import NotACloudEvent, header_names
+from app.bindings.layout import layouts, read_plainly
 from app.bindings.older import older_headers
-from app.bindings.pulsar_names import (
-    CONTENT_TYPE,
-    FOREIGN,
-    KAFKA_NAMES,
-    LAYOUTS,
-    LIBERAL,
-    NAMES,
-    STRICT,
-    Leniency,
-    profile,
-    pulsar_name,
-)
+from app.bindings.profile import Profile, Words, apart_from, strict
+from app.bindings.pulsar_properties import KEY_ENCODING
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
+from app.bindings.spellings import Spelling, bare, nested, nested_name, prefixed, spelling
 from app.bindings.transcode import Writing, as_document, in_version, is_binary
-from app.bindings.values import quote
+from app.bindings.values import quote, read_json
+from app.event.memo import Memo
 from app.event.upgrade import own_attributes
 from app.event.value import AttributeType, CloudEvent
 from app.event.versions import NEWEST, VERSIONS
@@ -37,6 +32,124 @@ __all__ = ["LIBERAL", "STRICT", "Leniency", "NotACloudEvent", "decode", "encode"
 
 _BINARY = ContentMode.BINARY
 _STRING = AttributeType.STRING
+
+CORE = VERSIONS[NEWEST].rules
+CONTENT_TYPE = "CE-ContentType"
+_CONTENT_TYPE = CONTENT_TYPE.lower()
+
+
+class Leniency(profiles.Leniency, frozen=True):
+    """What is read of this broker's messages although the binding does not say so.
+
+    ``kafka_names``  prefix ``ce_``, and ``content-type``.
+    ``unprefixed``   bare names, and ``content_type``.
+    ``quoted``       values as JSON, in messages whose ``specversion`` is in quotes.
+
+    Not a leniency: ``CE-Myext`` and ``CE-X-Id`` are read however strictly. The binding shows names by
+    examples only, and who writes them cannot know which attributes the reader's version holds for core;
+    where both are there, the one that we would write counts.
+    """
+
+    kafka_names: bool = True
+    unprefixed: bool = True
+    quoted: bool = True
+
+
+LIBERAL = Leniency()
+STRICT = strict(Leniency)
+
+
+def pulsar_name(name: str, *, core: bool) -> str:
+    """P5: a capital after the prefix, as in all its examples."""
+    return nested_name("CE-" if core else "CE-X-", name)
+
+
+def _pulsar_attribute(header: str, *, any_case: bool) -> str | None:
+    """``CE-ContentType`` is none: it is the data's type or the document's, as the mode has it."""
+    lower = header.lower()
+    if not lower.startswith("ce-") or lower == _CONTENT_TYPE:
+        return None
+    name = lower.removeprefix("ce-").removeprefix("x-")
+    spelled = (pulsar_name(name, core=True), pulsar_name(name, core=False))
+    return name if any_case or header in spelled else None
+
+
+NAMES: Memo[str, str] = Memo(
+    lambda name: CONTENT_TYPE if name == "datacontenttype" else pulsar_name(name, core=name in CORE)
+)
+KAFKA_NAMES = header_names("ce_")
+_EXACT: Memo[str, str] = Memo(lambda header: _pulsar_attribute(header, any_case=False) or "")
+
+
+def _spellings(leniency: Leniency) -> tuple[Spelling, ...]:
+    """In the order of 4.6: the binding's own, then the others that are let in. The binding was written
+    for 0.1: its names of that version's attributes are the seed's, ``schemaURI`` among them.
+    """
+    fold = leniency.any_case
+    found = [
+        spelling(lambda name: _pulsar_attribute(name, any_case=fold), lambda name: (NAMES[name],))
+    ]
+    if leniency.kafka_names:
+        found.append(spelling(prefixed("ce_", any_case=fold), lambda name: (KAFKA_NAMES[name],)))
+    found.append(
+        nested(
+            ("CE-",),
+            any_case=fold,
+            others={"schemauri": "schemaURL"},
+            apart=_CONTENT_TYPE,
+            capitals=True,
+        )
+    )
+    if leniency.unprefixed:
+        found.append(bare(any_case=fold))
+    return tuple(found)
+
+
+def _content_types(leniency: Leniency) -> tuple[Callable[[str], bool], ...]:
+    found: list[Callable[[str], bool]] = [CONTENT_TYPE.__eq__]
+    if leniency.any_case:
+        found.append(lambda name: name.lower() == _CONTENT_TYPE)
+    if leniency.kafka_names:
+        found.append(lambda name: name.lower() == "content-type")
+    if leniency.unprefixed:
+        found.append(lambda name: name.lower() == "content_type")
+    return tuple(found)
+
+
+FOREIGN = apart_from(_spellings(LIBERAL), _content_types(LIBERAL), frozenset({KEY_ENCODING}))
+
+
+def _attribute(header: str) -> str | None:
+    if header[:1] not in "cC":
+        return None
+    name = _EXACT[header]
+    return "" if name == "datacontenttype" else name
+
+
+LAYOUTS = layouts(_attribute, CONTENT_TYPE, FOREIGN.read_name)
+"""Of events as we write them."""
+
+_WORDS = Words(
+    place="property",
+    prefix="CE-",
+    typed_at=f"property {CONTENT_TYPE}",
+    content_type="P3",
+    document="P4",
+    values="P6",
+    one_type="P3",
+)
+
+
+@cache
+def profile(leniency: Leniency) -> Profile:
+    return Profile(
+        _WORDS,
+        leniency,
+        _spellings(leniency),
+        _content_types(leniency),
+        FOREIGN,
+        quoted=read_json if leniency.quoted else None,
+    )
 
 
 def encode(decoded: Decoded, writing: Writing, key: bytes | None) -> Record:

@@ -7,25 +7,20 @@ an event without data, for AMQP cannot tell the two apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
+from app.bindings import profile as profiles
+from app.bindings.amqp_table import KEY_HEADER
 from app.bindings.documents import content_type_of
-from app.bindings.headers import NotACloudEvent
-from app.bindings.layout import read_plainly
+from app.bindings.headers import NotACloudEvent, header_names
+from app.bindings.layout import layouts, read_plainly
 from app.bindings.modes import WireType, wire_type
 from app.bindings.older import older_headers
-from app.bindings.rabbitmq_names import (
-    FOREIGN,
-    HEADERS,
-    LAYOUTS,
-    LIBERAL,
-    STRICT,
-    Leniency,
-    profile,
-)
+from app.bindings.profile import Profile, Words, apart_from, strict
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
-from app.bindings.spellings import prefix_of
+from app.bindings.spellings import Spelling, bare, nested, prefix_of, prefixed, spelling
 from app.bindings.transcode import Writing, as_document, in_version, is_binary
 from app.errors import Fault, InvalidEvent
 from app.event.validate import clip, shorten
@@ -37,6 +32,98 @@ __all__ = ["LIBERAL", "STRICT", "Leniency", "NotACloudEvent", "decode", "encode"
 SHORT_STRING = 255  # bytes of a header name or a content type (AMQP 0-9-1, 4.2.5.3)
 
 _BINARY = ContentMode.BINARY
+
+HEADERS = header_names("ce-")  # R8
+
+
+class Leniency(profiles.Leniency, frozen=True):
+    """What is read of this broker's messages although the binding does not say so.
+
+    ``content_type``  header ``content-type``, where the property is missing.
+    ``natives``       header values that are no strings (R9).
+    ``cloud_events``  prefixes ``cloudEvents:`` and ``cloudEvents_``, as AMQP 1.0 producers write.
+    ``unprefixed``    bare names, as Knative's broker writes, ``x-`` headers aside.
+    ``nulls``         a header with a null value, for one that is not there.
+    """
+
+    content_type: bool = True
+    natives: bool = True
+    cloud_events: bool = True
+    unprefixed: bool = True
+    nulls: bool = True
+
+
+LIBERAL = Leniency()
+STRICT = strict(Leniency)
+
+
+def _spellings(leniency: Leniency) -> tuple[Spelling, ...]:
+    """In the order of 4.6: the binding's prefix, then the others that are let in."""
+    fold = leniency.any_case
+    found = [spelling(prefixed("ce-", any_case=fold), lambda name: (HEADERS[name],))]
+    if leniency.cloud_events:
+        found.append(spelling(_cloud_events(any_case=fold), _cloud_events_headers))
+    found.append(nested(("CE-",), any_case=fold))
+    if leniency.unprefixed:
+        found.append(bare(any_case=False))
+    return tuple(found)
+
+
+def _cloud_events(*, any_case: bool) -> Callable[[str], str | None]:
+    """Both separators of the AMQP 1.0 binding; they are one spelling, so that they must agree."""
+    prefix = "cloudevents" if any_case else "cloudEvents"
+    colon = prefixed(f"{prefix}:", any_case=any_case)
+    underscore = prefixed(f"{prefix}_", any_case=any_case)
+
+    def attribute(header: str) -> str | None:
+        name = colon(header)
+        return underscore(header) if name is None else name
+
+    return attribute
+
+
+def _cloud_events_headers(name: str) -> Sequence[str]:
+    return (f"cloudEvents:{name}", f"cloudEvents_{name}")
+
+
+def _content_types(leniency: Leniency) -> tuple[Callable[[str], bool], ...]:
+    return (lambda name: name.lower() == "content-type",) if leniency.content_type else ()
+
+
+FOREIGN = apart_from(_spellings(LIBERAL), _content_types(LIBERAL), frozenset({KEY_HEADER}))
+
+
+def _attribute(header: str) -> str | None:
+    if header.startswith("ce-") and header != "ce-datacontenttype":
+        return header.removeprefix("ce-")
+    return "" if header[:1] in "cC" else None  # perhaps one of ours in another spelling
+
+
+LAYOUTS = layouts(_attribute, None, FOREIGN.read_name)
+"""Of events as we write them: the content type is a property."""
+
+_WORDS = Words(
+    place="header",
+    prefix="ce-",
+    typed_at="property content_type",
+    content_type="R3",
+    document="R5",
+    values="R9",
+    one_type="R6",
+)
+
+
+@cache
+def profile(leniency: Leniency) -> Profile:
+    return Profile(
+        _WORDS,
+        leniency,
+        _spellings(leniency),
+        _content_types(leniency),
+        FOREIGN,
+        natives=leniency.natives,
+        nulls=leniency.nulls,
+    )
 
 
 def encode(decoded: Decoded, writing: Writing, key: bytes | None) -> Record:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from app.bindings.documents import (
@@ -30,10 +31,10 @@ from app.bindings.modes import WireType, wire_type
 from app.bindings.older import read_older
 from app.bindings.profile import Profile
 from app.bindings.record import NO_NATIVES, ContentMode, Decoded, Record
-from app.bindings.sniff import holds_event
 from app.bindings.spellings import Spelling, begun, in_use
 from app.bindings.values import Value, unquote
 from app.errors import Fault, InvalidEvent
+from app.event.media_types import declares_json
 from app.event.upgrade import older_version
 from app.event.validate import Locate, faults_of, merge, shorten
 from app.event.value import NO_TYPES, AttributeType, CloudEvent
@@ -56,13 +57,17 @@ def read(record: Record, profile: Profile) -> Decoded:
         return _read_document(record, headers, wire, profile)
     names = [name for name, value in headers if value is not None]
     chosen = in_use(profile.spellings, names)
-    if chosen is None and profile.sniff and holds_event(wire.text if wire else None, record.body):
+    if (
+        chosen is None
+        and profile.leniency.sniff
+        and holds_event(wire.text if wire else None, record.body)
+    ):
         decoded = read_unnamed_document(record.body or b"")
         return _with_foreign(decoded, record, headers, profile.spellings[0], profile)
     chosen = chosen or begun(profile.spellings, names)
     if chosen is None:
         raise NotACloudEvent(
-            f"Not a CloudEvent: no {profile.prefix} {profile.place}, and no content type of the family"
+            f"Not a CloudEvent: no {profile.words.prefix} {profile.words.place}, and no content type of the family"
         )
     decoded = Decoded(_read_binary(record, headers, wire, chosen, profile), _BINARY)
     return _with_foreign(decoded, record, headers, chosen, profile)
@@ -89,11 +94,11 @@ def _wire(record: Record, headers: Headers, profile: Profile) -> WireType | None
     for is_content_type in profile.content_types:
         named = [(name, value) for name, value in headers if is_content_type(name)]
         found = {_unquoted(value, profile) for _, value in named if isinstance(value, bytes)}
-        if len(found) > 1 or (found and len(named) > 1 and not profile.repeats):
-            at = f"{profile.place} {named[0][0]}"
+        if len(found) > 1 or (found and len(named) > 1 and not profile.leniency.repeats):
+            at = f"{profile.words.place} {named[0][0]}"
             detail = f"{at} is given more than once{', with different values' * (len(found) > 1)}."
             raise InvalidEvent(
-                [Fault("repeated-attribute", detail, at, profile.clauses.content_type)]
+                [Fault("repeated-attribute", detail, at, profile.words.content_type)]
             )
         if found:
             return wire_type(found.pop())
@@ -116,16 +121,16 @@ def _read_document(record: Record, headers: Headers, wire: WireType, profile: Pr
     if not is_readable(wire, body or b"") or wire.mode is _BATCH:  # no broker has batches (4.6)
         mirrored = _mirrored(chosen, headers, profile)
         opaque = _document(body, profile, empty=True)
-        decoded = unread(wire, opaque, mirrored, profile.typed_at)
+        decoded = unread(wire, opaque, mirrored, profile.words.typed_at)
     else:
-        decoded = read_document(wire, _document(body, profile), profile.typed_at)
+        decoded = read_document(wire, _document(body, profile), profile.words.typed_at)
     return _with_foreign(decoded, record, headers, chosen, profile)
 
 
 def _document(body: bytes | None, profile: Profile, *, empty: bool = False) -> bytes:
     if body or (empty and body is not None):
         return body
-    raise no_document(profile.clauses.document)
+    raise no_document(profile.words.document)
 
 
 def _mirrored(chosen: Spelling, headers: Headers, profile: Profile) -> CloudEvent:
@@ -164,7 +169,7 @@ def _read_binary(
     given, faults = attributes_given(chosen, headers, profile)
     content_type = wire.text if wire else None
     if wire is not None and not wire.is_utf8:
-        faults.append(not_utf8(profile.typed_at, profile.clauses.values))
+        faults.append(not_utf8(profile.words.typed_at, profile.words.values))
         content_type = None
     older = _older_version(given, locate)
     version = VERSIONS[older or NEWEST]
@@ -178,7 +183,7 @@ def _read_binary(
         raise InvalidEvent(faults)
     pairs = [(each.name, each.text) for each in given]
     told = {each.name: each.kind for each in given if each.kind is not _STRING}
-    return read_older(older, pairs, content_type, data, locate, profile.typed_at, told)
+    return read_older(older, pairs, content_type, data, locate, profile.words.typed_at, told)
 
 
 def _newest(
@@ -212,7 +217,47 @@ def _older_version(given: Sequence[Given], locate: Locate) -> str | None:
 def _locator(chosen: Spelling, profile: Profile) -> Locate:
     def locate(name: str) -> str:
         if name == _TYPED:
-            return profile.typed_at
-        return f"{profile.place} {shorten(chosen.exact(name)[0])}"
+            return profile.words.typed_at
+        return f"{profile.words.place} {shorten(chosen.exact(name)[0])}"
 
     return locate
+
+
+class _Required(msgspec.Struct):
+    """What a JSON object must hold to be taken for an event."""
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+
+
+class _Required01(msgspec.Struct, rename="camel"):
+    """The same in version 0.1 (spec.md 3.1, shape A)."""
+
+    cloud_events_version: str
+    event_id: str = msgspec.field(name="eventID")
+    source: str
+    event_type: str
+
+
+_DECODERS = (msgspec.json.Decoder(_Required), msgspec.json.Decoder(_Required01))
+
+
+def holds_event(content_type: str | None, body: bytes | None) -> bool:
+    """Whether a body of plain JSON type, or of none, is an object with the required attributes. Producers
+    exist that give a document the content type of its data, or none (K16 and P3 as they are broken).
+    """
+    if not body or not declares_json(content_type):
+        return False
+    return any(_holds(decoder, body) for decoder in _DECODERS)
+
+
+def _holds(
+    decoder: msgspec.json.Decoder[_Required] | msgspec.json.Decoder[_Required01], body: bytes
+) -> bool:
+    try:
+        decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True

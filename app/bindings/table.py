@@ -1,15 +1,21 @@
-"""Which binding belongs to which kind of broker: a further broker is a further row."""
+"""Which binding belongs to which kind of broker: a further broker is a further row.
+
+Records that are carried on unread keep key, headers and body; the content type goes where that kind of
+broker has it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from app.bindings import kafka, pulsar, rabbitmq
-from app.bindings.copying import with_type_in_header, with_type_in_property
 from app.bindings.record import Decoded, Record
 from app.bindings.transcode import Writing
+from app.errors import SenderError
+from app.event.validate import clip
 
 
 class Binding(msgspec.Struct, frozen=True):
@@ -24,6 +30,37 @@ class Binding(msgspec.Struct, frozen=True):
     encode: Callable[[Decoded, Writing, bytes | None], Record]
     decode: Callable[[Record], Decoded]
     copied: Callable[[Record], Record]
+
+
+def with_type_in_header(record: Record) -> Record:
+    """For brokers without a property of that name; a header that is there already is the sender's. Nor have
+    they typed values: one without a text goes as null, but of an attribute, which null would unset.
+
+    Raises SenderError for such a one: what is no event would become one.
+    """
+    lost = [name for name, text in record.headers if text is None and name in record.natives]
+    for name in filter(rabbitmq.FOREIGN.claims, lost):
+        kind = type(record.natives[name]).__name__
+        raise SenderError(f"header {clip(name)} is of type {kind}, which this broker has not")
+    named = record.content_type
+    if named is None:
+        return record
+    headers = record.headers
+    if all(name.lower() != kafka.CONTENT_TYPE for name, _ in headers):
+        headers = (*headers, (kafka.CONTENT_TYPE, named.encode("utf-8", "surrogateescape")))
+    return replace(record, headers=headers, content_type=None)
+
+
+def with_type_in_property(record: Record) -> Record:
+    """For RabbitMQ: what a header says is said by the property too, where it fits."""
+    if record.content_type is not None:
+        return record
+    given = next(
+        (value for name, value in record.headers if name.lower() == kafka.CONTENT_TYPE), None
+    )
+    if not given or len(given) > rabbitmq.SHORT_STRING:
+        return record
+    return replace(record, content_type=given.decode("utf-8", "surrogateescape"))
 
 
 _KAFKA = Binding(kafka.encode, kafka.decode, with_type_in_header)

@@ -9,6 +9,7 @@ import typer
 
 from app.cli import admin_client, exits, options, printing
 from app.cli.admin_client import Service
+from app.cli.options import Attributes, Data, EventType, Source, Subject
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
@@ -38,17 +39,12 @@ def run(
             metavar="BROKER/TOPIC", help="As if another client wrote it there: no route is asked."
         ),
     ] = "",
-    type_: Annotated[str, typer.Option("--type", "-t", help="The event's type.")] = "",
-    source: Annotated[
-        str, typer.Option("--source", "-s", help="Its source.")
-    ] = "/skybridge/explain",
+    type_: EventType = "",
+    source: Source = "/skybridge/explain",
     id_: Annotated[str, typer.Option("--id", help="Its id.")] = "1",
-    subject: Annotated[str, typer.Option(help="Its subject.")] = "",
-    attribute: Annotated[
-        list[str] | None,
-        typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="An extension attribute."),
-    ] = None,
-    data: Annotated[str, typer.Option("--data", "-d", help="Its data; @FILE reads a file.")] = "",
+    subject: Subject = "",
+    attribute: Attributes = None,
+    data: Data = "",
     key: Annotated[str, typer.Option("--key", "-k", help="The request's own record key.")] = "",
     *,
     service: Service,

@@ -19,6 +19,16 @@ ConfigFile = Annotated[
     typer.Option("--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration file."),
 ]
 
+# Of an event that a verb makes.
+EventType = Annotated[str, typer.Option("--type", "-t", help="The event's type.")]
+Source = Annotated[str, typer.Option("--source", "-s", help="Its source.")]
+Subject = Annotated[str, typer.Option(help="Its subject.")]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="An extension attribute."),
+]
+Data = Annotated[str, typer.Option("--data", "-d", help="Its data; @FILE reads a file.")]
+
 
 def attributes(pairs: Sequence[str]) -> dict[str, str]:
     """``NAME=VALUE`` each."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import exits, options, printing
+from app.cli.options import Attributes, Data, EventType, Source, Subject
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
@@ -51,16 +52,13 @@ def run(
         str, typer.Option(envvar="SKYBRIDGE_EVENTS_URL", help="The events listener.")
     ] = "http://127.0.0.1:8080/events",
     route: Annotated[str, typer.Option(help="Post to this route by name.")] = "",
-    type_: Annotated[str, typer.Option("--type", "-t", help="The event's type.")] = "",
-    source: Annotated[str, typer.Option("--source", "-s", help="Its source.")] = "/skybridge/send",
+    type_: EventType = "",
+    source: Source = "/skybridge/send",
     id_: Annotated[str, typer.Option("--id", help="Its id; a new UUID by default.")] = "",
-    subject: Annotated[str, typer.Option(help="Its subject.")] = "",
+    subject: Subject = "",
     time: Annotated[str, typer.Option(help="Its time (RFC 3339); now by default.")] = "",
-    attribute: Annotated[
-        list[str] | None,
-        typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="An extension attribute."),
-    ] = None,
-    data: Annotated[str, typer.Option("--data", "-d", help="Its data; @FILE reads a file.")] = "",
+    attribute: Attributes = None,
+    data: Data = "",
     content_type: Annotated[
         str, typer.Option(help="Of the data; JSON is recognised, all else is text/plain.")
     ] = "",

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from app.brokers.security import ClientTls, OAuth2
-from app.config.broker_parts import InFlight, Topics
 from app.config.kafka_broker import KafkaBroker, OAuth, Sasl, Security
 from app.config.kafka_listener import KafkaListener, as_settings
+from app.config.parts import InFlight, Topics
 from app.config.pulsar_broker import PulsarBroker, PulsarSecurity
 from app.config.rabbitmq_broker import RabbitBroker, RabbitSecurity
 from app.model.duration import Count, Duration, Size

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.config.listener_parts import ServerTls
+from app.config.parts import ServerTls
 from app.model.duration import Count, Duration
 from app.model.route import Strict
 from app.model.secret import Secret

@@ -11,9 +11,8 @@ from app.config.brokers import (
     RabbitBroker,
 )
 from app.config.finding import Path
-from app.config.lasting import check_lasts
 from app.config.lint_servers import is_loopback, tls_files_exist
-from app.config.report import Report
+from app.config.report import Report, check_lasts
 
 _IN_CLEAR = "the password or token crosses the network without TLS"
 _ENCRYPTED = {"service_url": "begin it with pulsar+ssl://", "admin_url": "begin it with https://"}

@@ -6,8 +6,7 @@ from pathlib import Path as FilePath
 
 from app.config.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker
 from app.config.finding import Path
-from app.config.lasting import check_lasts
-from app.config.report import Report
+from app.config.report import Report, check_lasts
 
 _BROKER: Path = ("pipeline", "archive", "broker")
 _WAREHOUSE: Path = ("pipeline", "lake", "warehouse")

@@ -7,8 +7,7 @@ from pathlib import Path as FilePath
 from types import NoneType
 
 from app.config.brokers import EmbeddedBroker
-from app.config.lasting import check_lasts
-from app.config.report import Report
+from app.config.report import Report, check_lasts
 from app.config.store import SqliteStore
 
 _PATH = ("store", "path")

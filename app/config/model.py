@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, SecretStr
 
 from app.config.brokers import Broker
-from app.config.listener_parts import Port
-from app.config.listener_parts import ServerTls as ServerTls  # noqa: PLC0414 - part of the model
+from app.config.parts import Port
+from app.config.parts import ServerTls as ServerTls  # noqa: PLC0414 - part of the model
 from app.config.pipeline import Pipeline
 from app.config.store import SqliteStore, Store
 from app.config.telemetry import Telemetry

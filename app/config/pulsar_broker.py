@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, model_validator
 
 from app.brokers.security import ClientTls, OAuth2
-from app.config.broker_parts import InFlight, MaxRecord, Topics
+from app.config.parts import InFlight, MaxRecord, Topics
 from app.model.duration import Count
 from app.model.route import Strict
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, model_validator
 
 from app.brokers.security import ClientTls
-from app.config.broker_parts import InFlight, MaxRecord, Servers, Topics
+from app.config.parts import InFlight, MaxRecord, Servers, Topics
 from app.model.duration import Count, Duration
 from app.model.route import Strict
 

@@ -1,13 +1,16 @@
-"""What the checks of ``lint`` write their findings into."""
+"""What the checks of ``lint`` write their findings into, and a check that several of them make."""
 
 from __future__ import annotations
 
+from pathlib import Path as FilePath
 from typing import Literal
 
 from app.config.brokers import EmbeddedBroker
 from app.config.finding import Finding, Path, did_you_mean, written
 from app.config.load import Loaded
 from app.errors import SetupError
+
+_FLEETING = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 - warned of, not used
 
 
 class Report:
@@ -60,4 +63,14 @@ class Report:
                 cure=self.loaded.redacted(cure),
                 place=self.loaded.place(*path),
             )
+        )
+
+
+def check_lasts(report: Report, setting: Path, path: FilePath) -> None:
+    """Warns where what lies there is gone after a restart of the machine."""
+    if any(path.resolve().is_relative_to(fleeting) for fleeting in _FLEETING):
+        report.warning(
+            setting,
+            "is in a place that may be emptied: acknowledged events would be gone",
+            "choose a folder on a disk that stays",
         )

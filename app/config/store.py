@@ -1,4 +1,5 @@
-"""The settings of the store: a file for one process, or a database for many."""
+"""The settings of the store: a file for one process, or a database for many; how much of the attempt log it
+keeps, and the key that credentials given through the API are kept under."""
 
 from __future__ import annotations
 
@@ -7,11 +8,47 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from app.config.encryption import Encryption
-from app.config.kept_attempts import KeptAttempts
-from app.model.duration import Count
+from app.model.duration import Count, Duration
 from app.model.route import Strict
 from app.model.secret import FileSecret, Secret
+from app.store.encryption import is_key
+
+
+def _fits(secret: FileSecret) -> FileSecret:
+    """The message never repeats it."""
+    if not is_key(secret.get_secret_value()):
+        raise ValueError("is no key of the store: skybridge secret --kind store makes one")
+    return secret
+
+
+StoreKey = Annotated[Secret, AfterValidator(_fits)]
+
+
+class Encryption(Strict):
+    """Credentials of subscriptions that the API makes lie encrypted in the store."""
+
+    key: StoreKey = Field(
+        description='made by skybridge secret --kind store; best "${file:/path}". Lost with it: what the '
+        "store holds of credentials"
+    )
+    previous: StoreKey | None = Field(
+        None, description="the one before: what lies under it is encrypted anew at the next start"
+    )
+
+
+class KeptAttempts(Strict):
+    """Attempts to deliver, as rows of the store. What a bound lets go of is counted."""
+
+    keep: Literal["failures", "all"] = Field(
+        "failures",
+        description="failures, and the last success of each subscription; or all, a row an attempt",
+    )
+    retention: Annotated[Duration, Field(gt=0)] = Field(
+        "7d", validate_default=True, description="older ones are dropped"
+    )
+    max_rows: Annotated[Count, Field(ge=1)] = Field(
+        1_000_000, description="most rows; beyond them the oldest are dropped"
+    )
 
 
 def _is_dsn(secret: FileSecret) -> FileSecret:

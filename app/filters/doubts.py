@@ -9,19 +9,10 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from app.event.value import CloudEvent
+from app.filters.cesql import nodes
 from app.filters.cesql.arithmetic import ARITHMETIC, ORDERS
 from app.filters.cesql.expression import evaluated
 from app.filters.cesql.functions import FUNCTIONS, absent, find
-from app.filters.cesql.nodes import (
-    Attribute,
-    Binary,
-    Call,
-    Constant,
-    Data,
-    Exists,
-    Node,
-    children,
-)
 from app.filters.cesql.parser import DATA, parse
 from app.filters.cesql.printer import shown
 from app.filters.cesql.static_type import is_decimal, returns
@@ -60,7 +51,7 @@ def _inner(one: Filter) -> Iterator[tuple[Path, Filter]]:
             yield ("all" if one.all is not None else "any", n), each
 
 
-def _of_expression(root: Node) -> Iterator[tuple[str, str]]:
+def _of_expression(root: nodes.Node) -> Iterator[tuple[str, str]]:
     kind = returns(root)
     if kind is not None and kind is not bool:
         yield (
@@ -71,7 +62,7 @@ def _of_expression(root: Node) -> Iterator[tuple[str, str]]:
     yield from _failing(root)
 
 
-def _failing(node: Node) -> Iterator[tuple[str, str]]:
+def _failing(node: nodes.Node) -> Iterator[tuple[str, str]]:
     """The largest parts that fail whatever the event, and so whenever they are evaluated."""
     if not _asks_the_event(node):
         for error in evaluated(node, CloudEvent({})).errors:
@@ -81,31 +72,31 @@ def _failing(node: Node) -> Iterator[tuple[str, str]]:
                     "no event matches by this part: mend or remove it",
                 )
         return
-    if isinstance(node, Binary) and node.operator in NUMERIC:
+    if isinstance(node, nodes.Binary) and node.operator in NUMERIC:
         yield from _no_number(node)
         yield from _no_divisor(node)
-    for each in children(node):
+    for each in nodes.children(node):
         yield from _failing(each)
 
 
-def _no_number(node: Binary) -> Iterator[tuple[str, str]]:
+def _no_number(node: nodes.Binary) -> Iterator[tuple[str, str]]:
     """Arithmetic and ordering with a text that is none."""
     cast = to_decimal if is_decimal(node.left, node.right) else to_integer
     for side in (node.left, node.right):
-        if isinstance(side, Constant):
+        if isinstance(side, nodes.Constant):
             try:
                 cast(side.value)
             except Failure as failure:
                 message = f"{shown(node)} always fails: {failure.message}"
                 yield message, f"{node.operator} is for numbers; texts have =, != and LIKE"
-        elif isinstance(side, Attribute) and side.name in NO_NUMBERS:
+        elif isinstance(side, nodes.Attribute) and side.name in NO_NUMBERS:
             message = f"{shown(node)} always fails: {side.name} is no number"
             yield message, f"{node.operator} is for numbers; texts have =, != and LIKE"
 
 
-def _no_divisor(node: Binary) -> Iterator[tuple[str, str]]:
+def _no_divisor(node: nodes.Binary) -> Iterator[tuple[str, str]]:
     """Division by 0; and of decimals by a number that leaves no end of digits, as 3."""
-    if node.operator not in {"/", "%"} or not isinstance(node.right, Constant):
+    if node.operator not in {"/", "%"} or not isinstance(node.right, nodes.Constant):
         return
     divisor = node.right.value
     if not isinstance(divisor, int | Decimal):
@@ -126,22 +117,22 @@ def _is_endless(divisor: int | Decimal) -> bool:
     return rest != 1
 
 
-def _asks_the_event(node: Node) -> bool:
-    own = isinstance(node, Attribute | Exists | Data)
-    return own or any(map(_asks_the_event, children(node)))
+def _asks_the_event(node: nodes.Node) -> bool:
+    own = isinstance(node, nodes.Attribute | nodes.Exists | nodes.Data)
+    return own or any(map(_asks_the_event, nodes.children(node)))
 
 
-def _of_node(node: Node) -> Iterator[tuple[str, str]]:
+def _of_node(node: nodes.Node) -> Iterator[tuple[str, str]]:
     match node:
-        case Attribute("data") | Exists("data"):
+        case nodes.Attribute("data") | nodes.Exists("data"):
             yield "an event has no attribute data", "look into the data by DATA('/a/b')"
-        case Call() if find(node.name, len(node.arguments)) is None:
+        case nodes.Call() if find(node.name, len(node.arguments)) is None:
             yield _no_function(node)
-    for each in children(node):
+    for each in nodes.children(node):
         yield from _of_node(each)
 
 
-def _no_function(node: Call) -> tuple[str, str]:
+def _no_function(node: nodes.Call) -> tuple[str, str]:
     message = absent(node.name, len(node.arguments))
     if node.name in FUNCTIONS:
         return message, f"give {node.name} the arguments that it takes"

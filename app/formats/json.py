@@ -18,7 +18,7 @@ from app.event.value import CloudEvent
 from app.event.versions import NEWEST
 from app.formats.json_compact import read_compact
 from app.formats.json_data import read_data, write_data
-from app.formats.json_members import read_attributes, read_members, value_of
+from app.formats.json_members import decoded, read_attributes, read_members, value_of
 from app.formats.json_older import read_older, version_of, write_older
 
 MEDIA_TYPE = "application/cloudevents+json"  # J4
@@ -124,15 +124,8 @@ def _text(document: bytes) -> bytes:
 
 
 def _split(text: bytes) -> list[bytes]:
-    try:
-        return [bytes(element) for element in _ELEMENTS.decode(text)]
-    except msgspec.ValidationError:
-        fault = Fault("not-an-array", "A batch is a JSON array of events.", rule="J14")
-    except msgspec.DecodeError as error:
-        fault = Fault("bad-json", f"{error}.", rule="RFC 8259")
-    except RecursionError:
-        fault = Fault("json-too-deep", "The document is nested too deeply.", rule="RFC 8259 9")
-    raise InvalidEvent([fault])
+    otherwise = Fault("not-an-array", "A batch is a JSON array of events.", rule="J14")
+    return [bytes(element) for element in decoded(_ELEMENTS, text, otherwise)]
 
 
 def _in_batch(fault: Fault, index: int) -> Fault:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -17,6 +18,7 @@ from app.event.versions import NEWEST, VERSIONS, Version
 
 MEMBERS = 1024  # of one event; HTTP's headers are bounded too (rule 8)
 
+_NOT_AN_OBJECT = Fault("not-an-object", "An event is a JSON object.", rule="J4")
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _TEXTS = msgspec.json.Decoder(list[str])
 _SCALAR = msgspec.json.Decoder(str | bool | int | None)
@@ -27,6 +29,7 @@ _EXPECTED = {
 }
 _UNESCAPED = bytes(set(range(0x20, 0x7F)) - set(b"\\"))
 
+Document = TypeVar("Document")
 Attributes = tuple[dict[str, str], Mapping[str, AttributeType], list[Fault]]
 
 
@@ -36,21 +39,25 @@ def read_members(text: bytes) -> dict[str, Raw]:
     Raises InvalidEvent when it is no JSON object, or has a name twice: which of two values counts is
     something that readers disagree about (core 1.1: an attribute appears at most once).
     """
+    members = decoded(_MEMBERS, text, _NOT_AN_OBJECT)
+    if len(members) > MEMBERS:
+        raise InvalidEvent([_too_many(len(members))])
+    faults = [] if _is_each_once(text, members) else _repeated(text)
+    if faults:
+        raise InvalidEvent(faults)
+    return members
+
+
+def decoded(decoder: msgspec.json.Decoder[Document], text: bytes, otherwise: Fault) -> Document:
+    """``otherwise``: what is wrong with JSON of another form. Raises InvalidEvent."""
     try:
-        members = _MEMBERS.decode(text)
+        return decoder.decode(text)
     except msgspec.ValidationError:
-        fault = Fault("not-an-object", "An event is a JSON object.", rule="J4")
+        fault = otherwise
     except msgspec.DecodeError as error:
         fault = Fault("bad-json", f"{error}.", rule="RFC 8259")
     except RecursionError:
         fault = Fault("json-too-deep", "The document is nested too deeply.", rule="RFC 8259 9")
-    else:
-        if len(members) > MEMBERS:
-            raise InvalidEvent([_too_many(len(members))])
-        faults = [] if _is_each_once(text, members) else _repeated(text)
-        if not faults:
-            return members
-        raise InvalidEvent(faults)
     raise InvalidEvent([fault])
 
 

@@ -3,6 +3,7 @@
 from app.interfaces.clock import Clock
 from app.interfaces.kept import (
     Attempt,
+    AttemptChoice,
     Command,
     Commit,
     DeadLetter,
@@ -38,6 +39,7 @@ from app.interfaces.store import (
 
 __all__ = [
     "Attempt",
+    "AttemptChoice",
     "Attempts",
     "Clock",
     "Command",

@@ -133,6 +133,14 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     together: int = 1
 
 
+class AttemptChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which attempts are meant; what is left out chooses all."""
+
+    subscription: str | None = None
+    event_id: str | None = None
+    outcome: str | None = None
+
+
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """An event on its way that was not tried yet. ``behind``: the one of its key that is tried first;
     None: it is that one. ``parked``: it waits in the store, else in memory."""

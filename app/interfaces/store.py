@@ -9,21 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
-from app.interfaces.kept import (
-    Attempt,
-    Command,
-    Commit,
-    DeadLetter,
-    Halt,
-    LetterChoice,
-    Offered,
-    Parked,
-    ParkedCount,
-    ParkedKey,
-    ParkedLane,
-    Replay,
-    StoredSubscription,
-)
+from app.interfaces import kept
 from app.model.message import Partition
 from app.model.metadata import Health
 
@@ -45,31 +31,33 @@ class Owners(Protocol):
 
 
 class DeadLetters(Protocol):
-    async def add(self, letter: DeadLetter, parked: int | None = None) -> None:
+    async def add(self, letter: kept.DeadLetter, parked: int | None = None) -> None:
         """Unique by (subscription, broker, topic, partition, position): a second write of the same is no
         error and changes nothing. ``parked``: id of the row that it was until now, which goes in the
         same step. A stale epoch raises StaleOwner, a full store StoreFull.
         """
 
     async def find(
-        self, choice: LetterChoice, limit: int = 100, before: int | None = None
-    ) -> list[DeadLetter]:
+        self, choice: kept.LetterChoice, limit: int = 100, before: int | None = None
+    ) -> list[kept.DeadLetter]:
         """The newest first; ``before``: only those with a lower id, for the next page."""
 
-    async def count(self, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
+    async def count(self, choice: kept.LetterChoice) -> Mapping[tuple[str, str], int]:
         """(subscription, cause) to count."""
 
-    async def discard(self, choice: LetterChoice) -> int:
+    async def discard(self, choice: kept.LetterChoice) -> int:
         """How many are gone for good."""
 
-    async def redrive(self, choice: LetterChoice, *, rate: float, now_ms: int, limit: int) -> int:
+    async def redrive(
+        self, choice: kept.LetterChoice, *, rate: float, now_ms: int, limit: int
+    ) -> int:
         """The oldest ``limit`` of them become redriven rows, in one step, due one after the other at
         ``rate`` a second (0: at once), behind those already on their way; how many there were. Their
         attempts begin anew."""
 
 
 class ParkedMessages(Protocol):
-    async def park(self, rows: Sequence[Parked], *, numbered: bool = False) -> None:
+    async def park(self, rows: Sequence[kept.Parked], *, numbered: bool = False) -> None:
         """All or none. A row that is there already stays as it is. StaleOwner, StoreFull.
 
         ``numbered``: the log has no lasting places, so the offset of each is the next number of its
@@ -77,7 +65,7 @@ class ParkedMessages(Protocol):
 
     async def lanes(
         self, subscription: str, broker: str, partitions: Collection[Partition]
-    ) -> Mapping[Partition, Mapping[bytes, ParkedLane]]:
+    ) -> Mapping[Partition, Mapping[bytes, kept.ParkedLane]]:
         """Of those that were parked, not of those redriven."""
 
     async def rows(
@@ -90,7 +78,7 @@ class ParkedMessages(Protocol):
         after: int,
         limit: int,
         epoch: int | None = None,
-    ) -> list[Parked]:
+    ) -> list[kept.Parked]:
         """The oldest of a lane whose offset is above ``after`` (-1: any); none that was redriven.
         ``epoch``: of the reader's ownership, which their messages then bear; None: that of the writer."""
 
@@ -102,17 +90,17 @@ class ParkedMessages(Protocol):
         *,
         now_ms: int,
         limit: int,
-    ) -> list[Parked]:
+    ) -> list[kept.Parked]:
         """Those of these partitions that are due, the longest due first. ``epochs``: of the reader's
         ownership of each, which their messages then bear."""
 
-    async def unpark(self, rows: Sequence[Parked]) -> None:
+    async def unpark(self, rows: Sequence[kept.Parked]) -> None:
         """They are finished. ``message.epoch`` fences: StaleOwner."""
 
-    async def defer(self, row: Parked) -> None:
+    async def defer(self, row: kept.Parked) -> None:
         """Its steps, attempts, due time, cause and detail are these now. StaleOwner."""
 
-    async def count(self) -> Mapping[str, ParkedCount]:
+    async def count(self) -> Mapping[str, kept.ParkedCount]:
         """By subscription, redriven ones included."""
 
     async def find(
@@ -121,10 +109,10 @@ class ParkedMessages(Protocol):
         limit: int = 100,
         after: int = 0,
         event_id: str | None = None,
-    ) -> list[Parked]:
+    ) -> list[kept.Parked]:
         """In order of id, above ``after``; by ``event_id`` it walks all rows."""
 
-    async def keys(self, subscription: str | None = None, limit: int = 100) -> list[ParkedKey]:
+    async def keys(self, subscription: str | None = None, limit: int = 100) -> list[kept.ParkedKey]:
         """Those whose oldest row was written first come first; redriven rows included."""
 
     async def forget(self, subscription: str) -> int:
@@ -132,17 +120,12 @@ class ParkedMessages(Protocol):
 
 
 class Attempts(Protocol):
-    async def add(self, attempts: Sequence[Attempt], latest: Sequence[Attempt] = ()) -> None:
+    async def add(
+        self, attempts: Sequence[kept.Attempt], latest: Sequence[kept.Attempt] = ()
+    ) -> None:
         """``latest``: successes, each in the place of whatever success its subscription had."""
 
-    async def find(
-        self,
-        subscription: str | None = None,
-        *,
-        event_id: str | None = None,
-        outcome: str | None = None,
-        limit: int = 100,
-    ) -> list[Attempt]:
+    async def find(self, choice: kept.AttemptChoice, limit: int = 100) -> list[kept.Attempt]:
         """The newest first."""
 
     async def trim(self, *, before_ms: int, most: int) -> int:
@@ -150,13 +133,13 @@ class Attempts(Protocol):
 
 
 class SubscriptionRegistry(Protocol):
-    async def all(self) -> list[StoredSubscription]: ...
+    async def all(self) -> list[kept.StoredSubscription]: ...
 
-    async def get(self, subscription: str) -> StoredSubscription | None: ...
+    async def get(self, subscription: str) -> kept.StoredSubscription | None: ...
 
     async def put(
         self, subscription: str, document: bytes, *, expected: int | None, now_ms: int
-    ) -> StoredSubscription:
+    ) -> kept.StoredSubscription:
         """``expected``: the version that is replaced, 0 for one that is not there yet, None for
         whichever is. VersionConflict otherwise."""
 
@@ -170,7 +153,7 @@ class SubscriptionRegistry(Protocol):
 
 
 class Halts(Protocol):
-    async def all(self) -> Mapping[str, Halt]: ...
+    async def all(self) -> Mapping[str, kept.Halt]: ...
 
     async def halt(
         self, subscription: str, kind: Literal["paused", "disabled"], cause: str, now_ms: int
@@ -181,15 +164,15 @@ class Halts(Protocol):
 
 
 class Commands(Protocol):
-    async def ask(self, command: Command) -> int:
+    async def ask(self, command: kept.Command) -> int:
         """Its id."""
 
-    async def take(self, subscriptions: Collection[str], now_ms: int) -> list[Command]:
+    async def take(self, subscriptions: Collection[str], now_ms: int) -> list[kept.Command]:
         """Each is handed to one taker only."""
 
     async def answer(self, command: int, answer: bytes) -> None: ...
 
-    async def get(self, command: int) -> Command | None: ...
+    async def get(self, command: int) -> kept.Command | None: ...
 
 
 class Consents(Protocol):
@@ -212,12 +195,12 @@ class Consents(Protocol):
 
 
 class Replays(Protocol):
-    async def ask(self, replays: Sequence[Replay]) -> list[int]:
+    async def ask(self, replays: Sequence[kept.Replay]) -> list[int]:
         """Of one subscription. Their ids; none, and nothing kept, while it has others under way."""
 
-    async def all(self, subscription: str | None = None) -> list[Replay]: ...
+    async def all(self, subscription: str | None = None) -> list[kept.Replay]: ...
 
-    async def save(self, replay: Replay, epoch: int) -> None:
+    async def save(self, replay: kept.Replay, epoch: int) -> None:
         """Its ``next`` and ``done``. StaleOwner when the partition has a newer owner."""
 
     async def end(self, replay: int) -> None: ...
@@ -227,15 +210,17 @@ class PullQueue(Protocol):
     """Messages that wait to be pulled, with Event Grid's words. A lane hands out one at a time, its oldest;
     a lock that ran out is free again."""
 
-    async def offer(self, rows: Sequence[Offered]) -> None:
+    async def offer(self, rows: Sequence[kept.Offered]) -> None:
         """As ``ParkedMessages.park``."""
 
     async def receive(
         self, subscription: str, *, most: int, lock_ms: int, now_ms: int
-    ) -> list[Offered]:
+    ) -> list[kept.Offered]:
         """The oldest that are free, each under a token of its own."""
 
-    async def locked(self, subscription: str, tokens: Sequence[str], now_ms: int) -> list[Offered]:
+    async def locked(
+        self, subscription: str, tokens: Sequence[str], now_ms: int
+    ) -> list[kept.Offered]:
         """Those whose token holds."""
 
     async def acknowledge(
@@ -252,12 +237,12 @@ class PullQueue(Protocol):
         self, subscription: str, tokens: Sequence[str], *, lock_ms: int, now_ms: int
     ) -> Mapping[str, bool]: ...
 
-    async def bury(self, letters: Mapping[str, DeadLetter], now_ms: int) -> Mapping[str, bool]:
+    async def bury(self, letters: Mapping[str, kept.DeadLetter], now_ms: int) -> Mapping[str, bool]:
         """By token: rejected ones become dead letters in one step."""
 
     async def worn_out(
         self, subscription: str, *, most_deliveries: int, now_ms: int
-    ) -> list[Offered]:
+    ) -> list[kept.Offered]:
         """Free ones that were handed out so often, locked under a token of the caller's to be buried."""
 
     async def count(self) -> Mapping[str, int]:
@@ -272,21 +257,21 @@ class OffsetStore(Protocol):
 
     async def offsets(
         self, broker: str, group: str, partitions: Collection[Partition]
-    ) -> Mapping[Partition, Commit]:
+    ) -> Mapping[Partition, kept.Commit]:
         """Those that the group has."""
 
     async def start_offsets(
-        self, broker: str, group: str, commits: Mapping[Partition, Commit]
+        self, broker: str, group: str, commits: Mapping[Partition, kept.Commit]
     ) -> None:
         """Where the group begins in partitions where it has no place yet; the others stay."""
 
     async def own_offsets(
         self, broker: str, group: str, epoch: int, partitions: Collection[Partition]
-    ) -> Mapping[Partition, Commit]:
+    ) -> Mapping[Partition, kept.Commit]:
         """As ``offsets``, and from now on this epoch owns these, whatever was noted before."""
 
     async def save_offsets(
-        self, broker: str, group: str, epoch: int, commits: Mapping[Partition, Commit]
+        self, broker: str, group: str, epoch: int, commits: Mapping[Partition, kept.Commit]
     ) -> None:
         """StaleOwner when some have another owner: those stay as they are, the others are saved."""
 

@@ -19,6 +19,7 @@ from app.routing.templates import (
     Template,
     compile_template,
     compile_topic,
+    filled,
     is_topic,
     placeholders,
 )
@@ -94,11 +95,7 @@ def _compile_name(text: str, setting: str, *, anything: bool = False) -> Templat
         return _constant(template({}), setting)
 
     def name(attributes: Mapping[str, str]) -> str:
-        try:
-            made = template(attributes)
-        except KeyError as missing:
-            attribute = str(missing.args[0])
-            raise BadTopic(f"Attribute {attribute} is missing.", attribute) from None
+        made = filled(template, attributes)
         if not anything and not is_topic(made):
             raise BadTopic("It makes no name of an exchange: a-z A-Z 0-9 . _ - only.", names[0])
         if len(made.encode()) > _SHORT_STRING:

@@ -45,6 +45,15 @@ def compile_template(text: str, *, setting: str = "") -> Template:
     return lambda attributes: form % values(attributes)
 
 
+def filled(template: Template, attributes: Mapping[str, str]) -> str:
+    """Raises BadTopic for an attribute that the event lacks."""
+    try:
+        return template(attributes)
+    except KeyError as missing:
+        attribute = str(missing.args[0])
+        raise BadTopic(f"Attribute {attribute} is missing.", attribute) from None
+
+
 def compile_topic(text: str, *, setting: str = "") -> Template:
     """A template whose result must be a topic name of Kafka's grammar. At compile time SetupError for
     what can never be one, afterwards BadTopic: the sender's attribute does not fit.
@@ -61,11 +70,7 @@ def compile_topic(text: str, *, setting: str = "") -> Template:
         )
 
     def topic(attributes: Mapping[str, str]) -> str:
-        try:
-            name = template(attributes)
-        except KeyError as missing:
-            attribute = str(missing.args[0])
-            raise BadTopic(f"Attribute {attribute} is missing.", attribute) from None
+        name = filled(template, attributes)
         if is_topic(name):
             return name
         raise _bad_topic(name, attributes, names)

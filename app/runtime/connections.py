@@ -13,7 +13,7 @@ from app.config.load import Loaded
 from app.config.model import Config
 from app.errors import InUse, SetupError, SkybridgeError
 from app.runtime.logs import open_logs
-from app.runtime.store_connection import check_store_connection
+from app.runtime.stores import check_store_connection
 from app.runtime.target_checks import written_places
 
 Level = Literal["error", "warning"]

@@ -13,7 +13,7 @@ from app.config.pipeline import Catalog as CatalogSettings
 from app.errors import SetupError
 from app.model.route import Target
 from app.pipeline.pulsar.options import Options, full_topic
-from app.pipeline.settings import Catalog, Engine, KafkaPlace, Lake, PulsarPlace
+from app.pipeline.settings import Catalog, Engine, KafkaPlace, Lake, PulsarPlace, Reroute
 from app.routing.places import fixed_place, is_fixed
 from app.runtime.java_client import listener_options, options
 
@@ -211,3 +211,28 @@ def _catalog(settings: CatalogSettings, warehouse: str, folder: Path | None) -> 
         )
     properties = {name: value.get_secret_value() for name, value in settings.properties.items()}
     return Catalog(settings.kind, uri, warehouse, properties)
+
+
+def reroute_of(
+    config: Config, broker: str, topics: Sequence[str], rejects: str | None = None
+) -> Reroute:
+    """Raises SetupError where ``broker`` is none that Spark reads. What its routes publish to and Spark does not
+    reach is left out: ``plan_of`` says so, with all the rest.
+    """
+    return Reroute(
+        source=kafka_place(config, broker, "--from"),
+        topics=tuple(topics),
+        routes=config.routes,
+        places=_places(config),
+        rejects=rejects,
+    )
+
+
+def _places(config: Config) -> dict[str, KafkaPlace]:
+    found: dict[str, KafkaPlace] = {}
+    for name in dict.fromkeys(target.broker for route in config.routes for target in route.to):
+        try:
+            found[name] = kafka_place(config, name)
+        except SetupError:
+            continue
+    return found

@@ -1,22 +1,44 @@
-"""From a subscription to its sink: what it posts to, or what it publishes to."""
+"""From a subscription to its sink: what it posts to, with what takes events out of the answers, or what it
+publishes to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from app.config.key_mappers import load_key_mappers
+from app.config.kinds import manners_of
 from app.config.model import Config
 from app.errors import SetupError
 from app.interfaces import Clock, Log, Sink
 from app.model.pull import Pull
-from app.model.subscription import Subscription
-from app.routing.plan import NO_MANNERS, Manner
-from app.runtime.replies import replies_for
+from app.model.subscription import IGNORE, Subscription
+from app.routing.plan import NO_MANNERS, Manner, Router
 from app.runtime.tracing import traced
 from app.runtime.webhooks import webhook_for
 from app.sinks.callbacks import Callbacks
+from app.sinks.replies import Replies
 from app.sinks.topic import open_topic
 from app.sinks.writing import USUAL
 from app.telemetry import Counters
+
+
+def replies_for(
+    subscription: Subscription, config: Config, logs: Mapping[str, Log], counters: Counters
+) -> Replies | None:
+    """Raises SetupError for a route that nobody configured."""
+    name = subscription.reply
+    if name == IGNORE:
+        return None
+    routes = [route for route in config.routes if route.name == name]
+    if not routes:
+        raise SetupError(
+            f"there is no route {name!r}",
+            setting=f"subscriptions.{subscription.id}.reply",
+            cure=f"name one of: {', '.join(route.name for route in config.routes) or 'none is configured'}",
+        )
+    kinds = {broker: settings.kind for broker, settings in config.brokers.items()}
+    router = Router(routes, load_key_mappers(routes), kinds, manners_of(config))
+    return Replies(subscription.id, name, router, logs, counters, most=config.limits.max_batch)
 
 
 def open_sink(

@@ -1,12 +1,19 @@
-"""From the configuration to the store."""
+"""From the configuration to the store, and whether one more process can use it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
+from typing import Literal
 
 from app import store as stores
+from app.config.finding import Finding
+from app.config.load import Loaded
 from app.config.model import Config
 from app.config.store import PostgresStore
+from app.errors import SetupError
+from app.store import schema, upkeep
+from app.store.files import SoleUse
 from app.telemetry import Histogram
 
 
@@ -26,4 +33,48 @@ def open_store(
         max_letters=max_letters,
         alone="worker" in roles,
         took=took,
+    )
+
+
+async def check_store_connection(loaded: Loaded) -> list[Finding]:
+    """A database that does not answer or is a newer release's; a file that is none, or that another
+    process with workers has for itself. Nothing is made or changed."""
+    try:
+        await asyncio.to_thread(_look, loaded)
+    except SetupError as error:
+        return [_finding(loaded, "error", error)]
+    try:
+        await asyncio.to_thread(_take, loaded)
+    except SetupError as error:
+        return [_finding(loaded, "warning", error)]
+    return []
+
+
+def _look(loaded: Loaded) -> None:
+    config = loaded.config
+    if isinstance(config.store, PostgresStore):
+        dsn, setting = config.store.dsn.get_secret_value(), "store.dsn"
+        found = upkeep.look_at_database(dsn, config.timeouts.store)
+    else:
+        found, setting = upkeep.look_at_file(config.store.path), "store.path"
+    schema.demand_known(found.revision or None, found.place, setting)
+
+
+def _take(loaded: Loaded) -> None:
+    store = loaded.config.store
+    if isinstance(store, PostgresStore):
+        return
+    sole_use = SoleUse(store.path)
+    if sole_use.begun:
+        sole_use.take()
+        sole_use.release()
+
+
+def _finding(loaded: Loaded, level: Literal["error", "warning"], error: SetupError) -> Finding:
+    return Finding(
+        level=level,
+        setting=error.setting,
+        message=loaded.redacted(str(error.args[0])),
+        cure=error.cure,
+        place=loaded.place(*error.setting.split(".")),
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select
+from sqlalchemy import Connection, delete, select
 from sqlalchemy import insert as plain_insert
 
-from app.interfaces import Attempt
+from app.interfaces import Attempt, AttemptChoice
 from app.model.message import Partition
-from app.store.messages import text
+from app.store.rows import struct_of, text, values_of
 from app.store.tables import attempts
 from app.store.transactions import Transactions
 
@@ -28,20 +28,14 @@ class Attempts:
     async def add(self, attempts: Sequence[Attempt], latest: Sequence[Attempt] = ()) -> None:
         await self._transactions.together(_add, attempts, latest)
 
-    async def find(
-        self,
-        subscription: str | None = None,
-        *,
-        event_id: str | None = None,
-        outcome: str | None = None,
-        limit: int = 100,
-    ) -> list[Attempt]:
+    async def find(self, choice: AttemptChoice, limit: int = 100) -> list[Attempt]:
         query = select(attempts).order_by(_c.id.desc()).limit(limit)
-        known_by = None if event_id is None else _indexed(event_id)
-        wanted = {_c.subscription: subscription, _c.event_id: known_by, _c.outcome: outcome}
-        for column, value in wanted.items():
-            if value is not None:
-                query = query.where(column == value)
+        if choice.subscription is not None:
+            query = query.where(_c.subscription == choice.subscription)
+        if choice.event_id is not None:
+            query = query.where(_c.event_id == _indexed(choice.event_id))
+        if choice.outcome is not None:
+            query = query.where(_c.outcome == choice.outcome)
         return await self._transactions.run(_find, query)
 
     async def trim(self, *, before_ms: int, most: int) -> int:
@@ -52,13 +46,16 @@ def _add(connection: Connection, some: Sequence[Attempt], latest: Sequence[Attem
     for success in latest:
         before = (_c.subscription == success.subscription, _c.outcome == success.outcome)
         connection.execute(delete(attempts).where(*before))
-    rows = [_columns(attempt) for attempt in (*some, *latest)]
+    rows = [_values(attempt) for attempt in (*some, *latest)]
     if rows:
         connection.execute(plain_insert(attempts), rows)
 
 
 def _find(connection: Connection, query: Any) -> list[Attempt]:
-    return [_attempt(row) for row in connection.execute(query)]
+    return [
+        struct_of(Attempt, row, partition=Partition(row.topic, row.partition))
+        for row in connection.execute(query)
+    ]
 
 
 def _trim(connection: Connection, before_ms: int, most: int) -> int:
@@ -76,40 +73,14 @@ def _indexed(event_id: str) -> str:
     return text(event_id)[:LONGEST]
 
 
-def _columns(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "subscription": attempt.subscription,
-        "topic": attempt.partition.topic,
-        "partition": attempt.partition.number,
-        "position": attempt.position,
-        "event_id": _indexed(attempt.event_id),
-        "event_source": text(attempt.event_source),
-        "event_type": text(attempt.event_type),
-        "number": attempt.number,
-        "started_ms": attempt.started_ms,
-        "duration_ms": attempt.duration_ms,
-        "outcome": attempt.outcome,
-        "status": attempt.status,
-        "detail": text(attempt.detail),
-        "next_try_in": attempt.next_try_in,
-        "together": attempt.together,
-    }
-
-
-def _attempt(row: Row[Any]) -> Attempt:
-    return Attempt(
-        subscription=row.subscription,
-        partition=Partition(row.topic, row.partition),
-        position=row.position,
-        event_id=row.event_id,
-        event_source=row.event_source,
-        event_type=row.event_type,
-        number=row.number,
-        started_ms=row.started_ms,
-        duration_ms=row.duration_ms,
-        outcome=row.outcome,
-        status=row.status,
-        detail=row.detail,
-        next_try_in=row.next_try_in,
-        together=row.together,
+def _values(attempt: Attempt) -> dict[str, Any]:
+    return values_of(
+        attempt,
+        attempts,
+        topic=attempt.partition.topic,
+        partition=attempt.partition.number,
+        event_id=_indexed(attempt.event_id),
+        event_source=text(attempt.event_source),
+        event_type=text(attempt.event_type),
+        detail=text(attempt.detail),
     )

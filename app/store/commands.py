@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from app.interfaces import Command
 from app.store import revision
+from app.store.rows import struct_of, values_of
 from app.store.tables import commands
 from app.store.transactions import Transactions
 
@@ -40,12 +40,7 @@ class Commands:
 def _ask(connection: Connection, command: Command) -> int:
     revision.grow(connection)
     connection.execute(delete(commands).where(_c.asked_ms <= command.asked_ms - KEPT))
-    row = {
-        "subscription": command.subscription,
-        "kind": command.kind,
-        "body": command.body,
-        "asked_ms": command.asked_ms,
-    }
+    row = values_of(command, commands)
     number: int = connection.execute(insert(commands).values(row).returning(_c.id)).scalar_one()
     return number
 
@@ -65,7 +60,7 @@ def _take(connection: Connection, subscriptions: Collection[str], now_ms: int) -
     ).all()
     ids = [row.id for row in rows]
     connection.execute(update(commands).where(_c.id.in_(ids)).values(taken_ms=now_ms))
-    return [_command(row) for row in rows]
+    return [struct_of(Command, row) for row in rows]
 
 
 def _answer(connection: Connection, command: int, answer: bytes) -> None:
@@ -74,15 +69,4 @@ def _answer(connection: Connection, command: int, answer: bytes) -> None:
 
 def _get(connection: Connection, command: int) -> Command | None:
     row = connection.execute(select(commands).where(_c.id == command)).one_or_none()
-    return None if row is None else _command(row)
-
-
-def _command(row: Row[Any]) -> Command:
-    return Command(
-        subscription=row.subscription,
-        kind=row.kind,
-        body=row.body,
-        asked_ms=row.asked_ms,
-        answer=row.answer,
-        id=row.id,
-    )
+    return None if row is None else struct_of(Command, row)

@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
 
 from app.errors import StoreFull
 from app.interfaces import DeadLetter, LetterChoice
 from app.store import parked, revision
 from app.store.dialect import insert
-from app.store.messages import columns_of, event_of, message_of, text
 from app.store.owners import fence
-from app.store.room import Room
+from app.store.rows import kept_of, kept_values, text
 from app.store.tables import dead_letters
 from app.store.transactions import Transactions
+
+STRIDE = 1_000  # rows after which is counted anew: other processes write too, and people discard
+
+
+class Room:
+    """A bound on the rows of a table, without counting them at every write. Several processes overstep it
+    together by at most STRIDE rows each.
+    """
+
+    def __init__(self, table: Table, max_rows: int) -> None:
+        self._table = table
+        self._max_rows = max_rows
+        self._left = 0  # of what was there when it was last counted
+
+    def take(self, connection: Connection) -> bool:
+        """Whether a row that was just written may stay."""
+        if self._left <= 0:
+            rows = connection.scalar(select(func.count()).select_from(self._table)) or 0
+            self._left = min(STRIDE, self._max_rows - rows + 1)
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        return True
+
 
 AT_ONCE = 5_000  # letters that one transaction discards
 
@@ -62,7 +84,7 @@ class DeadLetters:
 
     def write(self, connection: Connection, letter: DeadLetter) -> None:
         """A second write of the same message changes nothing, also where there is no room (rule 5)."""
-        values = {**columns_of(letter), **_fate(letter)}
+        values = kept_values(letter, dead_letters, detail=text(letter.detail))
         written = connection.execute(
             insert(connection, dead_letters)
             .values(values)
@@ -89,7 +111,7 @@ def _find(
     query = select(dead_letters).where(*_chosen(choice)).order_by(_c.id.desc()).limit(limit)
     if before is not None:
         query = query.where(_c.id < before)
-    return [_letter(row) for row in connection.execute(query)]
+    return [kept_of(DeadLetter, row) for row in connection.execute(query)]
 
 
 def _count(connection: Connection, choice: LetterChoice) -> dict[tuple[str, str], int]:
@@ -149,29 +171,3 @@ def _of_type(wanted: str) -> ColumnElement[bool]:
         return _c.event_type == wanted
     prefix = wanted[:-1]
     return func.substr(_c.event_type, 1, len(prefix)) == prefix
-
-
-def _fate(letter: DeadLetter) -> dict[str, Any]:
-    return {
-        "cause": letter.cause,
-        "detail": text(letter.detail),
-        "attempts": letter.attempts,
-        "status": letter.status,
-        "at_ms": letter.at_ms,
-    }
-
-
-def _letter(row: Row[Any]) -> DeadLetter:
-    return DeadLetter(
-        subscription=row.subscription,
-        broker=row.broker,
-        message=message_of(row),
-        cause=row.cause,
-        detail=row.detail,
-        attempts=row.attempts,
-        status=row.status,
-        at_ms=row.at_ms,
-        lane=row.lane,
-        event=event_of(row),
-        id=row.id,
-    )

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, select
 from app.interfaces import Halt
 from app.store import revision
 from app.store.dialect import insert
-from app.store.messages import text
+from app.store.rows import text
 from app.store.tables import halts
 from app.store.transactions import Transactions
 

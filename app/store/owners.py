@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select, update
 from app.errors import StaleOwner
 from app.model.message import Partition
 from app.store.dialect import insert
-from app.store.messages import Kept, in_partition
+from app.store.rows import Kept, in_partition
 from app.store.tables import owners
 from app.store.transactions import Transactions
 

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row, and_, case, delete, false, func, select,
 from app.interfaces import Parked, ParkedCount, ParkedKey, ParkedLane
 from app.model.message import Partition
 from app.store.dialect import insert
-from app.store.messages import columns_of, event_of, in_partition, message_of, text
 from app.store.owners import fence_all, numbers
+from app.store.rows import in_partition, kept_of, kept_values, text
 from app.store.tables import parked
 from app.store.transactions import Transactions
 
@@ -153,7 +153,7 @@ def _given_back(letter: Row[Any], due_ms: int, now_ms: int) -> dict[str, Any]:
 def _park(connection: Connection, rows: Sequence[Parked], numbered: bool) -> None:
     if rows:
         fence_all(connection, rows)
-        values = [{**columns_of(row), **_wait(row)} for row in rows]
+        values = [kept_values(row, parked, detail=text(row.detail)) for row in rows]
         if numbered:
             _number(connection, rows, values)
         connection.execute(insert(connection, parked).on_conflict_do_nothing(), values)
@@ -179,9 +179,9 @@ def _unpark(connection: Connection, rows: Sequence[Parked]) -> None:
 
 def _defer(connection: Connection, row: Parked) -> None:
     fence_all(connection, [row])
-    values = _wait(row)
-    del values["redriven"], values["at_ms"]
-    connection.execute(update(parked).where(_c.id == row.id).values(values))
+    wait = {name: getattr(row, name) for name in ("steps", "attempts", "due_ms", "cause")}
+    changed = update(parked).where(_c.id == row.id).values(**wait, detail=text(row.detail))
+    connection.execute(changed)
 
 
 def _lanes(
@@ -237,7 +237,7 @@ def _keys(connection: Connection, subscription: str | None, limit: int) -> list[
         .join_from(parked, found, _c.id == found.c.oldest)
         .order_by(_c.id)
     )
-    return [ParkedKey(row.rows, row.given_back, _row(row)) for row in rows]
+    return [ParkedKey(row.rows, row.given_back, kept_of(Parked, row)) for row in rows]
 
 
 def _places(partitions: Collection[Partition]) -> list[tuple[str, int]]:
@@ -247,34 +247,4 @@ def _places(partitions: Collection[Partition]) -> list[tuple[str, int]]:
 def _read(
     connection: Connection, query: Any, epochs: Mapping[Partition, int] | None = None
 ) -> list[Parked]:
-    return [_row(row, epochs) for row in connection.execute(query)]
-
-
-def _wait(row: Parked) -> dict[str, Any]:
-    return {
-        "redriven": row.redriven,
-        "steps": row.steps,
-        "attempts": row.attempts,
-        "due_ms": row.due_ms,
-        "cause": row.cause,
-        "detail": text(row.detail),
-        "at_ms": row.at_ms,
-    }
-
-
-def _row(row: Row[Any], epochs: Mapping[Partition, int] | None = None) -> Parked:
-    return Parked(
-        subscription=row.subscription,
-        broker=row.broker,
-        message=message_of(row, epochs),
-        lane=row.lane,
-        redriven=row.redriven,
-        steps=row.steps,
-        attempts=row.attempts,
-        due_ms=row.due_ms,
-        cause=row.cause,
-        detail=row.detail,
-        at_ms=row.at_ms,
-        event=event_of(row),
-        id=row.id,
-    )
+    return [kept_of(Parked, row, epochs) for row in connection.execute(query)]

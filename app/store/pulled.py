@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, upd
 from app.interfaces import DeadLetter, Offered
 from app.store.dead_letters import DeadLetters
 from app.store.dialect import insert
-from app.store.messages import columns_of, event_of, message_of, text
 from app.store.owners import fence_all
+from app.store.rows import kept_of, kept_values, text
 from app.store.tables import pulled
 from app.store.transactions import Transactions
 
@@ -81,7 +81,7 @@ class PullQueue:
 def _offer(connection: Connection, rows: Sequence[Offered]) -> None:
     if rows:
         fence_all(connection, rows)
-        values = [{**columns_of(row), **_lock(row)} for row in rows]
+        values = [kept_values(row, pulled) for row in rows]
         connection.execute(insert(connection, pulled).on_conflict_do_nothing(), values)
 
 
@@ -126,14 +126,14 @@ def _hand_out(connection: Connection, row: Row[Any], until_ms: int, deliveries: 
         "deliveries": deliveries,
     }
     connection.execute(update(pulled).where(_c.id == row.id).values(lock))
-    return _offered(row, **lock)
+    return kept_of(Offered, row, None, **lock)
 
 
 def _locked(
     connection: Connection, subscription: str, tokens: Collection[str], now_ms: int
 ) -> list[Offered]:
     rows = _holders(connection, tokens, now_ms)
-    return [_offered(row) for row in rows if row.subscription == subscription]
+    return [kept_of(Offered, row) for row in rows if row.subscription == subscription]
 
 
 def _acknowledge(
@@ -177,26 +177,3 @@ def _remove(connection: Connection, ids: Collection[int]) -> None:
 def _count(connection: Connection) -> dict[str, int]:
     rows = connection.execute(select(_c.subscription, func.count()).group_by(_c.subscription))
     return {subscription: count for subscription, count in rows}  # noqa: C416 - rows are not tuples
-
-
-def _lock(row: Offered) -> dict[str, Any]:
-    return {
-        "deliveries": row.deliveries,
-        "token": row.token,
-        "locked_until_ms": row.locked_until_ms,
-        "at_ms": row.at_ms,
-    }
-
-
-def _offered(row: Row[Any], **lock: Any) -> Offered:
-    said = {name: getattr(row, name) for name in ("deliveries", "token", "locked_until_ms")}
-    return Offered(
-        subscription=row.subscription,
-        broker=row.broker,
-        message=message_of(row),
-        lane=row.lane,
-        at_ms=row.at_ms,
-        event=event_of(row),
-        id=row.id,
-        **said | lock,
-    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from app.interfaces import Replay
 from app.model.message import Partition
 from app.store import revision
 from app.store.owners import fence
+from app.store.rows import struct_of, values_of
 from app.store.tables import replays
 from app.store.transactions import Transactions
 
@@ -41,7 +42,7 @@ def _ask(connection: Connection, asked: Sequence[Replay]) -> list[int]:
     if any(_all(connection, name) for name in {each.subscription for each in asked}):
         return []
     return [
-        connection.execute(insert(replays).values(_columns(each)).returning(_c.id)).scalar_one()
+        connection.execute(insert(replays).values(_values(each)).returning(_c.id)).scalar_one()
         for each in asked
     ]
 
@@ -50,7 +51,10 @@ def _all(connection: Connection, subscription: str | None) -> list[Replay]:
     query = select(replays).order_by(_c.id)
     if subscription is not None:
         query = query.where(_c.subscription == subscription)
-    return [_replay(row) for row in connection.execute(query)]
+    return [
+        struct_of(Replay, row, partition=Partition(row.topic, row.partition))
+        for row in connection.execute(query)
+    ]
 
 
 def _save(connection: Connection, replay: Replay, epoch: int) -> None:
@@ -64,29 +68,6 @@ def _end(connection: Connection, replay: int) -> None:
     connection.execute(delete(replays).where(_c.id == replay))
 
 
-def _columns(replay: Replay) -> dict[str, Any]:
-    return {
-        "subscription": replay.subscription,
-        "broker": replay.broker,
-        "topic": replay.partition.topic,
-        "partition": replay.partition.number,
-        "next": replay.next,
-        "until": replay.until,
-        "rate": replay.rate,
-        "asked_ms": replay.asked_ms,
-        "done": replay.done,
-    }
-
-
-def _replay(row: Row[Any]) -> Replay:
-    return Replay(
-        subscription=row.subscription,
-        broker=row.broker,
-        partition=Partition(row.topic, row.partition),
-        next=row.next,
-        until=row.until,
-        rate=row.rate,
-        asked_ms=row.asked_ms,
-        done=row.done,
-        id=row.id,
-    )
+def _values(replay: Replay) -> dict[str, Any]:
+    place = replay.partition
+    return values_of(replay, replays, topic=place.topic, partition=place.number)

@@ -13,12 +13,12 @@ from app.store.attempts import Attempts
 from app.store.commands import Commands
 from app.store.consents import Consents
 from app.store.dead_letters import DeadLetters
+from app.store.files import SoleUse
 from app.store.halts import Halts
 from app.store.owners import Owners
 from app.store.parked import ParkedMessages
 from app.store.pulled import PullQueue
 from app.store.replays import Replays
-from app.store.sole_use import SoleUse
 from app.store.stream_offsets import StreamOffsets
 from app.store.subscriptions import SubscriptionRegistry
 from app.store.transactions import TIMEOUT, Transactions

@@ -19,8 +19,7 @@ from sqlalchemy.pool import StaticPool
 
 from app.errors import SetupError
 from app.store import schema
-from app.store.private import keep_private
-from app.store.sole_use import SoleUse
+from app.store.files import SoleUse, keep_private
 
 _SETTING = "store.path"
 LOCK_WAIT = 5_000  # milliseconds; another process is reading a backup, say

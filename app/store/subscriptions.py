@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import Connection, Row, delete, select
+from sqlalchemy import Connection, delete, select
 
 from app.errors import VersionConflict
 from app.interfaces import StoredSubscription
 from app.store import revision
 from app.store.dialect import insert
+from app.store.rows import struct_of, values_of
 from app.store.tables import commands, consents, halts, parked, pulled, replays, subscriptions
 from app.store.transactions import Transactions
 
@@ -44,12 +43,12 @@ class SubscriptionRegistry:
 
 def _all(connection: Connection) -> list[StoredSubscription]:
     rows = connection.execute(select(subscriptions).order_by(_c.id))
-    return [_subscription(row) for row in rows]
+    return [struct_of(StoredSubscription, row) for row in rows]
 
 
 def _get(connection: Connection, subscription: str) -> StoredSubscription | None:
     row = connection.execute(select(subscriptions).where(_c.id == subscription)).one_or_none()
-    return None if row is None else _subscription(row)
+    return None if row is None else struct_of(StoredSubscription, row)
 
 
 def _put(
@@ -65,7 +64,7 @@ def _put(
         created_ms=now_ms if found is None else found.created_ms,
         updated_ms=now_ms,
     )
-    values = {name: getattr(row, name) for name in row.__struct_fields__}
+    values = values_of(row, subscriptions, id=subscription)
     connection.execute(
         insert(connection, subscriptions)
         .values(values)
@@ -92,13 +91,3 @@ def _demand(subscription: str, found: StoredSubscription | None, expected: int |
         raise VersionConflict(
             f"subscription {subscription} is at version {version}, not {expected}", version
         )
-
-
-def _subscription(row: Row[Any]) -> StoredSubscription:
-    return StoredSubscription(
-        id=row.id,
-        version=row.version,
-        document=row.document,
-        created_ms=row.created_ms,
-        updated_ms=row.updated_ms,
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -17,6 +19,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.types import TypeEngine
 
 metadata = MetaData()
 
@@ -45,27 +48,26 @@ def _id() -> Column[int]:
     return Column("id", _Id, primary_key=True, autoincrement=True)
 
 
+def _filled(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+    """Columns that are never NULL."""
+    return [Column(name, kind, nullable=False) for name in names]
+
+
 def _message() -> tuple[Column[object], ...]:
     """A message byte for byte, and the event in it: key and body may be NULL, which is not empty; headers
     are MessagePack of ordered (name, value or nil) pairs, because names may repeat; the content type is
     bytes, because columns of text do not hold every character."""
     return (
-        Column("subscription", Text, nullable=False),
-        Column("broker", Text, nullable=False),
-        Column("topic", Text, nullable=False),
+        *_filled(Text, "subscription", "broker", "topic"),
         Column("partition", Integer, nullable=False),
         Column("position", Text, nullable=False),
-        Column("offset", BigInteger, nullable=False),
-        Column("epoch", BigInteger, nullable=False),
-        Column("time_ms", BigInteger, nullable=False),
+        *_filled(BigInteger, "offset", "epoch", "time_ms"),
         Column("lane", LargeBinary, nullable=False),
         Column("key", LargeBinary),
         Column("headers", LargeBinary, nullable=False),
         Column("body", LargeBinary),
         Column("content_type", LargeBinary),
-        Column("event_id", Text, nullable=False),
-        Column("event_source", Text, nullable=False),
-        Column("event_type", Text, nullable=False),
+        *_filled(Text, "event_id", "event_source", "event_type"),
     )
 
 
@@ -85,8 +87,7 @@ dead_letters = Table(
     metadata,
     _id(),
     *_message(),
-    Column("cause", Text, nullable=False),
-    Column("detail", Text, nullable=False),
+    *_filled(Text, "cause", "detail"),
     Column("attempts", Integer, nullable=False),
     Column("status", Integer),
     Column("at_ms", BigInteger, nullable=False),
@@ -102,11 +103,9 @@ parked = Table(
     _id(),
     *_message(),
     Column("redriven", Boolean, nullable=False),
-    Column("steps", Integer, nullable=False),
-    Column("attempts", Integer, nullable=False),
+    *_filled(Integer, "steps", "attempts"),
     Column("due_ms", BigInteger, nullable=False),
-    Column("cause", Text, nullable=False),
-    Column("detail", Text, nullable=False),
+    *_filled(Text, "cause", "detail"),
     Column("at_ms", BigInteger, nullable=False),
     _properties(),
     _once(),
@@ -126,8 +125,7 @@ pulled = Table(
     *_message(),
     Column("deliveries", Integer, nullable=False),
     Column("token", Text, nullable=False),
-    Column("locked_until_ms", BigInteger, nullable=False),
-    Column("at_ms", BigInteger, nullable=False),
+    *_filled(BigInteger, "locked_until_ms", "at_ms"),
     _properties(),
     _once(),
     Index("pulled_by_lane", "subscription", "lane", "id"),
@@ -139,13 +137,9 @@ attempts = Table(
     "attempts",
     metadata,
     _id(),
-    Column("subscription", Text, nullable=False),
-    Column("topic", Text, nullable=False),
+    *_filled(Text, "subscription", "topic"),
     Column("partition", Integer, nullable=False),
-    Column("position", Text, nullable=False),
-    Column("event_id", Text, nullable=False),
-    Column("event_source", Text, nullable=False),
-    Column("event_type", Text, nullable=False),
+    *_filled(Text, "position", "event_id", "event_source", "event_type"),
     Column("number", Integer, nullable=False),
     Column("started_ms", BigInteger, nullable=False, index=True),
     Column("duration_ms", Float, nullable=False),
@@ -167,8 +161,7 @@ subscriptions = Table(
     Column("id", Text, primary_key=True),
     Column("version", BigInteger, nullable=False),
     Column("document", LargeBinary, nullable=False),
-    Column("created_ms", BigInteger, nullable=False),
-    Column("updated_ms", BigInteger, nullable=False),
+    *_filled(BigInteger, "created_ms", "updated_ms"),
 )
 
 # Why a subscription delivers nothing: paused by a person, or disabled by its target's 410.
@@ -176,8 +169,7 @@ halts = Table(
     "halts",
     metadata,
     Column("subscription", Text, primary_key=True),
-    Column("kind", Text, nullable=False),
-    Column("cause", Text, nullable=False),
+    *_filled(Text, "kind", "cause"),
     Column("since_ms", BigInteger, nullable=False),
 )
 
@@ -211,14 +203,11 @@ replays = Table(
     metadata,
     _id(),
     Column("subscription", Text, nullable=False, index=True),
-    Column("broker", Text, nullable=False),
-    Column("topic", Text, nullable=False),
+    *_filled(Text, "broker", "topic"),
     Column("partition", Integer, nullable=False),
-    Column("next", Text, nullable=False),
-    Column("until", Text, nullable=False),
+    *_filled(Text, "next", "until"),
     Column("rate", Float, nullable=False),
-    Column("asked_ms", BigInteger, nullable=False),
-    Column("done", BigInteger, nullable=False),
+    *_filled(BigInteger, "asked_ms", "done"),
     sqlite_autoincrement=True,
 )
 
@@ -239,8 +228,7 @@ owners = Table(
     Column("broker", Text, primary_key=True),
     Column("topic", Text, primary_key=True),
     Column("partition", Integer, primary_key=True),
-    Column("epoch", BigInteger, nullable=False),
-    Column("number", BigInteger, nullable=False),
+    *_filled(BigInteger, "epoch", "number"),
 )
 
 # How far each group is in each stream: the lowest unfinished offset, the finished runs above it as text,
@@ -252,7 +240,6 @@ stream_offsets = Table(
     Column("group", Text, primary_key=True),
     Column("topic", Text, primary_key=True),
     Column("partition", Integer, primary_key=True),
-    Column("epoch", BigInteger, nullable=False),
-    Column("offset", BigInteger, nullable=False),
+    *_filled(BigInteger, "epoch", "offset"),
     Column("finished", Text, nullable=False),
 )

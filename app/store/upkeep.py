@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.errors import SetupError
 from app.store import schema, sqlite
-from app.store.sole_use import SoleUse
+from app.store.files import SoleUse
 from app.store.tables import metadata
 
 _OF_NO_ROWS = {"alembic_version", "skybridge_schema", "revision"}

@@ -20,7 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from cost import cpu_seconds
 
 from forked import SKYBRIDGE
-from service_process import ServiceProcess, free_ports, until
+from service_process import SERVING, ServiceProcess, free_ports, until
 
 HERE = Path(__file__).parent
 UP_WITHIN = 20.0
@@ -30,14 +30,9 @@ FLOOR_TOPIC = "floor"
 MIRROR_TOPIC = "mirrored"
 PARTITIONS = 8
 
-_CONFIG = """
-version: 1
-installation: bench
-server:
-  events: {{host: 127.0.0.1, port: {events}}}
-  admin: {{host: 127.0.0.1, port: {admin}}}
-store: {{kind: sqlite, path: {folder}/store.db}}
-brokers: {brokers}
+_CONFIG = (
+    SERVING
+    + """brokers: {brokers}
 routes:
   - name: everything
     to: {{broker: target, topic: bench}}
@@ -46,6 +41,7 @@ webhooks: {{allow_private: ["127.0.0.0/8"]}}
 timeouts: {{not_ready: 0s}}
 subscriptions: {subscriptions}
 """
+)
 
 
 class Service:
@@ -72,6 +68,7 @@ class Service:
     def start(self, subscriptions: tuple[dict[str, Any], ...] = ()) -> None:
         config = self._folder / "skybridge.yaml"
         text = _CONFIG.format(
+            installation="bench",
             events=self.port,
             admin=self._admin,
             folder=self._folder,

@@ -9,8 +9,8 @@ import pytest
 
 from app.brokers.embedded import CAPABILITIES, open_log
 from app.brokers.portable import Bounds, PortableLog
-from broker_contract import BrokerContract, NumberedPlaces
-from contract_tools import Logs, closing
+from broker_contract import BrokerContract
+from contract_tools import Logs, NumberedPlaces, closing
 
 
 class EmbeddedHarness(NumberedPlaces, Logs):

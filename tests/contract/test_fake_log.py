@@ -11,7 +11,8 @@ from uuid import uuid4
 
 import pytest
 
-from broker_contract import BrokerContract, NumberedPlaces
+from broker_contract import BrokerContract
+from contract_tools import NumberedPlaces
 from fake_log import CAPABILITIES, FakeLog
 
 

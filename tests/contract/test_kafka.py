@@ -8,24 +8,26 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.portable import Bounds
+from app.brokers.portable import Bounds, PortableLog
 from app.errors import BrokerUnavailable, PositionOutOfRange
 from app.model.message import Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST, LATEST
 from app.routing.partitions import partition_of
-from broker_contract import (
+from broker_contract import BrokerContract
+from contract_running import OutageCase
+from contract_tools import (
+    ANSWERED_WITHIN,
+    AT_ONCE,
     PATIENCE,
-    BrokerContract,
     assigned,
     bodies,
+    closing,
     fresh_group,
     publish,
     take,
     text,
 )
-from contract_running import OutageCase
-from contract_tools import ANSWERED_WITHIN, AT_ONCE, closing
 from contract_topics import GivenTopics
 from kafka_harness import KafkaHarness, open_calm_log
 from kafka_librdkafka import add_partitions, delete_before
@@ -63,10 +65,9 @@ class TestKafkaAlone(GivenTopics):
         await asyncio.to_thread(add_partitions, harness.bootstrap_servers, topic, count)
 
     async def test_kafkas_own_consumer_sees_what_was_published(
-        self, kafka: str, harness: KafkaHarness
+        self, kafka: str, harness: KafkaHarness, log: PortableLog
     ) -> None:
         """Key, headers, a null header and a null body, by a client that shares no code with ours."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         headers = (("ce_id", b"1"), ("nothing", None), ("ce_id", b"2"))
         await publish(log, topic, [Record(b"k", headers, b"body"), Record(b"gone", (), None)])
@@ -85,10 +86,9 @@ class TestKafkaAlone(GivenTopics):
         ]
 
     async def test_what_kafkas_own_producer_writes_is_consumed(
-        self, kafka: str, harness: KafkaHarness
+        self, kafka: str, harness: KafkaHarness, log: PortableLog
     ) -> None:
         """A key it wrote lands where ours would."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 4)
         lines = b"".join(b"key-%d:body-%d\n" % (n, n) for n in range(20))
         properties = [
@@ -105,10 +105,9 @@ class TestKafkaAlone(GivenTopics):
         await consumer.close()
 
     async def test_a_position_that_retention_took_stops_the_subscription(
-        self, kafka: str, harness: KafkaHarness
+        self, kafka: str, harness: KafkaHarness, log: PortableLog
     ) -> None:
         """It says what the log still holds, and guesses nothing (rule 10)."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         group = fresh_group()
         await publish(log, topic, [text(str(n)) for n in range(5)])
@@ -134,10 +133,9 @@ class TestKafkaAlone(GivenTopics):
         assert bodies(messages) == [b"x" * 10_000] * 20
 
     async def test_a_second_member_does_not_move_a_start_that_is_in_use(
-        self, harness: KafkaHarness
+        self, harness: KafkaHarness, log: PortableLog
     ) -> None:
         """Both resolve `latest`, at different times: only the first may decide (rule 10)."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 2)
         group = fresh_group()
         first = await log.subscribe(group, [topic], LATEST)

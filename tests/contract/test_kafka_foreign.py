@@ -33,14 +33,6 @@ async def log(kafka: str) -> AsyncIterator[PortableLog]:
     await log.stop()
 
 
-@pytest.fixture
-async def topic(log: PortableLog) -> str:
-    """With one partition."""
-    name = f"t-{uuid4().hex[:12]}"
-    await log.create_topic(name, 1)
-    return name
-
-
 async def everything(log: PortableLog, topic: str) -> list[Message]:
     async with asyncio.timeout(PATIENCE):
         return [message async for message in log.read(Partition(topic, 0), "0")]

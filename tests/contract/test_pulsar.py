@@ -11,18 +11,12 @@ import pulsar as pulsar_client
 import pytest
 
 from app.bindings.record import Record
+from app.brokers.portable import PortableLog
 from app.model.message import Message
 from app.model.start import EARLIEST, LATEST
-from broker_contract import (
-    PATIENCE,
-    BrokerContract,
-    bodies,
-    fresh_group,
-    publish,
-    text,
-)
+from broker_contract import BrokerContract
 from contract_running import OutageCase
-from contract_tools import closing, until_healthy
+from contract_tools import PATIENCE, bodies, closing, fresh_group, publish, text, until_healthy
 from contract_topics import GivenTopics
 from pulsar_harness import PulsarHarness
 from pulsar_readback import plain_client
@@ -91,10 +85,9 @@ class TestPulsarAlone(GivenTopics):
         await consumer.close()
 
     async def test_other_clients_see_key_properties_and_event_time(
-        self, harness: PulsarHarness
+        self, harness: PulsarHarness, log: PortableLog
     ) -> None:
         """By the library's own classes: what is on the wire is what Pulsar means by these."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         record = Record(b"k", (("CE-Id", b"1"),), b"x", time_ms=1_700_000_000_000)
         await publish(log, topic, [record, Record(b"\xff", (), None)])
@@ -108,10 +101,9 @@ class TestPulsarAlone(GivenTopics):
         assert [m.has_null_value() for m in seen] == [False, True]
 
     async def test_a_second_member_does_not_move_a_start_that_is_in_use(
-        self, harness: PulsarHarness
+        self, harness: PulsarHarness, log: PortableLog
     ) -> None:
         """Both resolve `latest`, at different times: only the first may decide (rule 10)."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 2)
         group = fresh_group()
         first = await log.subscribe(group, [topic], LATEST)

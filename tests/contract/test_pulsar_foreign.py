@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from uuid import uuid4
 
 import pytest
 
@@ -32,14 +31,6 @@ async def log(pulsar: tuple[str, str]) -> AsyncIterator[PortableLog]:
     await log.start()
     yield log
     await log.stop()
-
-
-@pytest.fixture
-async def topic(log: PortableLog) -> str:
-    """With one partition."""
-    name = f"t-{uuid4().hex[:12]}"
-    await log.create_topic(name, 1)
-    return name
 
 
 def event(data: bytes | None) -> Decoded:

@@ -11,6 +11,7 @@ import aio_pika
 import pytest
 
 from app.bindings.record import Record
+from app.brokers.portable import PortableLog
 from app.brokers.rabbitmq import (
     at_exchange,
 )
@@ -19,13 +20,16 @@ from app.model.message import Lost, Revoked
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from app.routing.partitions import partition_of
-from broker_contract import (
+from broker_contract import BrokerContract
+from contract_running import OutageCase
+from contract_tools import (
+    AT_ONCE,
     PATIENCE,
-    BrokerContract,
     Member,
     assigned,
     bodies,
     close_all,
+    closing,
     fresh_group,
     nothing_comes,
     publish,
@@ -33,8 +37,6 @@ from broker_contract import (
     text,
     until,
 )
-from contract_running import OutageCase
-from contract_tools import AT_ONCE, closing
 from contract_topics import MadeTopics
 from rabbitmq_harness import RabbitHarness, bind, channel_to, declare, unbind
 from rabbitmq_readback import read_back
@@ -68,9 +70,10 @@ class TestRabbitThatGoesAway(OutageCase):
 class TestRabbitAlone(MadeTopics):
     """What no other log has, with aio-pika's own client as a second opinion."""
 
-    async def test_another_client_sees_what_was_published(self, harness: RabbitHarness) -> None:
+    async def test_another_client_sees_what_was_published(
+        self, harness: RabbitHarness, log: PortableLog
+    ) -> None:
         """Properties, the key header, persistence, typed and null headers, as others read them."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         moment = datetime(2026, 11, 20, 10, tzinfo=UTC)
         natives = {"n": 7, "flag": True, "at": moment}
@@ -96,9 +99,10 @@ class TestRabbitAlone(MadeTopics):
         }
         assert message.timestamp == datetime.fromtimestamp(1_700_000_000, UTC)
 
-    async def test_what_another_client_publishes_is_consumed(self, harness: RabbitHarness) -> None:
+    async def test_what_another_client_publishes_is_consumed(
+        self, harness: RabbitHarness, log: PortableLog
+    ) -> None:
         """Typed headers arrive with their types (R9), and what the broker adds stays out."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         connection = await aio_pika.connect(f"amqp://guest:guest@{harness.address}/")
         exchange = await (await connection.channel()).get_exchange(topic)
@@ -116,10 +120,9 @@ class TestRabbitAlone(MadeTopics):
             await consumer.close()
 
     async def test_what_nothing_takes_is_refused_and_harms_no_neighbour(
-        self, harness: RabbitHarness
+        self, harness: RabbitHarness, log: PortableLog
     ) -> None:
         """Reliability 5.2: an unroutable message is confirmed like any other."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 2)
         await unbind(harness.address, f"{topic}.1", topic, "1")
         keys = {partition_of(b"%d" % n, 2): str(n) for n in range(20)}
@@ -133,10 +136,9 @@ class TestRabbitAlone(MadeTopics):
         assert log.stats().records_in_flight == 0
 
     async def test_a_named_exchange_is_published_to_by_routing_key(
-        self, harness: RabbitHarness
+        self, harness: RabbitHarness, log: PortableLog
     ) -> None:
         """Targets {exchange, routing_key}: the broker's own bindings decide where a record goes."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         await bind(harness.address, f"{topic}.0", "amq.topic", f"{topic}.order.*")
         target = at_exchange("amq.topic", f"{topic}.order.created")
@@ -151,10 +153,9 @@ class TestRabbitAlone(MadeTopics):
 
     @pytest.mark.parametrize("target", ["no-such-topic", "exchange:no-such:key", "queue:no-such"])
     async def test_a_target_that_is_not_there_is_refused_at_once(
-        self, harness: RabbitHarness, target: str
+        self, harness: RabbitHarness, log: PortableLog, target: str
     ) -> None:
         """Not after the publish time-out, and not by making it; and the channel stays open."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         began = asyncio.get_running_loop().time()
         pending = log.submit(topic, [text("kept")])
@@ -208,10 +209,9 @@ class TestRabbitAlone(MadeTopics):
         await consumer.close()
 
     async def test_a_queue_of_others_is_consumed_and_warned_of(
-        self, harness: RabbitHarness, caplog: pytest.LogCaptureFixture
+        self, harness: RabbitHarness, log: PortableLog, caplog: pytest.LogCaptureFixture
     ) -> None:
         """A delivery limit drops events behind our back; no single active consumer breaks order."""
-        log = await harness.make_log()
         queue = f"foreign-{uuid4().hex[:12]}"
         await declare(harness.address, queue, {"x-queue-type": "quorum", "x-delivery-limit": 3})
         await publish(log, f"queue:{queue}", [text("x", "k")])
@@ -223,9 +223,10 @@ class TestRabbitAlone(MadeTopics):
         assert "made by others" in warning
         assert warning in caplog.text
 
-    async def test_a_queue_with_another_consumer_is_not_taken(self, harness: RabbitHarness) -> None:
+    async def test_a_queue_with_another_consumer_is_not_taken(
+        self, harness: RabbitHarness, log: PortableLog
+    ) -> None:
         """Two owners of one queue would break order per key: ours waits until it is alone."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         connection = await aio_pika.connect(f"amqp://guest:guest@{harness.address}/")
         queue = await (await connection.channel()).get_queue(f"{topic}.0")
@@ -242,10 +243,9 @@ class TestRabbitAlone(MadeTopics):
         await consumer.close()
 
     async def test_members_that_come_at_once_never_share_a_queue(
-        self, harness: RabbitHarness
+        self, harness: RabbitHarness, log: PortableLog
     ) -> None:
         """They meet at the same queues, step back, and end with an even share; order per key holds."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 8)
         group = fresh_group()
         await publish(log, topic, [text(f"{n % 40}:{n:04d}", str(n % 40)) for n in range(800)])
@@ -281,9 +281,10 @@ class TestRabbitAlone(MadeTopics):
         assert bodies(await take(consumer, 1)) == [b"b"]
         await consumer.close()
 
-    async def test_a_deleted_queue_is_lost_and_said_so(self, harness: RabbitHarness) -> None:
+    async def test_a_deleted_queue_is_lost_and_said_so(
+        self, harness: RabbitHarness, log: PortableLog
+    ) -> None:
         """The broker cancels a consumer whose queue goes away; nobody may wait for ever."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         await assigned(consumer)

@@ -8,23 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from app.brokers.portable import PortableLog
 from app.errors import PositionOutOfRange
 from app.interfaces import Commit
 from app.model.message import Partition
 from app.model.start import EARLIEST, LATEST, StartAt
 from app.store import SqlStore, open_store
-from broker_contract import (
-    BrokerContract,
+from broker_contract import BrokerContract
+from contract_running import OutageCase
+from contract_tools import (
     assigned,
     bodies,
+    closing,
     fresh_group,
     nothing_comes,
     publish,
     take,
     text,
 )
-from contract_running import OutageCase
-from contract_tools import closing
 from rabbitmq_harness import StreamHarness, channel_to
 from rabbitmq_server import RabbitServer
 from store_house import PATIENT
@@ -48,10 +49,9 @@ class TestRabbitStreams(BrokerContract):
             yield harness
 
     async def test_what_was_read_can_be_read_again_from_any_position(
-        self, harness: StreamHarness
+        self, harness: StreamHarness, log: PortableLog
     ) -> None:
         """Peek, tail and replay; positions are the offsets that the broker gave."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         await publish(log, topic, [text(str(n)) for n in range(2_500)])
         place = Partition(topic, 0)
@@ -88,10 +88,9 @@ class TestRabbitStreams(BrokerContract):
         await consumer.close()
 
     async def test_a_place_that_retention_took_stops_the_subscription(
-        self, harness: StreamHarness
+        self, harness: StreamHarness, log: PortableLog
     ) -> None:
         """It says what the log still holds, and guesses nothing (rule 10)."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         group = fresh_group()
         await publish(log, topic, [text("only")])
@@ -102,9 +101,10 @@ class TestRabbitStreams(BrokerContract):
             await take(await log.subscribe(group, [topic], EARLIEST), 1)
         assert (raised.value.earliest, raised.value.latest) == ("0", "1")
 
-    async def test_a_start_at_a_time_is_taken_to_the_second(self, harness: StreamHarness) -> None:
+    async def test_a_start_at_a_time_is_taken_to_the_second(
+        self, harness: StreamHarness, log: PortableLog
+    ) -> None:
         """AMQP asks in whole seconds: up to one earlier, never later, and the end for what is to come."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, 1)
         place = Partition(topic, 0)
         await publish(log, topic, [text("x")])
@@ -136,10 +136,9 @@ class TestRabbitStreams(BrokerContract):
         await consumer.close()
 
     async def test_a_store_that_is_away_costs_repeats_and_nothing_else(
-        self, harness: StreamHarness
+        self, harness: StreamHarness, log: PortableLog
     ) -> None:
         """What is not kept is read again; the member goes on, and keeps its place when it can."""
-        log = await harness.make_log()
         topic, group = await harness.fresh_topic(log, 1), fresh_group()
         place = Partition(topic, 0)
         consumer = await log.subscribe(group, [topic], EARLIEST)

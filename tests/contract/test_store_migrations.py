@@ -17,8 +17,8 @@ from app.errors import SetupError
 from app.interfaces import Commit, Halt
 from app.model.message import Partition
 from app.store import open_shared_store, open_store, schema
-from app.store.messages import columns_of
-from app.store.tables import metadata
+from app.store.rows import kept_values
+from app.store.tables import metadata, parked
 from postgres_server import fresh_database
 from store_house import (
     ALL,
@@ -151,8 +151,7 @@ async def test_numbers_go_on_above_those_that_a_clock_gave(database):
 
 def park_before(url: str, number: int) -> None:
     """A row of revision 0002, whose partition has an owner."""
-    waits = {"redriven": False, "steps": 0, "attempts": 0, "due_ms": 0, "cause": "", "detail": ""}
-    row = {**columns_of(a_row()), "position": "first", "offset": number, **waits, "at_ms": NOW}
+    row = {**kept_values(a_row(), parked), "position": "first", "offset": number, "at_ms": NOW}
     engine = sa.create_engine(url)
     with engine.begin() as connection:
         schema.migrate(connection, "0002")

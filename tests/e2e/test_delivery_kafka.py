@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
 from delivery_house import PATIENCE, House, Ledger, numbered, steady, until
+from delivery_scenarios import DeliveryScenarios
 from kafka_harness import open_calm_log
 from kafka_server import KafkaServer
 from webhook_target import WebhookTarget
@@ -79,30 +79,14 @@ def house(tmp_path: Path, kafka: str, target: WebhookTarget) -> Iterator[KafkaHo
         yield house
 
 
-async def test_an_event_crosses_kafka_and_arrives_in_either_mode(
-    house: KafkaHouse, target: WebhookTarget
-) -> None:
-    """Both modes in, both modes out, nothing changed on the way (H1, K1, W1)."""
-    service = await house.service(
-        plain={"sink": f"{target.url}/binary", "content_mode": "binary"},
-        whole={"sink": f"{target.url}/structured", "content_mode": "structured"},
+class TestKafka:
+    @pytest.fixture
+    def apart(self, house: KafkaHouse) -> KafkaHouse:
+        return house
+
+    test_an_event_crosses_and_arrives_in_either_mode = (
+        DeliveryScenarios.test_an_event_crosses_and_arrives_in_either_mode
     )
-    attributes = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/a", "ce-type": "t"}
-    odd = {"ce-subject": "50%25 caf%C3%A9", "ce-partitionkey": "k"}
-    binary = {**attributes, **odd, "content-type": "application/octet-stream"}
-    assert await service.post(b"\x00\xff\n", binary) == 202
-    event = {**numbered(2, 1, 1)[0], "subject": "50% café", "partitionkey": "k"}
-    structured = {"content-type": "application/cloudevents+json"}
-    assert await service.post(json.dumps(event).encode(), structured) == 202
-    await until(lambda: len(target.received) >= 4, "four deliveries")
-    first, second = (r for r in target.received if r.path.endswith("/binary"))
-    assert (first.body, first.header("content-type")) == (b"\x00\xff\n", "application/octet-stream")
-    assert json.loads(second.body) == {"n": 2}
-    assert [first.header("ce-subject"), second.header("ce-subject")] == ["50%25%20caf%C3%A9"] * 2
-    raw, same = (json.loads(r.body) for r in target.received if r.path.endswith("/structured"))
-    assert (raw["data_base64"], raw["subject"]) == ("AP8K", "50% café")
-    assert same == event
-    await service.stop()
 
 
 @pytest.mark.nightly

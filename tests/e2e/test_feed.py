@@ -25,6 +25,7 @@ from app.model.message import Partition
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service
+from lacking import lacking
 
 COUNT = 329  # payloads of the package
 BATCH = 20  # events
@@ -108,9 +109,7 @@ def feed() -> list[CloudEvent]:
     try:
         return github_feed(environ, "2026-11-21T00:00:00Z").events
     except SetupError as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+        lacking(missing)
 
 
 @pytest.fixture

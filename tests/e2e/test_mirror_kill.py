@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from service_process import ServiceProcess, free_ports, until
+from service_process import SERVING, ServiceProcess, free_ports, until
 
 pytestmark = pytest.mark.nightly
 
@@ -27,14 +27,9 @@ CONCURRENCY = 64  # attempts in flight
 COMMIT_EVERY = 15.0  # seconds: the interval is one, and a machine that stalls adds to it
 WITHIN = 240.0
 
-CONFIG = """
-version: 1
-installation: {name}
-server:
-  events: {{host: 127.0.0.1, port: {events}}}
-  admin: {{host: 127.0.0.1, port: {admin}}}
-store: {{kind: sqlite, path: {folder}/store.db}}
-brokers:
+CONFIG = (
+    SERVING
+    + """brokers:
   embedded: {{kind: embedded, path: {folder}/log}}
   kafka:
     kind: kafka
@@ -52,6 +47,7 @@ subscriptions:
     concurrency: {concurrency}
 timeouts: {{store: 60s, publish: 60s, not_ready: 0s}}
 """
+)
 
 
 class Verifier:
@@ -99,6 +95,7 @@ def test_kills_lose_nothing_and_keep_the_order_of_every_key(
     config = tmp_path / "skybridge.yaml"
     config.write_text(
         CONFIG.format(
+            installation=name,
             name=name, events=events, admin=admin, folder=tmp_path, kafka=kafka,
             source=source, target=target, concurrency=CONCURRENCY,
         )

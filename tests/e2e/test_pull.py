@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from delivery_house import numbered
 from postgres_server import fresh_database
-from pull_house import PATIENCE, Account, Consumer, PullService, id_of, numbered, token_of
+from pull_house import PATIENCE, Account, Consumer, PullService, id_of, token_of
 
 Start = Callable[..., Any]
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from delivery_house import numbered
 from forked import SKYBRIDGE, completed
-from pull_house import PATIENCE, PullService, numbered
+from pull_house import PATIENCE, PullService
 
 
 @pytest.fixture

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from app.bindings.record import Record
-from app.config.load import load
 from app.delivery.verifying import verify
 from app.interfaces import LetterChoice
 from app.model.signing_key import read_key
-from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service
 from strict_receiver import StrictReceiver
@@ -39,16 +36,11 @@ Serve = Callable[..., Any]
 
 
 @pytest.fixture
-async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
+async def serve(started: Callable[..., Any]) -> Serve:
     """A service with subscriptions given by id: settings, of which ``sink`` is one."""
-    services = []
 
     async def begin(**subscriptions: dict[str, Any]) -> Service:
         whole = {
-            "version": 1,
-            "server": {"events": {"port": 0}, "admin": {"port": 0}},
-            "store": {"kind": "sqlite", "path": str(tmp_path / "store.db")},
-            "brokers": {"log": {"kind": "embedded", "path": str(tmp_path / "log")}},
             "routes": ROUTES,
             "subscriptions": [
                 {
@@ -68,16 +60,9 @@ async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
                 "drain": "2s",
             },
         }
-        file = tmp_path / "skybridge.json"
-        file.write_text(json.dumps(whole))
-        service = Service(build(load(file, {}).config, SystemClock()))
-        await service.start()
-        services.append(service)
-        return service
+        return await started(whole)
 
-    yield begin
-    for service in services:
-        await service.stop()
+    return begin
 
 
 @pytest.fixture

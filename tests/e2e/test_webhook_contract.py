@@ -6,18 +6,15 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import trustme
 
-from app.config.load import load
 from app.delivery.verifying import verify
 from app.interfaces import LetterChoice
 from app.model.signing_key import read_key
-from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service
 from strict_receiver import StrictReceiver
@@ -32,18 +29,13 @@ Serve = Callable[..., Any]
 
 
 @pytest.fixture
-async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
+async def serve(started: Callable[..., Any]) -> Serve:
     """Starts a service with one subscription to a target; further settings as JSON is YAML."""
-    services = []
 
     async def begin(
         sink: str, webhooks: dict[str, Any] | None = None, within: str = "30s", **settings: Any
     ) -> Service:
         whole = {
-            "version": 1,
-            "server": {"events": {"port": 0}, "admin": {"port": 0}},
-            "store": {"kind": "sqlite", "path": str(tmp_path / "store.db")},
-            "brokers": {"log": {"kind": "embedded", "path": str(tmp_path / "log")}},
             "routes": [{"name": "r", "to": {"broker": "log", "topic": "events"}}],
             "subscriptions": [
                 {
@@ -64,16 +56,9 @@ async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
                 "webhook_handshake": within,
             },
         }
-        file = tmp_path / "skybridge.json"
-        file.write_text(json.dumps(whole))
-        service = Service(build(load(file, {}).config, SystemClock()))
-        await service.start()
-        services.append(service)
-        return service
+        return await started(whole)
 
-    yield begin
-    for service in services:
-        await service.stop()
+    return begin
 
 
 @pytest.fixture

@@ -11,24 +11,21 @@ from uuid import uuid4
 import pytest
 from aiokafka import TopicPartition
 
-from app.bindings.record import Record
 from app.brokers.kafka import open_log
 from app.brokers.kafka.driver import KafkaDriver
 from app.brokers.portable import Bounds, PortableLog
-from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUnknown
+from app.errors import BoundReached, BrokerRefused, PublishUnknown
 from app.interfaces import Consumer, PublishResult
 from app.model.message import Assigned, Lost, Message
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
+from broker_senders import HEALED_WITHIN, OVERHEAD, Sender, now_ms, progress, record, until_stored
 from contract_tools import CALM
 from kafka_librdkafka import Stored, read_back
 from kafka_librdkafka import make_topic as made_by_librdkafka
 from kafka_server import KafkaServer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.fault]
-
-HEALED_WITHIN = 120.0  # seconds after the broker is up: reliability R1, on a busy machine
-OVERHEAD = 30.0  # seconds that busy cores may add to the publish time-out
 
 
 def make_topic(bootstrap_servers: str, *, partitions: int = 4, **settings: str) -> str:
@@ -39,53 +36,12 @@ def make_topic(bootstrap_servers: str, *, partitions: int = 4, **settings: str) 
     return topic
 
 
-def record(key: str, body: str) -> Record:
-    return Record(key.encode(), (("ce_id", body.encode()),), body.encode())
-
-
 async def open_started(bootstrap_servers: str, bounds: Bounds) -> PortableLog:
     log = open_log(
         name="kafka", bootstrap_servers=bootstrap_servers, session_timeout=3.0, bounds=bounds
     )
     await log.start()
     return log
-
-
-async def until_stored(log: PortableLog, topic: str, within: float) -> float:
-    """Seconds until the log takes an event again."""
-    began = time.monotonic()
-    while time.monotonic() < began + within:
-        (result,) = await log.submit(topic, [record("probe", "probe")])
-        if isinstance(result, Receipt):
-            return time.monotonic() - began
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"nothing was accepted within {within} s: {result}")
-
-
-class Sender:
-    """One key, one event at a time, as a client that repeats what was answered 503."""
-
-    def __init__(self, log: PortableLog, topic: str, key: str) -> None:
-        self.acknowledged: list[str] = []
-        self.refused_at: dict[str, int] = {}
-        self._log = log
-        self._topic = topic
-        self._key = key
-        self.stopping = False
-
-    async def run(self) -> None:
-        number = 0
-        while not self.stopping:
-            for attempt in range(1_000):
-                body = f"{self._key}:{number:06d}:{attempt:04d}"
-                (result,) = await self._log.submit(self._topic, [record(self._key, body)])
-                if isinstance(result, Receipt):
-                    self.acknowledged.append(body)
-                    break
-                assert isinstance(result, BrokerUnavailable), result
-                self.refused_at[body] = time.time_ns() // 1_000_000
-                await asyncio.sleep(0.1)
-            number += 1
 
 
 class TestABrokerThatIsKilled:
@@ -111,13 +67,13 @@ class TestABrokerThatIsKilled:
         share = events // (kills + 1)
         restarts: list[int] = []
         for _ in range(kills):
-            await self._progress(senders, by=share)
+            await progress(senders, by=share)
             await asyncio.to_thread(own_kafka.kill)
             await asyncio.sleep(2.0)  # the outage outlasts the publish time-out
-            restarts.append(time.time_ns() // 1_000_000)
+            restarts.append(now_ms())
             await asyncio.to_thread(own_kafka.restart)
             assert await until_stored(log, topic, HEALED_WITHIN) < HEALED_WITHIN
-        await self._progress(senders, by=share)
+        await progress(senders, by=share)
         for sender in senders:
             sender.stopping = True
         await asyncio.gather(*tasks)
@@ -125,20 +81,20 @@ class TestABrokerThatIsKilled:
         stored = await asyncio.to_thread(read_back, address, topic)
         self._verify(senders, stored, restarts, events)
 
-    async def _progress(self, senders: Sequence[Sender], by: int) -> None:
-        target = sum(len(sender.acknowledged) for sender in senders) + by
-        async with asyncio.timeout(240):
-            while sum(len(sender.acknowledged) for sender in senders) < target:
-                await asyncio.sleep(0.01)
-
     def _verify(
-        self, senders: Sequence[Sender], stored: Sequence[Stored], restarts: list[int], events: int
+        self,
+        senders: Sequence[Sender],
+        stored: Sequence[Stored],
+        restarts: list[int],
+        events: int,
     ) -> None:
         bodies = {row.body for row in stored}
         acknowledged = {body for sender in senders for body in sender.acknowledged}
         assert len(acknowledged) >= events
         assert acknowledged <= bodies, "lost"
-        refused = {body: at for sender in senders for body, at in sender.refused_at.items()}
+        refused = {
+            body: each.answered for sender in senders for body, each in sender.refused.items()
+        }
         assert refused, "the fault was too weak: nothing was answered 503"
         late = [
             row

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import helm_install
 import prometheus_rules
 from kafka_install import Missing
+from lacking import lacking
 
 
 def _or_skip(bring):
@@ -17,9 +17,7 @@ def _or_skip(bring):
     try:
         return bring()
     except Missing as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+        lacking(missing)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,8 @@ import kafka_install
 import opinion_install
 from kafka_foreign import PATIENCE, keep_classes
 from kafka_install import Missing
-from kafka_serving import KafkaServing, lacking, need
+from kafka_serving import KafkaServing, need
+from lacking import lacking
 
 AT_LENGTH = {"with_go", "with_java"}  # clients that are built, or that are a JVM each
 HERE = Path(__file__).parent

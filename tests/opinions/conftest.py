@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from cesql_opinion import Compared
 from cesql_page import on_the_table
 from kafka_install import Missing
+from lacking import lacking
 from opinion_install import CESQL, SDKS, Sdk, installed
 from opinion_list import listed
 from opinion_process import asked
@@ -53,6 +53,4 @@ def _require_sdk(sdk: Sdk) -> None:
     try:
         installed(sdk)
     except Missing as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+        lacking(missing)

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -23,6 +22,7 @@ from app.interfaces import Consumer
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
+from example_counts import stateful
 from folder_in_memory import folder_in_memory
 from log_steps import ManualTime, everything
 from patience import PATIENT
@@ -195,9 +195,4 @@ class EmbeddedLog(RuleBasedStateMachine):
 
 
 TestEmbeddedLog = EmbeddedLog.TestCase
-TestEmbeddedLog.settings = settings(
-    max_examples=20,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+TestEmbeddedLog.settings = stateful(20, 25)

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from app.interfaces import DeadLetter, LetterChoice, Offered
 from app.store import open_store
+from example_counts import stateful
 from folder_in_memory import folder_in_memory
 from store_house import BROKER, NOW, SUBSCRIPTION, an_offer
 
@@ -211,9 +211,4 @@ class Locks(RuleBasedStateMachine):
 
 
 TestLocks = Locks.TestCase
-TestLocks.settings = settings(
-    max_examples=25,
-    stateful_step_count=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+TestLocks.settings = stateful(25, 30)

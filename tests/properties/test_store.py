@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from app.errors import SkybridgeError
-from app.interfaces import Command, Commit, LetterChoice, Offered
+from app.interfaces import AttemptChoice, Command, Commit, LetterChoice, Offered
 from app.store import open_store
 from example_counts import examples
 from folder_in_memory import folder_in_memory
@@ -83,7 +83,7 @@ STEPS = st.one_of(
     _step("parked", "find", st.none() | names, few, few),
     _step("parked", "forget", names),
     _step("attempts", "add", st.lists(attempts, max_size=3), st.lists(attempts, max_size=1)),
-    _step("attempts", "find", outcome=st.none() | st.just("retry")),
+    _step("attempts", "find", st.builds(AttemptChoice, outcome=st.none() | st.just("retry"))),
     _step("attempts", "trim", before_ms=st.integers(NOW, NOW + 3), most=few),
     _step(
         *("subscriptions", "put", names, st.binary(max_size=2)),

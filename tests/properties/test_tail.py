@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -23,6 +22,7 @@ from app.interfaces import Consumer, Wanted
 from app.model.message import Assigned, Message, Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
+from example_counts import stateful
 from folder_in_memory import folder_in_memory
 from patience import PATIENT
 
@@ -316,9 +316,4 @@ class Followers(RuleBasedStateMachine):
 
 
 TestFollowers = Followers.TestCase
-TestFollowers.settings = settings(
-    max_examples=25,
-    stateful_step_count=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+TestFollowers.settings = stateful(25, 30)

@@ -10,38 +10,6 @@ from contract_groups import GroupCases
 from contract_places import PlaceCases
 from contract_records import RecordCases
 from contract_running import RunningCases
-from contract_tools import (
-    PATIENCE,
-    Harness,
-    Member,
-    NumberedPlaces,
-    assigned,
-    bodies,
-    close_all,
-    fresh_group,
-    nothing_comes,
-    publish,
-    take,
-    text,
-    until,
-)
-
-__all__ = [
-    "PATIENCE",
-    "BrokerContract",
-    "Harness",
-    "Member",
-    "NumberedPlaces",
-    "assigned",
-    "bodies",
-    "close_all",
-    "fresh_group",
-    "nothing_comes",
-    "publish",
-    "take",
-    "text",
-    "until",
-]
 
 
 class BrokerContract(RecordCases, GroupCases, PlaceCases, RunningCases):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.brokers.portable import PortableLog
 from app.model.message import Assigned, Partition, Revoked
 from app.model.start import EARLIEST, LATEST
 from app.routing.partitions import partition_of
@@ -24,9 +25,10 @@ from contract_tools import (
 class GroupCases:
     """Members and their partitions. Mixed into ``BrokerContract``."""
 
-    async def test_members_share_partitions_and_a_third_moves_some(self, harness: Harness) -> None:
+    async def test_members_share_partitions_and_a_third_moves_some(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """One owner a partition at all times; ownership changes are told (rule 5)."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=6)
         group = fresh_group()
         everything = {Partition(topic, number) for number in range(6)}
@@ -54,11 +56,11 @@ class GroupCases:
         assert sum(len(m.messages) for m in members) == 60
         assert all(member.messages for member in members)
         await close_all(members)
-        await log.stop()
 
-    async def test_a_leaving_member_gives_its_partitions_back(self, harness: Harness) -> None:
+    async def test_a_leaving_member_gives_its_partitions_back(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """A closed member must not hold up its partitions until a session ends (R13)."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=2)
         group = fresh_group()
         stays = Member(await log.subscribe(group, [topic], EARLIEST))
@@ -67,11 +69,11 @@ class GroupCases:
         await leaves.close()
         await until(lambda: len(stays.owned) == 2)
         await stays.close()
-        await log.stop()
 
-    async def test_what_was_not_settled_comes_again(self, harness: Harness) -> None:
+    async def test_what_was_not_settled_comes_again(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """At least once (reliability G1): closing finishes nothing."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         group = fresh_group()
         await publish(log, topic, [text(str(n), "k") for n in range(3)])
@@ -81,7 +83,6 @@ class GroupCases:
         second = await log.subscribe(group, [topic], EARLIEST)
         assert bodies(await take(second, 3)) == [b"0", b"1", b"2"]
         await second.close()
-        await log.stop()
 
     async def test_only_open_ones_repeat_after_settling_out_of_order(
         self, harness: Harness
@@ -103,9 +104,10 @@ class GroupCases:
         await consumer.close()
         await log.stop()
 
-    async def test_settling_twice_is_settling_once(self, harness: Harness) -> None:
+    async def test_settling_twice_is_settling_once(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """Settle is idempotent: a worker may not know whether it got through."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         group = fresh_group()
         await publish(log, topic, [text("a"), text("b")])
@@ -118,13 +120,11 @@ class GroupCases:
         again = await log.subscribe(group, [topic], EARLIEST)
         assert bodies(await take(again, 1)) == [second.record.body]
         await again.close()
-        await log.stop()
 
-    async def test_two_groups_each_see_everything(self, harness: Harness) -> None:
+    async def test_two_groups_each_see_everything(self, harness: Harness, log: PortableLog) -> None:
         """One group a subscription: they do not share."""
         if lacks(harness, "own_groups"):
             return
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         await publish(log, topic, [text(str(n), str(n)) for n in range(8)])
         for group in (fresh_group(), fresh_group()):
@@ -133,11 +133,11 @@ class GroupCases:
             assert sorted(body or b"" for body in got) == [b"%d" % n for n in range(8)]
             await consumer.settle([])
             await consumer.close()
-        await log.stop()
 
-    async def test_a_group_can_read_several_topics(self, harness: Harness) -> None:
+    async def test_a_group_can_read_several_topics(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """A subscription's source is a list of topics."""
-        log = await harness.make_log()
         topics = [await harness.fresh_topic(log, 2), await harness.fresh_topic(log, 2)]
         for topic in topics:
             await publish(log, topic, [text(topic, "k")])
@@ -145,13 +145,11 @@ class GroupCases:
         messages = await take(consumer, 2)
         assert {m.partition.topic for m in messages} == set(topics)
         await consumer.close()
-        await log.stop()
 
     async def test_a_paused_partition_hands_out_nothing_and_others_go_on(
-        self, harness: Harness
+        self, harness: Harness, log: PortableLog
     ) -> None:
         """Back-pressure is per partition, and ownership is kept (rule 6)."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=2)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         await assigned(consumer)
@@ -163,13 +161,11 @@ class GroupCases:
         consumer.resume([Partition(topic, 0)])
         assert bodies(await take(consumer, 1)) == [b"zero"]
         await consumer.close()
-        await log.stop()
 
     async def test_a_message_is_held_until_its_partition_is_given_up(
-        self, harness: Harness
+        self, harness: Harness, log: PortableLog
     ) -> None:
         """Asked before each attempt, of no server: who lost a partition must not send (rule 5)."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         await publish(log, topic, [text("x")])
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
@@ -177,13 +173,11 @@ class GroupCases:
         assert consumer.holds(message)
         await consumer.close()
         assert not consumer.holds(message)
-        await log.stop()
 
     async def test_the_window_grows_with_taking_and_shrinks_with_settling(
-        self, harness: Harness
+        self, harness: Harness, log: PortableLog
     ) -> None:
         """Distance from the commit position to the newest taken one (rule 4)."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         await publish(log, topic, [text(str(n)) for n in range(4)])
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
@@ -197,4 +191,3 @@ class GroupCases:
         await consumer.settle(messages)
         assert consumer.window(place) == 0
         await consumer.close()
-        await log.stop()

@@ -32,11 +32,12 @@ def _no_place(harness: Harness) -> type[SkybridgeError]:
 class PlaceCases:
     """Positions. Mixed into ``BrokerContract``."""
 
-    async def test_start_latest_sees_only_what_comes_after(self, harness: Harness) -> None:
+    async def test_start_latest_sees_only_what_comes_after(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """Latest is resolved when the subscription is made, not at the first poll (rule 10)."""
         if lacks(harness, "own_groups"):
             return
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         await publish(log, topic, [text("before", "k")])
         consumer = await log.subscribe(fresh_group(), [topic], LATEST)
@@ -44,7 +45,6 @@ class PlaceCases:
         await publish(log, topic, [text("after", "k")])
         assert bodies(await take(consumer, 1)) == [b"after"]
         await consumer.close()
-        await log.stop()
 
     async def test_a_resolved_start_is_kept_by_a_group_that_settled_nothing(
         self, harness: Harness
@@ -68,12 +68,11 @@ class PlaceCases:
         await log.stop()
 
     async def test_start_at_a_time_sees_what_was_stored_from_then_on(
-        self, harness: Harness
+        self, harness: Harness, log: PortableLog
     ) -> None:
         """Where the broker can seek by time."""
         if lacks(harness, "seek_by_time"):
             return
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         await publish(log, topic, [text("before", "k")])
         between = await self._a_moment(harness)
@@ -82,36 +81,36 @@ class PlaceCases:
         consumer = await log.subscribe(fresh_group(), [topic], start)
         assert bodies(await take(consumer, 1)) == [b"after"]
         await consumer.close()
-        await log.stop()
 
-    async def test_start_at_a_position_begins_with_that_record(self, harness: Harness) -> None:
+    async def test_start_at_a_position_begins_with_that_record(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """For replay by hand: positions are those of receipts, or those that a reader sees."""
         if lacks(harness, "replayable"):
             return
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         places = await self._published(harness, log, topic, 5)
         start = StartAt("position", positions={0: places[3]})
         consumer = await log.subscribe(fresh_group(), [topic], start)
         assert bodies(await take(consumer, 2)) == [b"3", b"4"]
         await consumer.close()
-        await log.stop()
 
-    async def test_a_start_outside_the_log_is_out_of_range(self, harness: Harness) -> None:
+    async def test_a_start_outside_the_log_is_out_of_range(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """It stops and asks; it never guesses (rule 10). Without a past to begin in it says so."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         await publish(log, topic, [text("only")])
         start = StartAt("position", positions={0: harness.outside})
         with pytest.raises(_no_place(harness)):
             await self._subscribe_and_poll(log, topic, start)
-        await log.stop()
 
-    async def test_reading_without_a_group_ends_where_it_was_told(self, harness: Harness) -> None:
+    async def test_reading_without_a_group_ends_where_it_was_told(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """For peek, tail, replay and pull; it moves nobody's position."""
         if lacks(harness, "replayable"):
             return
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         places = await self._published(harness, log, topic, 6)
         place = Partition(topic, 0)
@@ -119,11 +118,11 @@ class PlaceCases:
         assert bodies([message async for message in some]) == [b"1", b"2", b"3"]
         rest = log.read(place, places[4])
         assert bodies([message async for message in rest]) == [b"4", b"5"]
-        await log.stop()
 
-    async def test_reading_outside_the_log_is_out_of_range(self, harness: Harness) -> None:
+    async def test_reading_outside_the_log_is_out_of_range(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """Neither a missing partition nor a missing position is quietly empty."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         (receipt,) = await publish(log, topic, [text("only")])
         outside = ((Partition(topic, 0), harness.outside), (Partition(topic, 9), receipt.position))
@@ -131,13 +130,11 @@ class PlaceCases:
             with pytest.raises(_no_place(harness)):
                 async for _ in log.read(place, position):
                     pass
-        await log.stop()
 
-    async def test_a_position_is_found_by_time(self, harness: Harness) -> None:
+    async def test_a_position_is_found_by_time(self, harness: Harness, log: PortableLog) -> None:
         """The protocol guide's Offset by time: the first record from then on, or the next one."""
         if lacks(harness, "seek_by_time"):
             return
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         place = Partition(topic, 0)
         await publish(log, topic, [text("before")])
@@ -149,13 +146,13 @@ class PlaceCases:
         (found,) = (await log.metadata([topic])).topics
         later = (time.time_ns() // 1_000_000) + 60_000
         assert await log.position_at(place, later) == found.partitions[0].latest
-        await log.stop()
 
-    async def test_a_position_is_found_from_the_end(self, harness: Harness) -> None:
+    async def test_a_position_is_found_from_the_end(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """Whoever looks wants the newest few; more than there are begin at the earliest."""
         if lacks(harness, "replayable"):
             return
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         place = Partition(topic, 0)
         for number in range(5):
@@ -165,11 +162,11 @@ class PlaceCases:
         assert await log.position_back(place, 99) == places[0]
         (found,) = (await log.metadata([topic])).topics
         assert await log.position_back(place, 0) == found.partitions[0].latest
-        await log.stop()
 
-    async def test_a_log_without_a_past_says_that_it_has_none(self, harness: Harness) -> None:
+    async def test_a_log_without_a_past_says_that_it_has_none(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """What is not capable is refused by name, never answered wrongly."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         if not has(harness, "seek_by_time"):
             with pytest.raises(BrokerRefused) as by_time:
@@ -179,11 +176,11 @@ class PlaceCases:
             with pytest.raises(BrokerRefused) as from_end:
                 await log.position_back(Partition(topic, 0), 1)
             assert from_end.value.kind == "not-capable"
-        await log.stop()
 
-    async def test_metadata_tells_partitions_and_their_ends(self, harness: Harness) -> None:
+    async def test_metadata_tells_partitions_and_their_ends(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """The protocol guide's Metadata and Offset answers."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=3)
         receipts = await publish(log, topic, [text(str(n), "k") for n in range(5)])
         (found,) = (await log.metadata([topic])).topics
@@ -196,11 +193,9 @@ class PlaceCases:
         else:
             assert int(ends.latest) - int(ends.earliest) == 5
         assert topic in {t.name for t in (await log.metadata()).topics}
-        await log.stop()
 
-    async def test_lag_counts_down_to_zero(self, harness: Harness) -> None:
+    async def test_lag_counts_down_to_zero(self, harness: Harness, log: PortableLog) -> None:
         """What an operator watches."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=2)
         group = fresh_group()
         consumer = await log.subscribe(group, [topic], EARLIEST)
@@ -216,16 +211,15 @@ class PlaceCases:
         await consumer.commit()
         assert await self._lag(log, topic, group) == 0
         await consumer.close()
-        await log.stop()
 
-    async def test_creating_a_topic_twice_is_no_error(self, harness: Harness) -> None:
+    async def test_creating_a_topic_twice_is_no_error(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """Start-up creates what it needs, whoever was first."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=2)
         await log.create_topic(topic, 2)
         (found,) = (await log.metadata([topic])).topics
         assert len(found.partitions) == 2
-        await log.stop()
 
     async def _published(
         self, harness: Harness, log: PortableLog, topic: str, count: int

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from app.bindings.record import Record
+from app.brokers.portable import PortableLog
 from app.errors import (
     BrokerRefused,
 )
@@ -27,9 +28,8 @@ from contract_tools import (
 class RecordCases:
     """The stored record. Mixed into ``BrokerContract``."""
 
-    async def test_what_is_published_is_consumed(self, harness: Harness) -> None:
+    async def test_what_is_published_is_consumed(self, harness: Harness, log: PortableLog) -> None:
         """The journey's middle: key, headers and body come out as they went in."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         record = Record(b"k", (("ce_id", b"1"), ("content-type", b"text/plain")), b"hello")
         (receipt,) = await publish(log, topic, [record])
@@ -40,11 +40,11 @@ class RecordCases:
         if has(harness, "positions"):
             assert message.position == receipt.position
         await consumer.close()
-        await log.stop()
 
-    async def test_records_of_one_key_keep_their_order(self, harness: Harness) -> None:
+    async def test_records_of_one_key_keep_their_order(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """Order per key is the promise (reliability G3), also over many submits at once."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         sent = [text(f"{key}-{number}", key) for number in range(50) for key in ("a", "b", "c")]
         results = await asyncio.gather(*(log.submit(topic, [record]) for record in sent))
@@ -55,11 +55,11 @@ class RecordCases:
             got = [m.record.body for m in messages if m.record.key == key]
             assert got == [b"%b-%d" % (key, number) for number in range(50)]
         await consumer.close()
-        await log.stop()
 
-    async def test_one_submit_keeps_the_order_of_its_records(self, harness: Harness) -> None:
+    async def test_one_submit_keeps_the_order_of_its_records(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """A batch of one key is stored as it was given, with rising positions."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         receipts = await publish(log, topic, [text(str(n), "one") for n in range(20)])
         assert len({receipt.partition for receipt in receipts}) == 1
@@ -69,7 +69,6 @@ class RecordCases:
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         assert bodies(await take(consumer, 20)) == [b"%d" % n for n in range(20)]
         await consumer.close()
-        await log.stop()
 
     async def test_no_body_and_an_empty_body_are_told_apart(self, harness: Harness) -> None:
         """A tombstone is not an empty value (design: values)."""
@@ -114,31 +113,28 @@ class RecordCases:
         assert message.record.body == body
 
     async def test_a_record_above_the_bound_is_refused_and_harms_no_neighbour(
-        self, harness: Harness
+        self, harness: Harness, log: PortableLog
     ) -> None:
         """Refused for good, with its kind, so that the sender is told 4xx or 5xx rightly."""
         bound = harness.capabilities.max_record
         assert bound, "a log says how large a record may be"
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         (refusal,) = await log.submit(topic, [Record(b"k", (), bytes(bound + 1))])
         assert isinstance(refusal, BrokerRefused)
         assert refusal.kind == "record-too-large"
         await publish(log, topic, [text("next", "k")])
-        await log.stop()
 
-    async def test_a_key_lands_where_kafkas_java_client_puts_it(self, harness: Harness) -> None:
+    async def test_a_key_lands_where_kafkas_java_client_puts_it(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """Whoever writes a key, it lands in the same partition (design: partition)."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=7)
         for key, positive_hash in JAVA_HASHES.items():
             (receipt,) = await publish(log, topic, [Record(key, (), b"x")])
             assert receipt.partition == positive_hash % 7
-        await log.stop()
 
-    async def test_records_without_a_key_spread(self, harness: Harness) -> None:
+    async def test_records_without_a_key_spread(self, harness: Harness, log: PortableLog) -> None:
         """A keyless record goes anywhere; all of them in one place would be a hot spot."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=3)
         used: set[int] = set()
         for _ in range(40):
@@ -147,7 +143,6 @@ class RecordCases:
             if len(used) == 3:
                 break
         assert used == {0, 1, 2}
-        await log.stop()
 
     async def _round_trip(self, harness: Harness, records: Sequence[Record]) -> list[Message]:
         log = await harness.make_log()

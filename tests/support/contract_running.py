@@ -81,10 +81,9 @@ class RunningCases(OutageCase):
         await log.stop()
 
     async def test_health_is_true_while_running_and_false_after_stop(
-        self, harness: Harness
+        self, harness: Harness, log: PortableLog
     ) -> None:
         """Readiness is drawn from it."""
-        log = await harness.make_log()
         await until_healthy(log)
         await log.stop()
         health = await log.health()
@@ -93,10 +92,11 @@ class RunningCases(OutageCase):
         (result,) = await log.submit("anything", [text("x")])
         assert isinstance(result, BrokerUnavailable)
 
-    async def test_closing_and_cancelling_leave_no_task_behind(self, harness: Harness) -> None:
+    async def test_closing_and_cancelling_leave_no_task_behind(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
         """A leak of one task a subscription ends a long-running process (reliability R17)."""
         before = asyncio.all_tasks()
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         await assigned(consumer)
@@ -114,9 +114,8 @@ class RunningCases(OutageCase):
         await until(lambda: asyncio.all_tasks() <= before)
         assert log.stats().records_in_flight == 0
 
-    async def test_closing_ends_a_poll_that_waits(self, harness: Harness) -> None:
+    async def test_closing_ends_a_poll_that_waits(self, harness: Harness, log: PortableLog) -> None:
         """Shutdown must not wait for the next message."""
-        log = await harness.make_log()
         topic = await harness.fresh_topic(log)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         await assigned(consumer)
@@ -124,4 +123,3 @@ class RunningCases(OutageCase):
         await asyncio.sleep(0)
         await consumer.close()
         assert not isinstance(await asyncio.wait_for(polling, PATIENCE), tuple)
-        await log.stop()

@@ -46,9 +46,10 @@ class GivenTopics(MadeTopics):
         """By other means than ours, to so many."""
         raise NotImplementedError
 
-    async def test_a_topic_that_is_not_there_is_refused_at_once(self, harness: Cluster) -> None:
+    async def test_a_topic_that_is_not_there_is_refused_at_once(
+        self, harness: Cluster, log: PortableLog
+    ) -> None:
         """Not after the publish time-out, and not by making it (design: topics)."""
-        log = await harness.make_log()
         began = asyncio.get_running_loop().time()
         (result,) = await log.submit("no-such-topic", [text("x")])
         assert isinstance(result, BrokerRefused)

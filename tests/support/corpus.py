@@ -31,7 +31,7 @@ class Case(msgspec.Struct, frozen=True):
     loses: dict[str, list[str]] = {}
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.name}"
+        return f"{self.folder}/{self.file}:{self.name}"
 
 
 def cases(folder: str) -> list[Case]:

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from app.bindings.copying import with_type_in_header
 from app.bindings.kafka import encode
 from app.bindings.record import ContentMode, Decoded, Header, Record
+from app.bindings.table import with_type_in_header
 from app.bindings.transcode import Writing
 from app.event.convert import as_version
 from app.event.value import AttributeType, CloudEvent, DataForm

@@ -9,20 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from service_process import ServiceProcess, free_ports, until
+from service_process import SERVING, ServiceProcess, free_ports, until
 from verifying import Load, acknowledged, stored, verifying
 
 CONCURRENCY = 64  # deliveries in flight
 COMMIT_EVERY = 1.0  # seconds
 
-CONFIG = """
-version: 1
-installation: killed
-server:
-  events: {{host: 127.0.0.1, port: {events}}}
-  admin: {{host: 127.0.0.1, port: {admin}}}
-store: {{kind: sqlite, path: {folder}/store.db}}
-brokers:
+CONFIG = (
+    SERVING
+    + """brokers:
   log: {{kind: embedded, path: {folder}/log}}
 routes:
   - name: everything
@@ -37,6 +32,7 @@ subscriptions:
 webhooks: {{allow_private: ["127.0.0.0/8"]}}
 timeouts: {{store: 60s, publish: 60s, not_ready: 0s}}
 """
+)
 
 
 def end_and_verify(
@@ -55,7 +51,12 @@ def end_and_verify(
     config, journal = folder / "skybridge.yaml", folder / "acknowledged"
     config.write_text(
         CONFIG.format(
-            events=events, admin=admin, webhook=webhook, folder=folder, concurrency=CONCURRENCY
+            installation="killed",
+            events=events,
+            admin=admin,
+            webhook=webhook,
+            folder=folder,
+            concurrency=CONCURRENCY,
         )
     )
     journal.touch()

@@ -18,3 +18,10 @@ def examples(count: int) -> settings:
     """``count`` examples in ``make test``; in ``make properties`` as many as its profile has."""
     nightly = settings.get_current_profile_name() == "nightly"
     return settings(max_examples=max(count, NIGHTLY) if nightly else count, deadline=None)
+
+
+def stateful(count: int, steps: int) -> settings:
+    """Of a state machine: so many runs of so many steps."""
+    return settings(
+        max_examples=count, stateful_step_count=steps, deadline=None, suppress_health_check=_PATIENT
+    )

@@ -36,7 +36,7 @@ MODULES = (
         "app.runtime.run",
         "app.runtime.backup",
         "app.runtime.replay",
-        "app.runtime.reroute",
+        "app.runtime.pipeline",
     ),
     *("app.brokers.embedded", "app.brokers.kafka", "app.brokers.rabbitmq", "app.brokers.pulsar"),
     *("app.store.sqlite", "app.store.postgresql", "alembic.command", "httpx", "psycopg"),

@@ -11,7 +11,7 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 VERSION = "4.3.1"
@@ -45,44 +45,52 @@ class Missing(Exception):
 
 
 def installed() -> bool:
-    return JARS.is_dir()
+    return HOME.is_dir()
 
 
 def install() -> Path:
-    """The folder of jars; fetched once, whoever of several processes comes first."""
-    if shutil.which("java") is None:
-        raise Missing("java is not on the path (a JDK 17 or newer runs Kafka)")
-    with one_at_a_time("kafka"):
-        if not installed():
-            _fetch()
+    """The folder of jars."""
+    brought("Kafka", HOME, _fill)
     return JARS
 
 
-def _fetch() -> None:
-    if shutil.which("mvn") is None:
-        raise Missing("mvn is not on the path (Maven fetches Kafka's jars)")
-    fresh = HOME.with_name(f"{HOME.name}.fetching")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    (fresh / "pom.xml").write_text(_pom())
-    (fresh / "log4j2.xml").write_text(_LOG4J)
-    goal = ["dependency:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime"]
-    result = subprocess.run(
-        ["mvn", "-q", "-B", *goal], cwd=fresh, capture_output=True, text=True, check=False
-    )
+def brought(what: str, home: Path, fill: Callable[[Path], None]) -> None:
+    """What a server runs from; fetched once, whoever of several processes comes first. ``fill`` puts into
+    an empty folder what is to be in ``home``.
+    """
+    if shutil.which("java") is None:
+        raise Missing(f"java is not on the path (a JDK 17 or newer runs {what})")
+    with one_at_a_time(what.lower()):
+        if home.is_dir():
+            return
+        if shutil.which("mvn") is None:
+            raise Missing(f"mvn is not on the path (Maven fetches {what})")
+        fresh = home.with_name(f"{home.name}.fetching")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        (fresh / "log4j2.xml").write_text(_LOG4J)
+        fill(fresh)
+        fresh.rename(home)
+
+
+def maven(what: str, folder: Path, *goal: str) -> None:
+    """In ``folder``."""
+    command = ["mvn", "-q", "-B", *goal]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise Missing(f"Maven could not fetch Kafka {VERSION}: {_tail(result.stdout)}")
-    shutil.rmtree(HOME, ignore_errors=True)
-    fresh.rename(HOME)
+        told = " ".join(result.stdout.split())[-400:]
+        raise Missing(f"Maven could not fetch {what}: {told}")
+
+
+def _fill(fresh: Path) -> None:
+    (fresh / "pom.xml").write_text(_pom())
+    goal = "dependency:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime"
+    maven(f"Kafka {VERSION}", fresh, *goal)
 
 
 def _pom() -> str:
     dependency = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
     return _POM.format(dependencies="".join(dependency.format(*each) for each in _DEPENDENCIES))
-
-
-def _tail(text: str) -> str:
-    return " ".join(text.split())[-400:]
 
 
 @contextlib.contextmanager

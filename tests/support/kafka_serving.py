@@ -6,23 +6,15 @@ that it is there.
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
-from typing import NoReturn
 
-import pytest
+from lacking import lacking
+from service_process import SERVING, ServiceProcess, free_ports
 
-from service_process import ServiceProcess, free_ports
-
-CONFIG = """
-version: 1
-installation: clients
-server:
-  events: {{host: 127.0.0.1, port: {events}}}
-  admin: {{host: 127.0.0.1, port: {admin}}}
-store: {{kind: sqlite, path: {folder}/store.db}}
-brokers:
+CONFIG = (
+    SERVING
+    + """brokers:
   log:
     kind: embedded
     path: {folder}/log
@@ -34,6 +26,7 @@ routes:
     to: {{broker: log, topic: events}}
 timeouts: {{store: 60s, publish: 60s, not_ready: 0s}}
 """
+)
 
 
 class KafkaServing(ServiceProcess):
@@ -45,6 +38,7 @@ class KafkaServing(ServiceProcess):
         config = folder / "skybridge.yaml"
         config.write_text(
             CONFIG.format(
+                installation="clients",
                 events=self.events_port,
                 admin=admin,
                 kafka=self.kafka_port,
@@ -68,9 +62,3 @@ class KafkaServing(ServiceProcess):
 def need(program: str, package: str) -> None:
     if shutil.which(program) is None:
         lacking(f"{program} is not on the path (Debian: {package})")
-
-
-def lacking(why: str) -> NoReturn:
-    if os.environ.get("CI") == "true":
-        pytest.fail(why)
-    pytest.skip(why)

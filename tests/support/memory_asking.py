@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from app.errors import StaleOwner, VersionConflict
 from app.interfaces import (
     Attempt,
+    AttemptChoice,
     Command,
     Commit,
     Halt,
@@ -35,20 +36,13 @@ class AttemptRows:
             self.rows = [row for row in self.rows if (row.subscription, row.outcome) != place]
         self.rows += [*attempts, *latest]
 
-    async def find(
-        self,
-        subscription: str | None = None,
-        *,
-        event_id: str | None = None,
-        outcome: str | None = None,
-        limit: int = 100,
-    ) -> list[Attempt]:
+    async def find(self, choice: AttemptChoice, limit: int = 100) -> list[Attempt]:
         found = [
             row
             for row in self.rows
-            if subscription in (None, row.subscription)
-            and event_id in (None, row.event_id)
-            and outcome in (None, row.outcome)
+            if choice.subscription in (None, row.subscription)
+            and choice.event_id in (None, row.event_id)
+            and choice.outcome in (None, row.outcome)
         ]
         return found[::-1][:limit]
 

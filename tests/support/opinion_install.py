@@ -40,6 +40,11 @@ class Sdk:
 
 
 _PACKAGES = ("mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars")
+_JAVA_STEPS = (
+    (*_PACKAGES, "-DincludeScope=runtime"),
+    ("javac", "--release", "17", "-cp", "jars/*", "-d", "classes", "Opinion.java"),
+)
+_JAVA = "java", "-XX:TieredStopAtLevel=1", "-cp", "{folder}/classes:{folder}/jars/*", "Opinion"
 SDKS: Mapping[str, Sdk] = {
     sdk.name: sdk
     for sdk in (
@@ -55,17 +60,8 @@ SDKS: Mapping[str, Sdk] = {
             "java",
             "io.cloudevents 4.0.1",
             ("java", "javac", "mvn"),
-            (
-                (*_PACKAGES, "-DincludeScope=runtime"),
-                ("javac", "--release", "17", "-cp", "jars/*", "-d", "classes", "Opinion.java"),
-            ),
-            (
-                "java",
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
-                "{folder}/classes:{folder}/jars/*",
-                "Opinion",
-            ),
+            _JAVA_STEPS,
+            _JAVA,
         ),
         Sdk(
             "javascript",
@@ -81,11 +77,8 @@ CESQL = Sdk(
     "cesql",
     "io.cloudevents:cloudevents-sql 4.0.1",
     ("java", "javac", "mvn"),
-    (
-        (*_PACKAGES, "-DincludeScope=runtime"),
-        ("javac", "--release", "17", "-cp", "jars/*", "-d", "classes", "Opinion.java"),
-    ),
-    ("java", "-XX:TieredStopAtLevel=1", "-cp", "{folder}/classes:{folder}/jars/*", "Opinion"),
+    _JAVA_STEPS,
+    _JAVA,
 )
 """CloudEvents SQL of the Java SDK: asked about expressions, not about messages."""
 

@@ -19,21 +19,6 @@ PATIENCE = 240.0  # a bound: every wait ends with its condition
 SUBSCRIPTION = "billing"
 
 
-def numbered(first: int, count: int, keys: int) -> list[dict[str, Any]]:
-    """Events whose key is that of their number, which is their id."""
-    return [
-        {
-            "specversion": "1.0",
-            "id": str(number),
-            "source": f"/k{number % keys}",
-            "type": "com.example.counted",
-            "partitionkey": f"k{number % keys}",
-            "data": {"n": number},
-        }
-        for number in range(first, first + count)
-    ]
-
-
 class PullService:
     """One process on an embedded log of its own, or on the ``broker`` that is given. ``store``: that of the
     configuration."""

@@ -16,6 +16,16 @@ from forked import FORKER, Forked
 READY_WITHIN = 240.0  # seconds; beside busy neighbours an interpreter takes its time
 STOPS_WITHIN = 120.0  # the drain bound of the service, and what a busy machine adds
 
+SERVING = """
+version: 1
+installation: {installation}
+server:
+  events: {{host: 127.0.0.1, port: {events}}}
+  admin: {{host: 127.0.0.1, port: {admin}}}
+store: {{kind: sqlite, path: {folder}/store.db}}
+"""
+"""How a configuration begins; both ports and the folder are filled in."""
+
 
 def free_ports(count: int) -> list[int]:
     """Free on loopback, all different: all are held until all are chosen."""

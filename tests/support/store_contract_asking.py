@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from app.errors import StaleOwner, VersionConflict
-from app.interfaces import Command, Commit, Halt
+from app.interfaces import AttemptChoice, Command, Commit, Halt
 from app.model.message import Partition
 from store_house import (
     ALL,
@@ -35,14 +35,14 @@ class AttemptsContract:
         attempts = [an_attempt(n) for n in range(1, 4)]
         await store.attempts.add(attempts)
         await store.attempts.add([])
-        assert await store.attempts.find() == attempts[::-1]
-        assert await store.attempts.find(limit=1) == [attempts[2]]
+        assert await store.attempts.find(AttemptChoice()) == attempts[::-1]
+        assert await store.attempts.find(AttemptChoice(), 1) == [attempts[2]]
 
     async def test_nothing_that_is_known_is_kept_as_nothing(self, store):
         """A connection that was refused has no status, a last try no next one."""
         attempt = an_attempt(status=None, next_try_in=None)
         await store.attempts.add([attempt])
-        assert await store.attempts.find() == [attempt]
+        assert await store.attempts.find(AttemptChoice()) == [attempt]
 
     @pytest.mark.parametrize(
         ("wanted", "found"),
@@ -57,14 +57,14 @@ class AttemptsContract:
         await store.attempts.add(
             [an_attempt(1), an_attempt(2, outcome="delivered"), an_attempt(3, subscription="audit")]
         )
-        assert [each.number for each in await store.attempts.find(**wanted)] == found
+        assert [each.number for each in await store.attempts.find(AttemptChoice(**wanted))] == found
 
     async def test_an_event_is_found_by_an_id_of_any_length(self, store):
         """Rule 8 lets 64 KiB in; a database has no index over so much, and one attempt that cannot be
         written would hold up all others."""
         long = random.Random(1).randbytes(20_000).hex()
         await store.attempts.add([an_attempt(1, event_id=long), an_attempt(2)])
-        (found,) = await store.attempts.find(event_id=long)
+        (found,) = await store.attempts.find(AttemptChoice(event_id=long))
         assert found.number == 1
         assert long.startswith(found.event_id)
 
@@ -74,14 +74,14 @@ class AttemptsContract:
         await store.attempts.add([an_attempt(1)], [an_attempt(2, **done)])
         await store.attempts.add([], [an_attempt(3, subscription="audit", **done)])
         await store.attempts.add([an_attempt(4)], [an_attempt(5, **done)])
-        assert [each.number for each in await store.attempts.find()] == [5, 4, 3, 1]
+        assert [each.number for each in await store.attempts.find(AttemptChoice())] == [5, 4, 3, 1]
 
     async def test_what_is_too_old_or_too_many_goes_the_oldest_first(self, store):
         await store.attempts.add([an_attempt(n) for n in range(1, 8)])
         assert await store.attempts.trim(before_ms=NOW + 3, most=100) == 2
         assert await store.attempts.trim(before_ms=0, most=3) == 2
         assert await store.attempts.trim(before_ms=0, most=3) == 0
-        assert [each.number for each in await store.attempts.find()] == [7, 6, 5]
+        assert [each.number for each in await store.attempts.find(AttemptChoice())] == [7, 6, 5]
 
 
 class RegistryContract:

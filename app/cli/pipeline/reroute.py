@@ -82,7 +82,7 @@ def reroute(
 
 def _plan(config: Config, broker: str, topics: str, rejects: str | None) -> Plan:
     from app.pipeline.reroute.plan import plan_of
-    from app.runtime.reroute import reroute_of
+    from app.runtime.pipeline import reroute_of
 
     names = [name.strip() for name in topics.split(",") if name.strip()]
     return plan_of(reroute_of(config, broker, names, rejects))

@@ -10,27 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 from app.event.value import AttributeType, CloudEvent
+from app.filters.cesql import nodes
 from app.filters.cesql.arithmetic import ARITHMETIC, ORDERS, exactly, within
+from app.filters.cesql.conditions import Casts, all_of, any_of, as_set, constant_sets, in_turn
 from app.filters.cesql.data import compile_data, compile_existence
 from app.filters.cesql.decimals import negative
 from app.filters.cesql.functions import Function, absent
-from app.filters.cesql.junctions import all_of, any_of, in_turn
 from app.filters.cesql.like import compile_like
-from app.filters.cesql.nodes import (
-    Attribute,
-    Binary,
-    Call,
-    Constant,
-    Data,
-    Exists,
-    In,
-    Like,
-    Logic,
-    Negate,
-    Node,
-    Not,
-)
-from app.filters.cesql.sets import Casts, as_set, constant_sets
 from app.filters.cesql.static_type import function_of, is_decimal, returns
 from app.filters.cesql.values import (
     CASTS,
@@ -48,24 +34,24 @@ Evaluator = Callable[[CloudEvent], T]
 """Raises Failure where the evaluation ends with an error."""
 
 
-def compiled(node: Node) -> Evaluator[Value]:
+def compiled(node: nodes.Node) -> Evaluator[Value]:
     match node:
-        case Constant():
+        case nodes.Constant():
             return _constant(node.value)
-        case Attribute():
+        case nodes.Attribute():
             return _attribute(node.name)
-        case Call():
+        case nodes.Call():
             return _call(node)
-        case Data():
+        case nodes.Data():
             return compile_existence(node.pointer) if node.existence else compile_data(node.pointer)
-        case Negate():
+        case nodes.Negate():
             return _negate(node)
-        case Binary() if node.operator in ARITHMETIC:
+        case nodes.Binary() if node.operator in ARITHMETIC:
             return _arithmetic(node)
     return _predicate(node)
 
 
-def boolean(node: Node) -> Evaluator[bool]:
+def boolean(node: nodes.Node) -> Evaluator[bool]:
     """As ``compiled``, cast to Boolean."""
     value = compiled(node)
     if returns(node) is bool:
@@ -73,21 +59,21 @@ def boolean(node: Node) -> Evaluator[bool]:
     return lambda event: to_boolean(value(event))
 
 
-def _predicate(node: Node) -> Evaluator[bool]:
+def _predicate(node: nodes.Node) -> Evaluator[bool]:
     match node:
-        case Exists():
+        case nodes.Exists():
             name = node.name
             return lambda event: name in event.attributes
-        case Not():
+        case nodes.Not():
             operand = boolean(node.operand)
             return lambda event: not operand(event)
-        case Like():
+        case nodes.Like():
             return _like(node)
-        case In():
+        case nodes.In():
             return _in(node)
-        case Binary():
+        case nodes.Binary():
             return _equality(node) if node.operator in {"=", "!="} else _order(node)
-        case Logic():
+        case nodes.Logic():
             return _logic(node)
     raise AssertionError(node)
 
@@ -120,9 +106,9 @@ def _attribute(name: str) -> Evaluator[Value]:
     return read
 
 
-def _text(node: Node) -> Evaluator[str]:
+def _text(node: nodes.Node) -> Evaluator[str]:
     """As ``compiled``, cast to String. Canonical text is what the cast of an attribute gives."""
-    if not isinstance(node, Attribute):
+    if not isinstance(node, nodes.Attribute):
         value = compiled(node)
         return lambda event: to_text(value(event))
     name, message = node.name, _missing(node.name)
@@ -136,14 +122,14 @@ def _text(node: Node) -> Evaluator[str]:
     return read
 
 
-def _negate(node: Negate) -> Evaluator[Value]:
+def _negate(node: nodes.Negate) -> Evaluator[Value]:
     operand = compiled(node.operand)
     if is_decimal(node):
         return lambda event: negative(to_decimal(operand(event)))
     return lambda event: within(-to_integer(operand(event)))
 
 
-def _arithmetic(node: Binary) -> Evaluator[Value]:
+def _arithmetic(node: nodes.Binary) -> Evaluator[Value]:
     if is_decimal(node):
         return _exact(node)
     left, right, apply = compiled(node.left), compiled(node.right), ARITHMETIC[node.operator]
@@ -155,7 +141,7 @@ def _arithmetic(node: Binary) -> Evaluator[Value]:
     return calculate
 
 
-def _exact(node: Binary) -> Evaluator[Value]:
+def _exact(node: nodes.Binary) -> Evaluator[Value]:
     left, right, sign = compiled(node.left), compiled(node.right), node.operator
 
     def calculate(event: CloudEvent) -> Value:
@@ -165,7 +151,7 @@ def _exact(node: Binary) -> Evaluator[Value]:
     return calculate
 
 
-def _order(node: Binary) -> Evaluator[bool]:
+def _order(node: nodes.Binary) -> Evaluator[bool]:
     left, right, holds = compiled(node.left), compiled(node.right), ORDERS[node.operator]
     number = to_decimal if is_decimal(node.left, node.right) else to_integer
 
@@ -176,10 +162,10 @@ def _order(node: Binary) -> Evaluator[bool]:
     return compare
 
 
-def _equality(node: Binary) -> Evaluator[bool]:
+def _equality(node: nodes.Binary) -> Evaluator[bool]:
     """The right operand's type decides what the left one is cast to (CESQL 3.7)."""
     same = node.operator == "="
-    if isinstance(node.right, Constant) and isinstance(node.right.value, str):
+    if isinstance(node.right, nodes.Constant) and isinstance(node.right.value, str):
         return _equals_text(_text(node.left), node.right.value, same)
     left, right = compiled(node.left), compiled(node.right)
     casts = _casts(node.left, node.right)
@@ -193,8 +179,8 @@ def _equality(node: Binary) -> Evaluator[bool]:
     return compare
 
 
-def _casts(*nodes: Node) -> Casts:
-    return DECIMAL_CASTS if is_decimal(*nodes) else CASTS
+def _casts(*operands: nodes.Node) -> Casts:
+    return DECIMAL_CASTS if is_decimal(*operands) else CASTS
 
 
 def _equals_text(left: Evaluator[str], text: str, same: bool) -> Evaluator[bool]:
@@ -203,19 +189,19 @@ def _equals_text(left: Evaluator[str], text: str, same: bool) -> Evaluator[bool]
     return lambda event: left(event) != text
 
 
-def _like(node: Like) -> Evaluator[bool]:
+def _like(node: nodes.Like) -> Evaluator[bool]:
     value, matches = _text(node.operand), compile_like(node.pattern)
     if node.negated:
         return lambda event: not matches(value(event))
     return lambda event: matches(value(event))
 
 
-def _in(node: In) -> Evaluator[bool]:
+def _in(node: nodes.In) -> Evaluator[bool]:
     """The elements are cast to the type of what is looked for (CESQL 3.7)."""
     wanted, inside = compiled(node.operand), not node.negated
     casts = _casts(node.operand, *node.elements)
-    if all(isinstance(each, Constant) for each in node.elements):
-        holds = constant_sets([cast("Constant", each).value for each in node.elements], casts)
+    if all(isinstance(each, nodes.Constant) for each in node.elements):
+        holds = constant_sets([cast("nodes.Constant", each).value for each in node.elements], casts)
         return lambda event: holds(wanted(event)) is inside
     elements = [compiled(each) for each in node.elements]
 
@@ -227,7 +213,7 @@ def _in(node: In) -> Evaluator[bool]:
     return search
 
 
-def _logic(node: Logic) -> Evaluator[bool]:
+def _logic(node: nodes.Logic) -> Evaluator[bool]:
     words = set(node.operators)
     if words == {"AND"}:
         return all_of([boolean(each) for each in node.operands])
@@ -236,7 +222,7 @@ def _logic(node: Logic) -> Evaluator[bool]:
     return _mixed(node)
 
 
-def _mixed(node: Logic) -> Evaluator[bool]:
+def _mixed(node: nodes.Logic) -> Evaluator[bool]:
     """From left to right (CESQL 3.6)."""
     first, pairs = (
         boolean(node.operands[0]),
@@ -247,7 +233,7 @@ def _mixed(node: Logic) -> Evaluator[bool]:
     return in_turn(first, [(word, boolean(operand)) for word, operand in pairs])
 
 
-def _exclusive(one: Node, other: Node) -> Evaluator[bool]:
+def _exclusive(one: nodes.Node, other: nodes.Node) -> Evaluator[bool]:
     left, right = compiled(one), compiled(other)
 
     def evaluate(event: CloudEvent) -> bool:
@@ -257,7 +243,7 @@ def _exclusive(one: Node, other: Node) -> Evaluator[bool]:
     return evaluate
 
 
-def _call(node: Call) -> Evaluator[Value]:
+def _call(node: nodes.Call) -> Evaluator[Value]:
     function = function_of(node)
     if function is None:
         return _no_function(node)
@@ -287,7 +273,7 @@ def _unary_call(function: Function, argument: Evaluator[Value]) -> Evaluator[Val
     return call
 
 
-def _no_function(node: Call) -> Evaluator[Value]:
+def _no_function(node: nodes.Call) -> Evaluator[Value]:
     message = absent(node.name, len(node.arguments))
 
     def fail(_event: CloudEvent) -> Value:

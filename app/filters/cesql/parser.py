@@ -8,21 +8,8 @@ from __future__ import annotations
 
 import re
 
+from app.filters.cesql import nodes
 from app.filters.cesql.decimals import DIGITS, EXPONENT, read
-from app.filters.cesql.nodes import (
-    Attribute,
-    Binary,
-    Call,
-    Constant,
-    Data,
-    Exists,
-    In,
-    Like,
-    Logic,
-    Negate,
-    Node,
-    Not,
-)
 from app.filters.cesql.static_type import lone_decimal
 from app.filters.cesql.tokens import Kind, ParseError, Token, tokens
 from app.filters.cesql.values import LEAST, MOST
@@ -41,7 +28,7 @@ _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")  # RFC 6901 3
 _FUNCTION = re.compile(r"[A-Za-z][A-Za-z_]*")
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> nodes.Node:
     """Raises ParseError."""
     if len(text) > MAX_LENGTH:
         cure = "Split it into several filters under all or any, or compare with IN"
@@ -55,7 +42,7 @@ class _Parser:
         self._next = 0
         self._nested = 0
 
-    def whole(self) -> Node:
+    def whole(self) -> nodes.Node:
         node = self._expression()
         if self._now.kind is not Kind.END:
             raise self._unexpected("an operator or the end", self._cure_of_rest())
@@ -65,7 +52,7 @@ class _Parser:
         return node
 
     # expression ::= comparison (("AND" | "OR" | "XOR") comparison)*
-    def _expression(self) -> Node:
+    def _expression(self) -> nodes.Node:
         self._deeper()
         operands, operators = [self._binary(1)], []
         while self._now.kind is Kind.KEYWORD and self._now.text in LOGIC:
@@ -74,29 +61,29 @@ class _Parser:
         self._nested -= 1
         if not operators:
             return operands[0]
-        return self._bounded(Logic(tuple(operands), tuple(operators), at=operands[0].at))
+        return self._bounded(nodes.Logic(tuple(operands), tuple(operators), at=operands[0].at))
 
-    def _binary(self, least: int) -> Node:
+    def _binary(self, least: int) -> nodes.Node:
         """Operators of at least that level; those of one level lean to the left."""
         left = self._postfix()
         while self._now.kind is Kind.SIGN and (level := _LEVELS.get(self._now.text, 0)) >= least:
             sign = self._take().text
             right = self._binary(level + 1)
             operator = "!=" if sign == "<>" else sign
-            left = self._bounded(Binary(operator, left, right, at=left.at))
+            left = self._bounded(nodes.Binary(operator, left, right, at=left.at))
         return left
 
     # postfix ::= unary ("NOT"? ("LIKE" string | "IN" "(" expression ("," expression)* ")"))*
-    def _postfix(self) -> Node:
+    def _postfix(self) -> nodes.Node:
         node = self._unary()
         while True:
             negated = self._is("NOT") and self._tokens[self._next + 1].text in {"LIKE", "IN"}
             if negated:
                 self._take()
             if self._takes("LIKE"):
-                node = Like(node, self._pattern(), negated, at=node.at)
+                node = nodes.Like(node, self._pattern(), negated, at=node.at)
             elif self._takes("IN"):
-                node = In(node, self._set(), negated, at=node.at)
+                node = nodes.In(node, self._set(), negated, at=node.at)
             else:
                 return node
             self._bounded(node)
@@ -107,14 +94,14 @@ class _Parser:
             raise self._unexpected("a pattern", cure)
         return self._take().text
 
-    def _set(self) -> tuple[Node, ...]:
+    def _set(self) -> tuple[nodes.Node, ...]:
         if not self._takes("("):
             raise self._unexpected("( and the values", "As in IN ('a', 'b')")
         if self._is(")"):
             raise self._unexpected("at least one value", "As in IN ('a', 'b')")
         return self._list()
 
-    def _list(self) -> tuple[Node, ...]:
+    def _list(self) -> tuple[nodes.Node, ...]:
         """Up to the bracket that closes it."""
         items = [self._expression()]
         while self._takes(","):
@@ -123,19 +110,19 @@ class _Parser:
         return tuple(items)
 
     # unary ::= "NOT" unary | "-" unary | "EXISTS" identifier | primary
-    def _unary(self) -> Node:
+    def _unary(self) -> nodes.Node:
         token = self._now
         if self._is_signed_number():
             return self._number(self._take().text, token.at)
         if self._takes("NOT"):
-            return self._bounded(Not(self._operand(), at=token.at))
+            return self._bounded(nodes.Not(self._operand(), at=token.at))
         if self._takes("-"):
-            return self._bounded(Negate(self._operand(), at=token.at))
+            return self._bounded(nodes.Negate(self._operand(), at=token.at))
         if self._takes("EXISTS"):
-            return Exists(self._identifier(), at=token.at)
+            return nodes.Exists(self._identifier(), at=token.at)
         return self._primary()
 
-    def _operand(self) -> Node:
+    def _operand(self) -> nodes.Node:
         self._deeper()
         node = self._unary()
         self._nested -= 1
@@ -147,7 +134,7 @@ class _Parser:
         is_sign = sign.kind is Kind.SIGN and sign.text in {"+", "-"}
         return is_sign and number.kind in _NUMBERS and number.at == sign.at + 1
 
-    def _number(self, sign: str, at: int) -> Node:
+    def _number(self, sign: str, at: int) -> nodes.Node:
         if self._now.kind is Kind.DECIMAL:
             return self._decimal(sign, at)
         digits = self._take().text.lstrip("0") or "0"
@@ -155,15 +142,15 @@ class _Parser:
         if not LEAST <= value <= MOST:
             cure = f"Integers go from {LEAST} to {MOST}; as a text it stands in quotes"
             raise ParseError(at, f"{sign}{digits[:20]} is beyond 32 bits", cure)
-        return Constant(value, at=at)
+        return nodes.Constant(value, at=at)
 
-    def _decimal(self, sign: str, at: int) -> Node:
+    def _decimal(self, sign: str, at: int) -> nodes.Node:
         text = self._take().text
         value = read(sign + text)
         if value is None:
             cure = f"They have up to {DIGITS} digits, and exponents up to {EXPONENT}"
             raise ParseError(at, f"{sign}{text[:20]} is no decimal", cure)
-        return Constant(value, at=at)
+        return nodes.Constant(value, at=at)
 
     def _identifier(self) -> str:
         """Any word: behind EXISTS also one that is a keyword or a number elsewhere."""
@@ -173,15 +160,15 @@ class _Parser:
         return self._take().text.lower()
 
     # primary ::= literal | identifier | call | "(" expression ")"
-    def _primary(self) -> Node:
+    def _primary(self) -> nodes.Node:
         token = self._now
         match token.kind:
             case Kind.NUMBER | Kind.DECIMAL:
                 return self._number("", token.at)
             case Kind.TEXT:
-                return Constant(self._take().text, at=token.at)
+                return nodes.Constant(self._take().text, at=token.at)
             case Kind.KEYWORD if token.text in {"TRUE", "FALSE"}:
-                return Constant(self._take().text == "TRUE", at=token.at)
+                return nodes.Constant(self._take().text == "TRUE", at=token.at)
             case Kind.NAME:
                 return self._named(self._take())
         if self._takes("("):
@@ -190,15 +177,17 @@ class _Parser:
             return node
         raise self._unexpected("a value", _cure_of_value(token))
 
-    def _named(self, token: Token) -> Node:
+    def _named(self, token: Token) -> nodes.Node:
         if self._takes("("):
             return self._call(token)
         if "_" in token.text:
             problem = f"{token.text} is no name of an attribute"
             raise ParseError(token.at, problem, "Attributes have letters a-z and digits only")
-        return Attribute(token.text.lower(), at=token.at)  # the official test kit: EXISTS SOURCE
+        return nodes.Attribute(
+            token.text.lower(), at=token.at
+        )  # the official test kit: EXISTS SOURCE
 
-    def _call(self, token: Token) -> Node:
+    def _call(self, token: Token) -> nodes.Node:
         name = token.text.upper()
         if not _FUNCTION.fullmatch(name):
             raise ParseError(
@@ -207,16 +196,16 @@ class _Parser:
         if name in DATA:
             return self._data(name, token.at)
         arguments = () if self._takes(")") else self._list()
-        return self._bounded(Call(name, arguments, at=token.at))
+        return self._bounded(nodes.Call(name, arguments, at=token.at))
 
-    def _data(self, name: str, at: int) -> Node:
+    def _data(self, name: str, at: int) -> nodes.Node:
         cure = f"It takes one text in quotes, a JSON Pointer: {name}('/order/id')"
         if self._now.kind is not Kind.TEXT or not _POINTER.fullmatch(self._now.text):
             raise self._unexpected("a JSON Pointer", cure)
         pointer = self._take().text
         if not self._takes(")"):
             raise self._unexpected(")", cure)
-        return Data(pointer, DATA[name], at=at)
+        return nodes.Data(pointer, DATA[name], at=at)
 
     @property
     def _now(self) -> Token:
@@ -244,7 +233,7 @@ class _Parser:
         if self._nested > MAX_DEPTH:
             raise self._too_deep(self._now.at)
 
-    def _bounded(self, node: Node) -> Node:
+    def _bounded(self, node: nodes.Node) -> nodes.Node:
         if node.depth > MAX_DEPTH:
             raise self._too_deep(node.at)
         return node

@@ -4,54 +4,41 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from app.filters.cesql.nodes import (
-    Attribute,
-    Binary,
-    Call,
-    Constant,
-    Data,
-    Exists,
-    In,
-    Like,
-    Logic,
-    Negate,
-    Node,
-    Not,
-)
+from app.filters.cesql import nodes
 from app.filters.cesql.tokens import ParseError, tokens
 from app.filters.cesql.values import Value, to_text
 
 
-def shown(node: Node) -> str:
+def shown(node: nodes.Node) -> str:
     match node:
-        case Constant():
+        case nodes.Constant():
             return _constant(node.value)
-        case Attribute():
+        case nodes.Attribute():
             return node.name
-        case Exists():
+        case nodes.Exists():
             return f"EXISTS {node.name}"
-        case Not():
+        case nodes.Not():
             return f"NOT {_inner(node.operand)}"
-        case Negate():
+        case nodes.Negate():
             return f"- {_inner(node.operand)}"  # a space, else a number would swallow the sign
-        case Call():
+        case nodes.Call():
             return f"{node.name}({_listed(node.arguments)})"
-        case Data():
+        case nodes.Data():
             return f"{'HAS_DATA' if node.existence else 'DATA'}({_quoted(node.pointer)})"
     return _operation(node)
 
 
-def _operation(node: Node) -> str:
+def _operation(node: nodes.Node) -> str:
     match node:
-        case Like():
+        case nodes.Like():
             return f"{_sought(node.operand)}{_not(node.negated)} LIKE {_quoted(node.pattern)}"
-        case In():
+        case nodes.In():
             return f"{_sought(node.operand)}{_not(node.negated)} IN ({_listed(node.elements)})"
-        case Binary():
+        case nodes.Binary():
             return f"{_inner(node.left)} {node.operator} {_inner(node.right)}"
-        case Logic():
+        case nodes.Logic():
             first, *rest = (
-                _bracketed(each) if isinstance(each, Logic) else shown(each)
+                _bracketed(each) if isinstance(each, nodes.Logic) else shown(each)
                 for each in node.operands
             )
             pairs = zip(node.operators, rest, strict=True)
@@ -63,21 +50,25 @@ def _not(negated: bool) -> str:
     return " NOT" if negated else ""
 
 
-def _listed(nodes: tuple[Node, ...]) -> str:
-    return ", ".join(map(shown, nodes))
+def _listed(elements: tuple[nodes.Node, ...]) -> str:
+    return ", ".join(map(shown, elements))
 
 
-def _inner(node: Node) -> str:
+def _inner(node: nodes.Node) -> str:
     """As an operand: in brackets where precedence might be in doubt."""
-    return _bracketed(node) if isinstance(node, Binary | Logic | Like | In) else shown(node)
+    return (
+        _bracketed(node)
+        if isinstance(node, nodes.Binary | nodes.Logic | nodes.Like | nodes.In)
+        else shown(node)
+    )
 
 
-def _sought(node: Node) -> str:
+def _sought(node: nodes.Node) -> str:
     """Before LIKE and IN, which take in a NOT or a minus sign whole: brackets say so."""
-    return _bracketed(node) if isinstance(node, Not | Negate) else _inner(node)
+    return _bracketed(node) if isinstance(node, nodes.Not | nodes.Negate) else _inner(node)
 
 
-def _bracketed(node: Node) -> str:
+def _bracketed(node: nodes.Node) -> str:
     return f"({shown(node)})"
 
 

@@ -5,81 +5,72 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
+from app.filters.cesql import nodes
 from app.filters.cesql.arithmetic import ARITHMETIC
 from app.filters.cesql.functions import OF_DECIMALS, Function, find
-from app.filters.cesql.nodes import (
-    Attribute,
-    Binary,
-    Call,
-    Constant,
-    Data,
-    Logic,
-    Negate,
-    Node,
-    Not,
-    children,
-)
 from app.filters.cesql.values import Type
 
 
-def returns(node: Node) -> Type | None:
+def returns(node: nodes.Node) -> Type | None:
     """The type of its value; None where the event decides."""
     match node:
-        case Constant():
+        case nodes.Constant():
             return node.value.__class__
-        case Attribute():
+        case nodes.Attribute():
             return None
-        case Data():
+        case nodes.Data():
             return bool if node.existence else None
-        case Call():
+        case nodes.Call():
             function = function_of(node)
             return function.returns if function else bool  # CESQL 3.5: false
-        case Negate():
+        case nodes.Negate():
             return Decimal if is_decimal(node) else int
-        case Binary() if node.operator in ARITHMETIC:
+        case nodes.Binary() if node.operator in ARITHMETIC:
             return Decimal if is_decimal(node) else int
     return bool
 
 
-def is_decimal(*nodes: Node) -> bool:
+def is_decimal(*operands: nodes.Node) -> bool:
     """Whether numbers of one of them are decimals: what is calculated or compared with it is one, too. It is
     told by the expression alone: 21 and 21.0 in the data come to the same.
     """
-    return any(map(_is_decimal, nodes))
+    return any(map(_is_decimal, operands))
 
 
-def _is_decimal(node: Node) -> bool:
+def _is_decimal(node: nodes.Node) -> bool:
     match node:
-        case Constant():
+        case nodes.Constant():
             return isinstance(node.value, Decimal)
-        case Data():
+        case nodes.Data():
             return not node.existence
-        case Negate():
+        case nodes.Negate():
             return _is_decimal(node.operand)
-        case Binary() if node.operator in ARITHMETIC:
+        case nodes.Binary() if node.operator in ARITHMETIC:
             return is_decimal(node.left, node.right)
-        case Call() if node.name in OF_DECIMALS:
+        case nodes.Call() if node.name in OF_DECIMALS:
             return is_decimal(*node.arguments)
     return False
 
 
-def function_of(node: Call) -> Function | None:
+def function_of(node: nodes.Call) -> Function | None:
     """The function that a call names; None: there is none."""
     found = find(node.name, len(node.arguments))
     return OF_DECIMALS[node.name] if found and _is_decimal(node) else found
 
 
-def lone_decimal(node: Node) -> Node | None:
+def lone_decimal(node: nodes.Node) -> nodes.Node | None:
     """A decimal of a comparison without DATA: attributes have none, and CESQL has none."""
-    if isinstance(node, Logic | Not):
-        return next(filter(None, map(lone_decimal, children(node))), None)
+    if isinstance(node, nodes.Logic | nodes.Not):
+        return next(filter(None, map(lone_decimal, nodes.children(node))), None)
     parts = list(_parts(node))
-    if any(isinstance(each, Data) and not each.existence for each in parts):
+    if any(isinstance(each, nodes.Data) and not each.existence for each in parts):
         return None
-    return next((each for each in parts if isinstance(each, Constant) and _is_decimal(each)), None)
+    return next(
+        (each for each in parts if isinstance(each, nodes.Constant) and _is_decimal(each)), None
+    )
 
 
-def _parts(node: Node) -> Iterator[Node]:
+def _parts(node: nodes.Node) -> Iterator[nodes.Node]:
     yield node
-    for each in children(node):
+    for each in nodes.children(node):
         yield from _parts(each)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.bindings.kafka_names import CONTENT_TYPE
+from app.bindings.kafka import CONTENT_TYPE
 from app.bindings.spellings import nested_name, prefix_of
 from app.event.versions import Version
 from app.pipeline.decode.patterns import ANY, INTEGER, JSON_DOCUMENT, MEDIA_TYPE

@@ -13,21 +13,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from app.event.value import CloudEvent
+from app.filters.cesql import nodes
 from app.filters.cesql.expression import evaluated
-from app.filters.cesql.nodes import (
-    Attribute,
-    Binary,
-    Call,
-    Data,
-    Exists,
-    In,
-    Like,
-    Logic,
-    Negate,
-    Node,
-    Not,
-    children,
-)
 from app.filters.cesql.parser import parse
 from app.filters.cesql.static_type import returns
 from app.filters.cesql.values import Failure, Type
@@ -72,11 +59,11 @@ def refused_parts(expression: str) -> Iterator[tuple[int, str]]:
     return _refused(parse(expression))
 
 
-def _refused(node: Node) -> Iterator[tuple[int, str]]:
-    if isinstance(node, Data):
+def _refused(node: nodes.Node) -> Iterator[tuple[int, str]]:
+    if isinstance(node, nodes.Data):
         name = "HAS_DATA" if node.existence else "DATA"
         yield node.at, f"{name} looks into the data, which Spark's JSON does not read to the letter"
-    for each in children(node):
+    for each in nodes.children(node):
         yield from _refused(each)
 
 
@@ -84,7 +71,7 @@ class _Compiler:
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
 
-    def condition(self, node: Node) -> Part:
+    def condition(self, node: nodes.Node) -> Part:
         """Of the whole expression: nothing is cast (1.2)."""
         if returns(node) is bool:
             return self._passing(node)
@@ -93,46 +80,46 @@ class _Compiler:
             return constant(False)
         return made(bool, is_typed(part, "Boolean") & (part.column == "true"), part)
 
-    def _passing(self, node: Node) -> Part:
+    def _passing(self, node: nodes.Node) -> Part:
         """Where an error is as good as false: plain conditions, which a table can be asked."""
-        if isinstance(node, Logic) and set(node.operators) == {"AND"}:
+        if isinstance(node, nodes.Logic) and set(node.operators) == {"AND"}:
             parts = [self._passing(each) for each in node.operands]
             return made(bool, _side_by_side(parts, Column.__and__), *parts)
         part = self._part(node)
         return made(bool, boolean(part), part)
 
-    def _part(self, node: Node) -> Part:
+    def _part(self, node: nodes.Node) -> Part:
         if not _asks_the_event(node):
             return _evaluated(node)
         match node:
-            case Attribute():
+            case nodes.Attribute():
                 return self._attribute(node.name)
-            case Exists():
+            case nodes.Exists():
                 there = self._columns.attribute(node.name).isNotNull()
                 return Part(bool, there, total=True)
-            case Call():
+            case nodes.Call():
                 return call(node, [self._part(each) for each in node.arguments])
-            case Negate():
+            case nodes.Negate():
                 operand = self._part(node.operand)
                 return made(int, F.try_subtract(F.lit(0), integer(operand)), operand)
-            case Not():
+            case nodes.Not():
                 operand = self._part(node.operand)
                 total = operand.total and operand.type in {int, bool}
                 return made(bool, ~boolean(operand), operand, total=total)
         return self._operation(node)
 
-    def _operation(self, node: Node) -> Part:
+    def _operation(self, node: nodes.Node) -> Part:
         match node:
-            case Like():
+            case nodes.Like():
                 operand = self._part(node.operand)
                 found = like(text(operand), node.pattern)
                 column = ~found if node.negated else found
                 return made(bool, column, operand, total=operand.total)
-            case In():
+            case nodes.In():
                 return self._in(node)
-            case Binary():
+            case nodes.Binary():
                 return _binary(node.operator, self._part(node.left), self._part(node.right))
-            case Logic():
+            case nodes.Logic():
                 return self._logic(node)
         raise AssertionError(node)
 
@@ -141,7 +128,7 @@ class _Compiler:
         total = name in ALWAYS_THERE
         return Part(str if kind is None else None, column, total=total, kind=kind)
 
-    def _in(self, node: In) -> Part:
+    def _in(self, node: nodes.In) -> Part:
         """All elements are cast to the type of what is looked for, or it is an error (3.7)."""
         wanted, elements = self._part(node.operand), [self._part(each) for each in node.elements]
         column = by_kind(wanted, lambda kind, value: _within(value, elements, kind))
@@ -150,7 +137,7 @@ class _Compiler:
         found = ~column if node.negated else column
         return made(bool, found, wanted, *elements, times=times, total=total)
 
-    def _logic(self, node: Logic) -> Part:
+    def _logic(self, node: nodes.Logic) -> Part:
         """From left to right (3.6), what is of one operator together."""
         whole = self._part(node.operands[0])
         run: list[Part] = [whole]
@@ -161,11 +148,13 @@ class _Compiler:
         return _joined(node.operators[-1], run)
 
 
-def _asks_the_event(node: Node) -> bool:
-    return isinstance(node, Attribute | Exists) or any(map(_asks_the_event, children(node)))
+def _asks_the_event(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.Attribute | nodes.Exists) or any(
+        map(_asks_the_event, nodes.children(node))
+    )
 
 
-def _evaluated(node: Node) -> Part:
+def _evaluated(node: nodes.Node) -> Part:
     result = evaluated(node, _NO_EVENT)
     return failure(returns(node) or bool) if result.errors else constant(result.value)
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from app.bindings.documents import JSON_DOCUMENT
 from app.bindings.forwarding import APART
-from app.bindings.kafka_names import CONTENT_TYPE
+from app.bindings.kafka import CONTENT_TYPE
 from app.bindings.transcode import Writing
 from app.event.versions import NEWEST
 from app.pipeline.decode.json_value import is_one_value

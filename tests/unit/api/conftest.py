@@ -1,9 +1,10 @@
-"""``/v1/topics`` of a service that is made up, with one topic of two partitions."""
+"""The admin API of a service that is made up: by default with one topic of two partitions."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -20,8 +21,14 @@ async def service() -> Service:
 
 
 @pytest.fixture
-async def client(service: Service) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(service, token=None, stopped=asyncio.Event())  # type: ignore[arg-type]
+def stopped() -> asyncio.Event:
+    return asyncio.Event()
+
+
+@pytest.fixture
+async def client(service: Any, stopped: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
+    """Of whatever service the module makes."""
+    app = create_app(service, token=None, stopped=stopped)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         yield client

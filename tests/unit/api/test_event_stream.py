@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -12,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 from app.api import event_stream
-from app.api.app import create_app
 from app.api.event_stream import EventStream, resume_point
 from app.api.follow import Tail, follow
 from app.api.start_points import StartPoint
@@ -32,14 +30,6 @@ async def service() -> PullService:
     service = PullService()
     await service.log.create_topic("events", 2)
     return service
-
-
-@pytest.fixture
-async def client(service: PullService) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(service, token=None, stopped=asyncio.Event())  # type: ignore[arg-type]
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-        yield client
 
 
 def put(service: PullService, place: int, *records: Record, topic: str = "events") -> None:

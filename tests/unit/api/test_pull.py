@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
 from app.api import pull_receive
-from app.api.app import create_app
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
 from app.interfaces import LetterChoice
@@ -23,23 +21,10 @@ OPAQUE = Record(b"k", (("content-type", b"application/cloudevents+cbor"),), b"\x
 
 
 @pytest.fixture
-def stopped() -> asyncio.Event:
-    return asyncio.Event()
-
-
-@pytest.fixture
 async def service() -> PullService:
     service = PullService()
     await service.copies.create_topic("dead", 1)
     return service
-
-
-@pytest.fixture
-async def client(service: PullService, stopped: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(service, token=None, stopped=stopped)  # type: ignore[arg-type]
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-        yield client
 
 
 async def ask(client: httpx.AsyncClient, verb: str, **body: Any) -> Any:

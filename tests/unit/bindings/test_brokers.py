@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from app.bindings import amqp_table, kafka, pulsar, pulsar_properties, rabbitmq
 from app.bindings.documents import content_type_of
 from app.bindings.foreign import APART
+from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import PLAIN, Writing
@@ -459,3 +460,18 @@ def test_a_record_is_read_or_refused_as_the_sender_s_fault(
             again = target.decode(target.encode(decoded, Writing(mode=mode), None))
             assert again.event.attributes == as_told(decoded.event)
             assert again.foreign == decoded.foreign
+
+
+@given(NAMES, events(), st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=2))))
+def test_the_hot_reader_agrees_with_the_liberal_and_the_strict_one(
+    name: str, event: CloudEvent, others: list[Header]
+) -> None:
+    """Else what an event is would depend on whether its neighbours are ASCII."""
+    module = MODULES[name]
+    written = module.encode(Decoded(event, BINARY), PLAIN, None)
+    message = replace(written, headers=(*written.headers, *others))
+    hot = module._read_plainly(message)
+
+    if hot is not None:  # it steps aside where anything is out of the ordinary
+        assert hot == read(message, module.profile(module.LIBERAL))
+        assert hot == read(message, module.profile(module.STRICT))

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from app.bindings import kafka
 from app.bindings.kafka import LIBERAL, STRICT
-from app.bindings.kafka_names import profile
-from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.transcode import PLAIN, Writing
 from app.errors import InvalidEvent
 from app.event.value import CloudEvent, DataForm
-from event_strategies import events
 
 GOOD = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 CE_GOOD: tuple[Header, ...] = tuple((f"ce_{name}", text.encode()) for name, text in GOOD.items())
@@ -298,17 +293,3 @@ def test_an_ordinary_event_takes_the_hot_path() -> None:
 
     assert hot is not None
     assert (hot.event, hot.foreign) == (event, (("trace", b"\xff"), ("n", None)))
-
-
-@given(events(), st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=2))))
-def test_the_hot_reader_agrees_with_the_liberal_and_the_strict_one(
-    event: CloudEvent, others: list[Header]
-) -> None:
-    """Else what an event is would depend on whether its neighbours are ASCII."""
-    written = kafka.encode(Decoded(event, BINARY), PLAIN, None)
-    message = record(*written.headers, *others, body=written.body)
-    hot = kafka._read_plainly(message)
-
-    if hot is not None:  # it steps aside where anything is out of the ordinary
-        assert hot == read(message, profile(LIBERAL))
-        assert hot == read(message, profile(STRICT))

@@ -4,7 +4,7 @@ import pytest
 
 from app.bindings import http
 from app.bindings.headers import PRINTABLE
-from app.bindings.kafka_names import LAYOUTS
+from app.bindings.kafka import LAYOUTS
 from app.bindings.layout import plain_attributes
 
 NAMES = ("ce_specversion", "ce_id", "ce_source", "ce_type")

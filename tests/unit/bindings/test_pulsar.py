@@ -8,9 +8,7 @@ from msgspec.structs import replace
 from app.bindings import pulsar
 from app.bindings.documents import content_type_of
 from app.bindings.pulsar import LIBERAL, STRICT
-from app.bindings.pulsar_names import profile
 from app.bindings.pulsar_properties import KEY_ENCODING, PulsarMessage, from_message, to_message
-from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.transcode import PLAIN, Writing
 from app.errors import InvalidEvent, SenderError
@@ -452,20 +450,6 @@ def test_binary_round_trips_also_through_the_strict_reader(
     strict = replace(STRICT, kafka_names=writing.names == "ce_", quoted=as_json)
     for leniency in (LIBERAL, strict):
         assert pulsar.decode(from_message(to_message(written)), leniency).event == expected
-
-
-@given(events(), st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=2))))
-def test_the_hot_reader_agrees_with_the_liberal_and_the_strict_one(
-    event: CloudEvent, others: list[Header]
-) -> None:
-    """Else what an event is would depend on whether its neighbours are ASCII."""
-    written = pulsar.encode(Decoded(event, BINARY), PLAIN, None)
-    message = replace(written, headers=(*written.headers, *others))
-    hot = pulsar._read_plainly(message)
-
-    if hot is not None:  # it steps aside where anything is out of the ordinary
-        assert hot == read(message, profile(LIBERAL))
-        assert hot == read(message, profile(STRICT))
 
 
 @given(events())

@@ -12,8 +12,6 @@ from app.bindings import rabbitmq
 from app.bindings.amqp_table import KEY_HEADER, from_table, to_table
 from app.bindings.documents import content_type_of
 from app.bindings.rabbitmq import LIBERAL, STRICT
-from app.bindings.rabbitmq_names import profile
-from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.transcode import PLAIN, Writing
 from app.bindings.values import native_text
@@ -468,20 +466,6 @@ def test_binary_round_trips_also_through_the_strict_reader(event: CloudEvent) ->
     for leniency in (LIBERAL, STRICT):
         back = rabbitmq.decode(received, leniency).event
         assert back == CloudEvent(attributes, event.data or None)
-
-
-@given(events(), st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=2))))
-def test_the_hot_reader_agrees_with_the_liberal_and_the_strict_one(
-    event: CloudEvent, others: list[Header]
-) -> None:
-    """Else what an event is would depend on whether its neighbours are ASCII."""
-    written = rabbitmq.encode(Decoded(event, BINARY), PLAIN, None)
-    message = replace(written, headers=(*written.headers, *others))
-    hot = rabbitmq._read_plainly(message)
-
-    if hot is not None:  # it steps aside where anything is out of the ordinary
-        assert hot == read(message, profile(LIBERAL))
-        assert hot == read(message, profile(STRICT))
 
 
 @given(events())

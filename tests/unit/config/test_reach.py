@@ -12,6 +12,7 @@ from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
 from app.model.route import Filter, Route, Target
 from app.routing.templates import BadTopic, compile_topic
+from filter_strategies import nested
 
 TEXT = st.text("ab", min_size=1, max_size=3)
 NAME = st.sampled_from(["x", "y"])
@@ -20,17 +21,8 @@ PLAIN = st.builds(
     st.sampled_from(["exact", "prefix", "suffix"]),
     st.dictionaries(NAME, TEXT, min_size=1, max_size=2),
 )
-NESTED = st.recursive(
-    PLAIN | st.builds(lambda name, text: {"sql": f"{name} = '{text}'"}, NAME, TEXT),
-    lambda inner: (
-        st.builds(
-            lambda dialect, filters: {dialect: filters},
-            st.sampled_from(["all", "any"]),
-            st.lists(inner, min_size=1, max_size=2),
-        )
-        | st.builds(lambda one: {"not": one}, inner)
-    ),
-    max_leaves=3,
+NESTED = nested(
+    PLAIN | st.builds(lambda name, text: {"sql": f"{name} = '{text}'"}, NAME, TEXT), within=2
 )
 FILTERS = st.lists(st.builds(Filter.model_validate, PLAIN | NESTED), max_size=2)
 EVENT = st.dictionaries(NAME, TEXT, max_size=2)

@@ -12,6 +12,7 @@ from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
 from app.filters.index import Types, types_of
 from app.filters.model import Filter
+from filter_strategies import nested
 
 
 def made(*filters: dict[str, Any]) -> list[Filter]:
@@ -83,18 +84,7 @@ _SQL = st.builds(
     _TEXT,
     _TEXT,
 )
-_FILTER = st.recursive(
-    _PLAIN | _SQL,
-    lambda inner: (
-        st.builds(
-            lambda dialect, filters: {dialect: filters},
-            st.sampled_from(["all", "any"]),
-            st.lists(inner, min_size=1, max_size=3),
-        )
-        | st.builds(lambda one: {"not": one}, inner)
-    ),
-    max_leaves=4,
-)
+_FILTER = nested(_PLAIN | _SQL, within=3)
 
 
 @given(st.lists(_FILTER, max_size=3), _TEXT, _TEXT)

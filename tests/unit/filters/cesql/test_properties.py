@@ -11,22 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from app.filters.cesql import nodes
 from app.filters.cesql.expression import Expression
 from app.filters.cesql.like import compile_like
-from app.filters.cesql.nodes import (
-    Attribute,
-    Binary,
-    Call,
-    Constant,
-    Data,
-    Exists,
-    In,
-    Like,
-    Logic,
-    Negate,
-    Node,
-    Not,
-)
 from app.filters.cesql.parser import MAX_DEPTH, MAX_LENGTH, parse
 from app.filters.cesql.printer import shown
 from app.filters.cesql.static_type import returns
@@ -45,37 +32,37 @@ DECIMALS = st.builds(
     st.integers(-(10**12), 10**12),
     st.integers(-20, 20),
 )
-COMPARED: st.SearchStrategy[Node] = st.builds(
-    Binary,
+COMPARED: st.SearchStrategy[nodes.Node] = st.builds(
+    nodes.Binary,
     st.sampled_from(["=", "<", ">="]),
-    st.just(Data("/n", False)),
-    st.builds(Constant, DECIMALS),
+    st.just(nodes.Data("/n", False)),
+    st.builds(nodes.Constant, DECIMALS),
 )
-LEAVES: st.SearchStrategy[Node] = (
-    st.builds(Constant, VALUES)
-    | st.builds(Attribute, NAMES)
-    | st.builds(Exists, NAMES)
-    | st.builds(Data, st.just("/a/b~1c"), st.booleans())
+LEAVES: st.SearchStrategy[nodes.Node] = (
+    st.builds(nodes.Constant, VALUES)
+    | st.builds(nodes.Attribute, NAMES)
+    | st.builds(nodes.Exists, NAMES)
+    | st.builds(nodes.Data, st.just("/a/b~1c"), st.booleans())
     | COMPARED
 )
 
 
-def _logic(operands: list[Node], words: list[str]) -> Node:
-    return Logic(tuple(operands), tuple(words[: len(operands) - 1]))
+def _logic(operands: list[nodes.Node], words: list[str]) -> nodes.Node:
+    return nodes.Logic(tuple(operands), tuple(words[: len(operands) - 1]))
 
 
-def _grown(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+def _grown(inner: st.SearchStrategy[nodes.Node]) -> st.SearchStrategy[nodes.Node]:
     several = st.lists(inner, min_size=1, max_size=3).map(tuple)
     signs = st.sampled_from(["+", "-", "*", "/", "%", "=", "!=", "<", "<=", ">", ">="])
     words = st.lists(st.sampled_from(["AND", "OR", "XOR"]), min_size=2, max_size=2)
     return (
-        st.builds(Not, inner)
-        | st.builds(Negate, inner)
-        | st.builds(Like, inner, TEXTS, st.booleans())
-        | st.builds(In, inner, several, st.booleans())
-        | st.builds(Binary, signs, inner, inner)
+        st.builds(nodes.Not, inner)
+        | st.builds(nodes.Negate, inner)
+        | st.builds(nodes.Like, inner, TEXTS, st.booleans())
+        | st.builds(nodes.In, inner, several, st.booleans())
+        | st.builds(nodes.Binary, signs, inner, inner)
         | st.builds(_logic, st.lists(inner, min_size=2, max_size=3), words)
-        | st.builds(Call, st.sampled_from(["ABS", "LEFT", "NO_SUCH"]), several | st.just(()))
+        | st.builds(nodes.Call, st.sampled_from(["ABS", "LEFT", "NO_SUCH"]), several | st.just(()))
     )
 
 
@@ -84,14 +71,14 @@ EVENTS = st.dictionaries(NAMES, VALUES, max_size=3)
 
 
 @given(TREES)
-def test_what_is_shown_of_a_tree_is_read_as_that_tree(tree: Node) -> None:
+def test_what_is_shown_of_a_tree_is_read_as_that_tree(tree: nodes.Node) -> None:
     """Explanations and stored filters show expressions; brackets may not get lost."""
     assert parse(shown(tree)) == tree
 
 
 @given(TREES, EVENTS)
 def test_every_expression_gives_a_value_of_its_type_and_never_raises(
-    tree: Node, attributes: dict[str, str | int | bool]
+    tree: nodes.Node, attributes: dict[str, str | int | bool]
 ) -> None:
     """CESQL is total (1): one filter that raises would stop a whole subscription."""
     expression = Expression(shown(tree))
@@ -105,7 +92,9 @@ def test_every_expression_gives_a_value_of_its_type_and_never_raises(
 
 
 @given(TREES, EVENTS)
-def test_an_evaluation_leaves_no_trace(tree: Node, attributes: dict[str, str | int | bool]) -> None:
+def test_an_evaluation_leaves_no_trace(
+    tree: nodes.Node, attributes: dict[str, str | int | bool]
+) -> None:
     """CESQL is pure (1): the event stays, and the second answer is the first."""
     event, same = event_of(attributes), event_of(attributes)
     expression = Expression(shown(tree))
@@ -241,7 +230,9 @@ def test_decimals_are_compared_as_the_numbers_they_are(one: Decimal, other: Deci
     for sign, expected in (("<", x < y), (">=", x >= y), ("=", x == y), ("!=", x != y)):
         assert Expression(f"DATA('/x') {sign} DATA('/y')").matches(event) is expected
         assert (
-            Expression(shown(Binary(sign, Data("/x", False), Constant(other)))).matches(event)
+            Expression(
+                shown(nodes.Binary(sign, nodes.Data("/x", False), nodes.Constant(other)))
+            ).matches(event)
             is expected
         )
 

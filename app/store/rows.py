@@ -1,17 +1,20 @@
-"""A message as columns of a row and back, byte for byte."""
+"""Structs as columns of a row and back; a message byte for byte.
+
+A column and a field that mean the same bear the same name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.msgpack import Ext
 from sqlalchemy import ColumnElement, Row, Table, and_
 
 from app.bindings.record import NO_NATIVES, Header, Record
-from app.interfaces import EventName
+from app.interfaces import DeadLetter, EventName, Offered, Parked
 from app.model.message import Message, Partition
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -37,53 +40,66 @@ _decode_properties = msgspec.msgpack.Decoder(
 ).decode
 
 
-class Kept(Protocol):
-    """What dead letters, parked and offered messages have in common."""
-
-    @property
-    def subscription(self) -> str: ...
-    @property
-    def broker(self) -> str: ...
-    @property
-    def message(self) -> Message: ...
-    @property
-    def lane(self) -> bytes: ...
-    @property
-    def event(self) -> EventName: ...
+Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
-def columns_of(kept: Kept) -> dict[str, Any]:
+def values_of(struct: msgspec.Struct, table: Table, **others: Any) -> dict[str, Any]:
+    """The fields that are columns, but for the ``id``, which the store gives. ``others``: columns that are
+    no fields, or look different there."""
+    names = [name for name in struct.__struct_fields__ if name in table.c and name != "id"]
+    return {name: getattr(struct, name) for name in names} | others
+
+
+def struct_of(kind: type[Kind], row: Row[Any], **others: Any) -> Kind:
+    """``others``: fields that are no columns, or look different there."""
+    columns = row._asdict()
+    return kind(
+        **{name: columns[name] for name in kind.__struct_fields__ if name in columns} | others
+    )
+
+
+Kept = DeadLetter | Parked | Offered
+
+
+def kept_values(kept: Kept, table: Table, **others: Any) -> dict[str, Any]:
     message, record = kept.message, kept.message.record
-    return {
-        "subscription": kept.subscription,
-        "broker": kept.broker,
-        "topic": message.partition.topic,
-        "partition": message.partition.number,
-        "position": message.position,
-        "offset": message.offset,
-        "epoch": message.epoch,
-        "time_ms": message.time_ms,
-        "lane": kept.lane,
-        "key": record.key,
-        "headers": _written(record.headers),
-        "body": record.body,
-        "content_type": _as_bytes(record.content_type),
-        "properties": _properties_of(record),
-        "event_id": text(kept.event.id),
-        "event_source": text(kept.event.source),
-        "event_type": text(kept.event.type),
-    }
+    return values_of(
+        kept,
+        table,
+        topic=message.partition.topic,
+        partition=message.partition.number,
+        position=message.position,
+        offset=message.offset,
+        epoch=message.epoch,
+        time_ms=message.time_ms,
+        key=record.key,
+        headers=_written(record.headers),
+        body=record.body,
+        content_type=_as_bytes(record.content_type),
+        properties=_properties_of(record),
+        event_id=text(kept.event.id),
+        event_source=text(kept.event.source),
+        event_type=text(kept.event.type),
+        **others,
+    )
 
 
-def message_of(row: Row[Any], epochs: Mapping[Partition, int] | None = None) -> Message:
+def kept_of(
+    kind: type[Kind],
+    row: Row[Any],
+    epochs: Mapping[Partition, int] | None = None,
+    /,
+    **others: Any,
+) -> Kind:
     """``epochs``: of whoever reads it; None: the message bears that of its writer."""
+    event = EventName(row.event_id, row.event_source, row.event_type)
+    return struct_of(kind, row, message=_message_of(row, epochs), event=event, **others)
+
+
+def _message_of(row: Row[Any], epochs: Mapping[Partition, int] | None) -> Message:
     partition = Partition(row.topic, row.partition)
     epoch = row.epoch if epochs is None else epochs[partition]
     return Message(_record_of(row), partition, row.position, row.offset, row.time_ms, epoch)
-
-
-def event_of(row: Row[Any]) -> EventName:
-    return EventName(row.event_id, row.event_source, row.event_type)
 
 
 def text(outside: str) -> str:

@@ -1,4 +1,6 @@
-"""The Kafka binding on the project's own corpus: what is read, refused, written again and carried on."""
+"""The bindings of the brokers on the project's own corpus: what is read, refused, written again and
+carried on.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from corpus_records import (
     is_taken,
 )
 
-CASES = cases("kafka")
+CASES = [case for folder in ("kafka", "pulsar", "rabbitmq") for case in cases(folder)]
 TAKEN = [case for case in CASES if is_taken(case)]
 EVENTS = [case for case in CASES if "events" in case.expect]
 WRITINGS = pytest.mark.parametrize("writing", [PLAIN, AS_RECEIVED], ids=["binary", "as_received"])
@@ -24,7 +26,9 @@ WRITINGS = pytest.mark.parametrize("writing", [PLAIN, AS_RECEIVED], ids=["binary
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_message_is_read_as_the_rules_say(case: Case) -> None:
-    """K1-K18, V1-V7: the exact event, faults, refusal or opaque document, with the headers beside it."""
+    """K1-K18, P1-P7, R1-R11, V1-V7: the exact event, faults, refusal or opaque document, with the headers
+    beside it.
+    """
     assert_expected(case)
 
 
@@ -40,6 +44,17 @@ def test_what_is_written_again_is_the_same_event(case: Case, writing: Writing) -
 def test_an_event_is_the_same_at_every_other_broker(case: Case, writing: Writing) -> None:
     """I2, I3, V4: nothing changes on the way around but what the case declares as lost there."""
     assert_carried(case, writing)
+
+
+@pytest.mark.parametrize(
+    "writing",
+    [Writing(strings="json"), Writing(names="ce_"), Writing(names="ce_", strings="json")],
+    ids=["json", "ce_", "ce_json"],
+)
+@pytest.mark.parametrize("case", [case for case in TAKEN if case.folder == "pulsar"], ids=str)
+def test_every_profile_of_pulsar_is_read_back(case: Case, writing: Writing) -> None:
+    """P5, P6: the letter of the draft, and Kafka's names, say the same."""
+    assert_rewritten(case, writing)
 
 
 @pytest.mark.parametrize("case", TAKEN, ids=str)

@@ -7,16 +7,36 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
+from uuid import uuid4
 
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
 from app.errors import BrokerUnavailable
+from app.interfaces import PublishResult
 from app.model.receipt import Receipt
+from contract_tools import until
 from pulsar_readback import Stored
+
+HEALED_WITHIN = 120.0  # seconds after the broker is up: reliability R1, on a busy machine
+OVERHEAD = 30.0  # seconds that busy cores may add to the publish time-out
 
 
 def record(key: str, body: str) -> Record:
     return Record(key.encode(), (("ce_id", body.encode()),), body.encode())
+
+
+def now_ms() -> int:
+    """The wall clock, as brokers tell it of a record."""
+    return time.time_ns() // 1_000_000
+
+
+class Refused(NamedTuple):
+    """Times by ``now_ms``."""
+
+    result: PublishResult
+    submitted: int
+    answered: int
 
 
 class Sender:
@@ -24,7 +44,7 @@ class Sender:
 
     def __init__(self, log: PortableLog, topic: str, key: str) -> None:
         self.acknowledged: list[str] = []
-        self.refused: dict[str, tuple[float, float]] = {}  # when submitted, and when answered
+        self.refused: dict[str, Refused] = {}
         self._log = log
         self._topic = topic
         self.key = key
@@ -35,13 +55,13 @@ class Sender:
         while not self.stopping:
             for attempt in range(1_000):
                 body = f"{self.key}:{number:06d}:{attempt:04d}"
-                began = time.monotonic()
+                began = now_ms()
                 (result,) = await self._log.submit(self._topic, [record(self.key, body)])
                 if isinstance(result, Receipt):
                     self.acknowledged.append(body)
                     break
                 assert isinstance(result, BrokerUnavailable), result
-                self.refused[body] = began, time.monotonic()
+                self.refused[body] = Refused(result, began, now_ms())
                 await asyncio.sleep(0.1)
             number += 1
 
@@ -59,10 +79,38 @@ class Careless(Sender):
             number += 1
 
 
+async def make_topic(log: PortableLog, partitions: int = 4) -> str:
+    topic = f"t-{uuid4().hex[:12]}"
+    await log.create_topic(topic, partitions)
+    return topic
+
+
+async def progress(senders: Sequence[Sender], by: int) -> None:
+    """Until so many more are acknowledged."""
+
+    def count() -> int:
+        return sum(len(sender.acknowledged) for sender in senders)
+
+    wanted = count() + by
+    await until(lambda: count() >= wanted, within=240.0)
+
+
+async def until_stored(log: PortableLog, topic: str, within: float, keys: int = 1) -> float:
+    """Seconds until the log takes an event of every key again: many keys, for every partition."""
+    began = time.monotonic()
+    probes = [record(f"probe-{number}", "probe") for number in range(keys)]
+    while time.monotonic() < began + within:
+        results = await log.submit(topic, probes)
+        if all(isinstance(result, Receipt) for result in results):
+            return time.monotonic() - began
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"not everything was accepted within {within} s: {results}")
+
+
 def verify(
     senders: Sequence[Sender],
     stored: Sequence[Stored],
-    outages: Sequence[tuple[float, float]],
+    outages: Sequence[tuple[int, int]],
 ) -> None:
     """Raises AssertionError. ``outages``: from when to when no server ran."""
     arrivals: dict[str, list[str]] = defaultdict(list)
@@ -74,6 +122,6 @@ def verify(
         assert set(sender.acknowledged) <= set(there), "an acknowledged event is lost"
         late = [(first, then) for first, then in pairwise(there) if first > then]
         assert not late, f"the order of a key is broken: {late}"
-        for body, (submitted, answered) in sender.refused.items():
+        for body, (_, submitted, answered) in sender.refused.items():
             in_outage = any(a < submitted and answered < b for a, b in outages)
             assert not (in_outage and body in there), "it was sent after it was refused"

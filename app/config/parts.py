@@ -1,7 +1,8 @@
-"""What the settings of several kinds of broker share."""
+"""What the settings of several kinds of broker share, and those of all listeners."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
@@ -45,3 +46,17 @@ Servers = Annotated[
 
 MaxRecord = Annotated[Size, Field(ge=1 << 10)]
 """Of key, headers and body of one record together."""
+
+
+Port = Annotated[Count, Field(ge=0, le=65535)]
+
+
+class ServerTls(Strict):
+    """TLS of a listener. The files are read again when they change."""
+
+    cert: Path = Field(description="PEM file of the certificate chain")
+    key: Path = Field(description="PEM file of the key, without a pass phrase")
+    client_ca: Path | None = Field(
+        None,
+        description="PEM file of the authorities of clients: who shows no certificate of theirs is not let in",
+    )

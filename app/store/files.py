@@ -1,4 +1,5 @@
-"""One process with workers a file: SQLite tells two of them apart no better than one.
+"""The file of an SQLite store: its user's alone, for it holds the data of events, and one process with workers a
+file, for SQLite tells two of them apart no better than one.
 
 The lock is a file beside the store, so that a backup, or a look with another program, meets nothing. It
 goes with its process, however that ends.
@@ -6,12 +7,33 @@ goes with its process, however that ends.
 
 from __future__ import annotations
 
+import logging
 import os
+import stat
 from pathlib import Path
 
 from app.errors import InUse
 from app.log.lock_file import Held, take_lock
-from app.store.private import keep_private
+
+FILE, FOLDER = 0o600, 0o700
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+_log = logging.getLogger("skybridge.store")
+
+
+def keep_private(file: Path) -> None:
+    """Make the file and its folder where they are missing; take the rights of others from a file that is there. A
+    folder that is there may be somebody else's, and stays as it is. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER)
+    try:
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE))
+    except (
+        FileExistsError
+    ):  # not opened: to close it would give up the locks that SQLite holds on it
+        mode = stat.S_IMODE(file.stat().st_mode)
+        if mode & _OTHERS:
+            file.chmod(mode & ~_OTHERS)
+            _log.warning("%s could be read by other users: its rights are %o now", file, FILE)
 
 
 class SoleUse:

@@ -1,10 +1,12 @@
-"""The JSON format on the project's own corpus: what is read, what is refused, what is written again."""
+"""The formats on the project's own corpus: what is read, what is refused, what is written again."""
 
 from __future__ import annotations
 
+import runpy
+
 import pytest
 
-from corpus import Case, cases
+from corpus import ROOT, Case, cases
 from corpus_documents import (
     assert_read,
     assert_refused,
@@ -13,14 +15,16 @@ from corpus_documents import (
     is_batch,
 )
 
-CASES = cases("json")
+CASES = [case for folder in ("json", "protobuf", "avro") for case in cases(folder)]
 VALID = [case for case in CASES if "events" in case.expect]
 INVALID = [case for case in CASES if "faults" in case.expect]
 
 
 @pytest.mark.parametrize("case", VALID, ids=str)
 def test_a_valid_document_is_the_expected_event(case: Case) -> None:
-    """Attributes, types, version, data and its form, to the letter (J1-J14, V1-V5)."""
+    """Attributes, types, version, data and its form, to the letter (J1-J14, V1-V5; Protobuf 2-4; Avro 2
+    and 3).
+    """
     assert_read(case)
 
 
@@ -38,5 +42,14 @@ def test_what_is_written_again_is_the_same_event(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [case for case in VALID if is_batch(case)], ids=str)
 def test_each_slice_of_a_batch_is_its_event(case: Case) -> None:
-    """J14: an element goes on alone as the document it was."""
+    """J14: an element goes on alone as the document it was. Protobuf's batches are the same."""
     assert_slices(case)
+
+
+@pytest.mark.parametrize("folder", ["protobuf", "avro"])
+def test_the_files_are_what_their_generator_writes(folder: str) -> None:
+    """The bytes come from another library and another description of the format than the reader's."""
+    written = runpy.run_path(str(ROOT / "make" / f"{folder}_documents.py"))["W"].texts()
+
+    assert {path: path.read_text() for path in written} == written
+    assert set((ROOT / folder).glob("*.json")) == set(written)
