@@ -69,18 +69,38 @@ def house(request: pytest.FixtureRequest, tmp_path: Path, target: WebhookTarget)
 
 
 class Gate:
-    """Lets the target take ``most`` events and holds who brings more, so that a kill meets a service that
-    delivers, however slow the machine. Who was held when ``most`` grew is dead, and gets no answer."""
+    """Lets the target take ``most`` events, the first half of them without a gap, and holds who brings more,
+    so that a kill meets a service that delivers, however slow the machine. Without the half a key that was
+    answered busy could stand still behind who is held, and with it what the broker knows as finished.
+    Who was held when ``most`` grew is dead, and gets no answer."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.most = 0
+        self.held = 0
         self._ledger = ledger
+        self._first = 0  # the lowest number that was not taken
+
+    @property
+    def half(self) -> int:
+        return self.most // 2
+
+    def grow(self, most: int) -> None:
+        self.most, self.held = most, 0
 
     async def __call__(self, request: Received) -> bytes | None:
         most = self.most
-        while self.most == most and len(self._ledger.numbers) >= most:
-            await asyncio.sleep(0.01)
-        return await self._ledger(request) if self.most == most else None
+        if self._is_shut():
+            self.held += 1
+            while self.most == most:
+                await asyncio.sleep(0.01)
+            return None
+        return await self._ledger(request)
+
+    def _is_shut(self) -> bool:
+        numbers = self._ledger.numbers
+        while self._first in numbers:
+            self._first += 1
+        return len(numbers) >= self.most and self._first >= self.half
 
 
 async def committed(service: Service, events: int, goal: int) -> int:
@@ -106,16 +126,17 @@ async def kill_while_delivering(
     ledger.busy = busy
     target.answer = gate = Gate(ledger)
     service = await house.service()
+    share = (load.events + 1) / (load.kills + 1)  # of each round; the last one holds nobody
+    gate.grow(round(share))
     await service.publish(numbered(0, load.events, load.keys))
     may_repeat = 0
     for number in range(1, load.kills + 1):
-        gate.most = load.events * number // (load.kills + 1)
-        await until(lambda: len(ledger.numbers) >= gate.most, f"{gate.most}", load.within)
-        finished = await committed(service, load.events, gate.most // 2)
+        await until(lambda: gate.held > 0, f"held at {gate.most}", load.within)
+        finished = await committed(service, load.events, gate.half)
         await service.kill()
         may_repeat += len(ledger.numbers) + CONCURRENCY - finished
+        gate.grow(round(share * (number + 1)))
         await service.start()
-    gate.most = load.events + 1
     await until(lambda: len(ledger.numbers) == load.events, "everything delivered", load.within)
     assert ledger.out_of_order() == {}
     print(f"{load.kills} kills, {ledger.repeats} repeats of at most {may_repeat}")
