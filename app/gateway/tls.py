@@ -1,4 +1,6 @@
-"""TLS of a listener: its handshakes are bounded; certificates and authorities are read again when their files change (reliability S15)."""
+"""TLS of a listener: its handshakes are bounded; certificates and authorities are read again when
+their files change (reliability S15).
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Certificates:
-    """``context`` is the one of a listener. It hands new connections to what was loaded last; others keep
-    theirs. ``setting`` names its TLS in error messages.
+    """``context`` is the one of a listener. It gives new connections the certificate that was loaded
+    last; open connections keep theirs. ``setting`` names its TLS in error messages.
     """
 
     def __init__(self, settings: Tls, setting: str = "server.events.tls") -> None:
