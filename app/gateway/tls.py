@@ -36,8 +36,8 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Certificates:
-    """``context`` is the one of a listener. It gives new connections the certificate that was loaded
-    last; open connections keep theirs. ``setting`` names its TLS in error messages.
+    """``context`` is the one of a listener. It gives new connections the certificate that was
+    loaded last; open connections keep theirs. ``setting`` names its TLS in error messages.
     """
 
     def __init__(self, settings: Tls, setting: str = "server.events.tls") -> None:
@@ -89,8 +89,9 @@ class Certificates:
 
 
 class Handshakes:
-    """Takes the connections of a TLS listener. A server of asyncio's tells nobody of a connection before its
-    handshake is over, so it could be neither counted nor refused; this one counts and bounds them."""
+    """Takes the connections of a TLS listener. A server of asyncio's tells nobody of a connection
+    before its handshake is over, so it could be neither counted nor refused; this one counts and
+    bounds them."""
 
     def __init__(
         self,

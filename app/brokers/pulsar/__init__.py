@@ -2,11 +2,12 @@
 
 ``settings`` how to reach a cluster · ``extension`` what is not public of the client library ·
 ``bridge`` from the client's threads to the loop, in bundles · ``connection`` one client of the
-library · ``positions``, ``messages`` positions and records on the wire · ``batchers``, ``topics``,
-``producer`` what publishes, and what becomes of each record · ``start_positions``,
-``owned_partition``, ``ownership``, ``consumer`` one member of a Failover subscription · ``reader``
-reading without one · ``tokens``, ``answers``, ``admin``, ``catalogue`` the administration and what it
-says · ``errors`` what answers mean · ``driver`` all of it behind the portable log.
+library · ``positions``, ``messages`` positions and records on the wire · ``batchers``,
+``topics``, ``producer`` what publishes, and what becomes of each record · ``start_positions``,
+``owned_partition``, ``ownership``, ``consumer`` one member of a Failover subscription ·
+``reader`` reading without one · ``tokens``, ``answers``, ``admin``, ``catalogue`` the
+administration and what it says · ``errors`` what answers mean · ``driver`` all of it behind the
+portable log.
 """
 
 from __future__ import annotations
