@@ -70,9 +70,9 @@ def house(request: pytest.FixtureRequest, tmp_path: Path, target: WebhookTarget)
 
 class Gate:
     """Lets the target take ``most`` events, the first half of them without a gap, and holds who brings more,
-    so that a kill meets a service that delivers, however slow the machine. Without the half a key that was
-    answered busy could stand still behind who is held, and with it what the broker knows as finished.
-    Who was held when ``most`` grew is dead, and gets no answer."""
+    so that a kill meets a service that delivers, however slow the machine. A gate that is shut takes nothing,
+    so the broker's position moves no more: a key that fell behind while it was answered busy would keep it
+    below the half for good. Who was held when ``most`` grew is dead, and gets no answer."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.most = 0
