@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from app.bindings.record import Record
 from app.errors import BrokerError, BrokerUnavailable
@@ -84,6 +84,16 @@ def answer(entries: Iterable[Entry], error: BrokerError) -> None:
         entry[0].resolve(entry[1], error)
 
 
+class Joining(NamedTuple):
+    """How a member joins ``group``. ``client_id``: empty where the settings of the broker name one."""
+
+    group: str
+    topics: Sequence[str]
+    start: StartAt
+    client_id: str = ""
+    wanted: Wanted | None = None
+
+
 class Driver(Protocol):
     """What a broker's package offers to ``PortableLog``. All calls come on the event loop."""
 
@@ -99,14 +109,7 @@ class Driver(Protocol):
     def publish(self, submission: Submission) -> None:
         """Take the records on their way, in order. Never raises, never blocks, sets no timer."""
 
-    async def subscribe(
-        self,
-        group: str,
-        topics: Sequence[str],
-        start: StartAt,
-        client_id: str,
-        wanted: Wanted | None,
-    ) -> Consumer:
+    async def subscribe(self, joining: Joining) -> Consumer:
         """A driver that looks into the records itself leaves out those that are not ``wanted``."""
 
     def read(

@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from app.bindings.record import Record
-from app.brokers.driver import Driver, Submission
+from app.brokers.driver import Driver, Joining, Submission
 from app.brokers.sharing import Shared
 from app.errors import (
     BoundReached,
@@ -146,7 +146,9 @@ class PortableLog(Log):
         client_id: str = "",
         wanted: Wanted | None = None,
     ) -> Consumer:
-        return await self._explained(self.driver.subscribe(group, topics, start, client_id, wanted))
+        return await self._explained(
+            self.driver.subscribe(Joining(group, topics, start, client_id, wanted))
+        )
 
     async def read(
         self, partition: Partition, start: str, until: str | None = None

@@ -1,1 +1,4 @@
-"""Pure. Event formats: an event as one document. JSON; Protobuf and Avro with the extra `formats`."""
+"""Pure. Event formats: an event as one document. JSON; Protobuf and Avro with the extra `formats`.
+
+``deflated`` undoes gzip and deflate, for whoever takes compressed data from outside.
+"""

@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 IDLE, HEAD, BODY = Phase.IDLE, Phase.HEAD, Phase.BODY
 
 _PIECE = 16 * 1024  # bytes parsed before a look at how many requests they held
+_AROUND = 32  # bytes of method, version and line ends, which the bound of a whole head leaves out
 _LAST_LOOK = 0.05  # seconds a connection that drains stays open for what is already on its way
 _FRAMING = 16  # wire bytes of chunk framing allowed for each byte of content
 _FIELD = 160  # bytes of the objects that a field is kept in, beside its text
@@ -82,6 +83,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
         self._body: bytes | bytearray = b""  # hot ones only
         self._body_size = 0
         self._wire_size = 0  # bytes of the reads that hold a part of this head, or of this body
+        self._before = 0  # of these, those that may be of what came before it
         self._head_size = 0  # of a request whose body did not come with its head
         self._held = 0  # bytes of this request, as the listener counts them
 
@@ -130,7 +132,8 @@ class Connection(HttpToolsProtocol, abc.ABC):
 
     def _feed(self, data: bytes) -> bytes:
         """Parse. Returns what is to be parsed again: nothing, but for an upgrade."""
-        self._suspect_head = self._phase is HEAD or len(data) > self._limits.header_bytes
+        phase, number = self._phase, self._number
+        self._suspect_head = phase is HEAD or len(data) > self._limits.header_bytes
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -138,6 +141,9 @@ class Connection(HttpToolsProtocol, abc.ABC):
         except httptools.HttpParserError as error:
             self._refuse(_answer_to(error))
         if self._phase is not IDLE and not self._ended:
+            if self._phase is not phase or self._number != number:
+                is_first = phase is IDLE and self._phase is HEAD and self._number == number + 1
+                self._before = 0 if is_first else len(data) - self._body_size
             self._bound_wire(len(data))
             self._hold()
             if self._expects:
@@ -149,12 +155,11 @@ class Connection(HttpToolsProtocol, abc.ABC):
         """The request that asked for an upgrade, as one that did not, and ``rest`` behind it."""
 
     def _bound_wire(self, size: int) -> None:
-        """``size`` bytes were read of one head or one body, the end of another before it included. What the
-        parser keeps to itself of them (an endless field, an endless trailer) has a bound too
-        (reliability S5)."""
+        """``size`` bytes were read of one head or one body. What the parser keeps to itself of them (an endless
+        field, an endless trailer) has a bound too (reliability S5)."""
         self._wire_size += size
-        framing = self._wire_size - self._body_size - _PIECE
-        if framing > self._limits.header_bytes + _FRAMING * self._body_size:
+        framing = self._wire_size - self._body_size - self._before
+        if framing > self._limits.header_bytes + _AROUND + _FRAMING * self._body_size:
             self._refuse(HEAD_TOO_LARGE)
 
     def _bound_body(self, size: int) -> None:

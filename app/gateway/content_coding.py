@@ -8,13 +8,9 @@ from __future__ import annotations
 import zlib
 
 from app.errors import Fault, SenderError
+from app.formats.deflated import GZIP, RAW, ZLIB, TooLarge, inflate
 from app.gateway.answers import UNSUPPORTED_CODING
 
-_GZIP = 16 + zlib.MAX_WBITS
-_ZLIB = zlib.MAX_WBITS
-_RAW = -zlib.MAX_WBITS
-_PIECE = 4096
-_MEMBERS = 1000  # of a gzip body, at most: each costs, also when it is empty
 _SUPPORTED = frozenset({b"gzip", b"x-gzip", b"deflate"})
 
 
@@ -34,39 +30,21 @@ def decode_content(value: bytes, body: bytes, bound: int) -> bytes:
     coding = coding_of(value)
     if not coding or not body:
         return body
-    wbits = _GZIP if coding != b"deflate" else _deflate_form(body)
+    wbits = GZIP if coding != b"deflate" else _deflate_form(body)
     try:
-        return _inflate(body, wbits, bound)
+        return bytes(inflate(body, bound, wbits))
+    except TooLarge as error:
+        raise SenderError(
+            "The decoded body is too large", status=413, code="body-too-large"
+        ) from error
     except zlib.error as error:
         raise _broken(coding, error) from error
-
-
-def _inflate(body: bytes, wbits: int, bound: int) -> bytes:
-    """All members of a gzip body (RFC 1952 2.2), the one stream of a deflate body. In pieces: zlib
-    copies what it leaves over.
-    """
-    content = bytearray()
-    view, at, members = memoryview(body), 0, 0
-    while at < len(body):
-        members += 1
-        if members > _MEMBERS:
-            raise zlib.error(f"it has more than {_MEMBERS} gzip members")
-        stream = zlib.decompressobj(wbits)
-        while not stream.eof and at < len(body):
-            piece = view[at : at + _PIECE]
-            content += stream.decompress(piece, bound + 1 - len(content))
-            if len(content) > bound:
-                raise _too_large()
-            at += len(piece) - len(stream.unused_data)
-        if not stream.eof or (at < len(body) and wbits != _GZIP):
-            raise zlib.error("incomplete stream or something behind it")
-    return bytes(content)
 
 
 def _deflate_form(body: bytes) -> int:
     """``deflate`` is zlib (RFC 9110 8.4.1.2); some senders leave the wrapper out."""
     is_zlib = len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0  # noqa: PLR2004 - RFC 1950 2.2
-    return _ZLIB if is_zlib else _RAW
+    return ZLIB if is_zlib else RAW
 
 
 def _unsupported(value: bytes) -> SenderError:
@@ -77,10 +55,6 @@ def _unsupported(value: bytes) -> SenderError:
     return SenderError(
         "Unsupported content encoding", status=415, code=UNSUPPORTED_CODING, faults=(fault,)
     )
-
-
-def _too_large() -> SenderError:
-    return SenderError("The decoded body is too large", status=413, code="body-too-large")
 
 
 def _broken(coding: bytes, error: zlib.error) -> SenderError:

@@ -21,14 +21,13 @@ class Unfinished(Protocol):
 
 
 class Listener:
-    """``receiving``: bytes of requests whose body is unfinished. ``handshakes``: connections that have not
-    agreed on TLS yet. ``answered``: how long requests of the short way wait for their answer."""
+    """``receiving``: bytes of requests whose body is unfinished. ``answered``: how long requests of
+    the short way wait for their answer."""
 
     def __init__(self, limits: Limits, answered: Histogram | None = None) -> None:
         self.limits = limits
         self.answered = Histogram() if answered is None else answered
         self.receiving = 0
-        self.handshakes = 0
         self.heads = 0  # bytes
         self._heads: dict[Unfinished, int] = {}  # the oldest first
 

@@ -1,4 +1,4 @@
-"""Opens the port of a listener, or says which setting of its address is wrong."""
+"""Opens the port of a listener. An error names the setting of its address that is wrong."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _ABOUT_THE_PORT = frozenset({errno.EADDRINUSE, errno.EACCES})
 
 
 def open_port(host: str, port: int, settings: str, *, shared: bool = False) -> socket.socket:
-    """Listens already; ``port`` 0 takes a free one. ``settings`` has ``{}`` where ``host`` or
-    ``port`` stands in the name of the setting: ``server.events.{}``. ``shared``: other processes of this
-    user may listen on it too, and the system spreads connections over them (SO_REUSEPORT): ``share_port``
-    comes first. Raises SetupError."""
+    """A socket that listens; ``port`` 0 takes a free one. ``settings`` is the name of the setting,
+    with ``{}`` in place of ``host`` or ``port``: ``server.events.{}``. ``shared``: other processes
+    of this user may listen on the port too, and the system spreads connections over them
+    (SO_REUSEPORT); call ``share_port`` before. Raises SetupError.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     both = host == "::" and socket.has_dualstack_ipv6()  # all addresses, as 0.0.0.0 suggests
     try:
@@ -31,10 +32,12 @@ def open_port(host: str, port: int, settings: str, *, shared: bool = False) -> s
 
 
 def share_port(port: int, installation: str) -> socket.socket:
-    """A mark that this installation listens on ``port``, for as long as it is open. SO_REUSEPORT alone would let
-    two installations of one user share a port unnoticed, and each get half of the other's events. The mark
-    is an abstract address of this network namespace, which ends with its process. Linux. Raises SetupError
-    where another installation has one."""
+    """Marks ``port`` as one of this installation until the returned socket is closed. With
+    SO_REUSEPORT alone two installations of one user could share a port unnoticed, and each would
+    get half of the other's events. The mark is an abstract address of this network namespace
+    (Linux); it ends with its process. Raises SetupError when another installation has marked the
+    port.
+    """
     mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     mark.bind(f"\0{_MARK}{port}/{installation}/{secrets.token_hex(8)}")
     if others := sorted(_installations_at(port) - {installation}):

@@ -21,7 +21,7 @@ from app.telemetry import Histogram
 _HUNDREDS = ((), ("1xx",), ("2xx",), ("3xx",), ("4xx",), ("5xx",))  # labels
 
 
-class Connection(Protocol):
+class QueueOwner(Protocol):
     """What the queue asks of the connection it belongs to."""
 
     def publish(self, cycle: RequestCycle) -> Answer | None:
@@ -83,12 +83,10 @@ class RequestQueue:
     """Cycles in the order of arrival; those in ``_waiting`` have not begun yet. ``answered``: how long
     hot requests wait for their answer, those before them included, by the hundred of its status."""
 
-    def __init__(
-        self, connection: Connection, in_work: int, answered: Histogram | None = None
-    ) -> None:
+    def __init__(self, owner: QueueOwner, in_work: int, answered: Histogram | None = None) -> None:
         self.draining = False
         self._answered = Histogram() if answered is None else answered
-        self._connection = connection
+        self._owner = owner
         self._bound = in_work
         self._cycles: deque[RequestCycle] = deque()
         self._waiting: deque[RequestCycle] = deque()
@@ -154,7 +152,7 @@ class RequestQueue:
 
     def _begin(self, cycle: RequestCycle) -> None:
         self._working += 1
-        answer = self._connection.publish(cycle)
+        answer = self._owner.publish(cycle)
         if answer is not None:
             cycle.answered(answer)
 
@@ -179,8 +177,8 @@ class RequestQueue:
             if head.hot:
                 labels = _HUNDREDS[head.answer.status // 100]
                 self._answered[labels].add(perf_counter() - head.begun)
-            self._connection.write(head.answer, last=head.last or self._ends_here())
-        self._connection.queue_changed()
+            self._owner.write(head.answer, last=head.last or self._ends_here())
+        self._owner.queue_changed()
 
     def _begin_asgi(self, head: OrdinaryCycle) -> None:
         if head.running or head.asgi is None:
@@ -188,8 +186,8 @@ class RequestQueue:
         head.running = True
         if self._ends_here(own=1):
             head.asgi.keep_alive = False
-        self._connection.begin_asgi(head.asgi, head.app)
+        self._owner.begin_asgi(head.asgi, head.app)
 
     def _ends_here(self, own: int = 0) -> bool:
         """Whether a connection that drains has nothing more to come after this answer."""
-        return self.draining and len(self._cycles) == own and not self._connection.is_receiving()
+        return self.draining and len(self._cycles) == own and not self._owner.is_receiving()

@@ -8,7 +8,8 @@ from typing import Protocol, Self
 
 import msgspec
 
-from app.errors import KeyMapperFailed, SenderError
+from app.delivery.handshake import ALLOWED_RATE, Refusal, granted
+from app.errors import Fault, KeyMapperFailed, SenderError
 from app.gateway.allowed_origins import Senders
 from app.gateway.answers import (
     BUG,
@@ -17,6 +18,7 @@ from app.gateway.answers import (
     from_sender_error,
     method_not_allowed,
     not_found,
+    problem,
     unavailable,
 )
 from app.gateway.content_coding import decode_content
@@ -32,6 +34,19 @@ CallBack = Callable[[str, str | None], Awaitable[bool | None]]
 """From the key of an address and the rate that is allowed to whether there is such an address; None while
 the store, which knows it, does not answer."""
 CALLBACKS = "/handshake/"
+NO_RATE = problem(
+    400,
+    "bad-rate",
+    "The allowed rate is no positive number",
+    faults=[
+        Fault(
+            "bad-rate",
+            f"{ALLOWED_RATE} is deliveries a minute: a positive number, or *.",
+            f"header {ALLOWED_RATE.lower()}",
+            "W2",
+        )
+    ],
+)
 CONSENTED = Answer(200, ((b"content-type", b"text/plain"),), b"Thank you: events may follow.\n")
 _RETRY_AFTER_OPERATOR = 30.0  # seconds, for what will not pass by itself
 NOBODY_KNOWS = ("store-unavailable", "The store that knows who asked for this consent is away", 2.0)
@@ -113,7 +128,10 @@ class EventsResource(Listener):
             or method not in {"GET", "POST"}
         ):
             return self.refused(not_found(), "not-found")
-        known = await self._call_back(path.removeprefix(CALLBACKS), _rate(named))
+        rate = _rate(named)
+        if isinstance(granted(rate, None), Refusal):  # W2: the address stays, to be called again
+            return self.refused(NO_RATE, "bad-rate")
+        known = await self._call_back(path.removeprefix(CALLBACKS), rate)
         if known is None:
             return self.refused(unavailable(*NOBODY_KNOWS), NOBODY_KNOWS[0])
         return CONSENTED if known else self.refused(not_found(), "not-found")

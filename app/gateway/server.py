@@ -130,8 +130,14 @@ class HttpServer:
         state = server.server_state
         protocol: Any = server.config.http_protocol_class
         make = partial(protocol, server.config, state, {})
-        listening = self._sockets[0]
-        return Handshakes(listening, certificates.context, self._listener, state, make)
+        return Handshakes(
+            self._sockets[0],
+            certificates.context,
+            make,
+            tasks=state.tasks,
+            room=lambda: self._listener.limits.connections - len(state.connections),
+            within=self._listener.limits.handshake_timeout,
+        )
 
     def _build(self) -> Server:
         make: Any = partial(self._protocol, listener=self._listener, renderer=Renderer())

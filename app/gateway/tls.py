@@ -1,4 +1,6 @@
-"""TLS of a listener: its handshakes are bounded; certificates and authorities are read again when their files change (reliability S15)."""
+"""TLS of a listener: its handshakes are bounded; certificates and authorities are read again when
+their files change (reliability S15).
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,11 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
-from uvicorn.server import ServerState
 
 from app.errors import SetupError
-from app.gateway.listener import Listener
 from app.telemetry.tasks import keep
 
 _log = logging.getLogger(__name__)
@@ -34,8 +35,8 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Certificates:
-    """``context`` is the one of a listener. It hands new connections to what was loaded last; others keep
-    theirs. ``setting`` names its TLS in error messages.
+    """``context`` is the one of a listener. It gives new connections the certificate that was
+    loaded last; open connections keep theirs. ``setting`` names its TLS in error messages.
     """
 
     def __init__(self, settings: Tls, setting: str = "server.events.tls") -> None:
@@ -87,29 +88,42 @@ class Certificates:
 
 
 class Handshakes:
-    """Takes the connections of a TLS listener. A server of asyncio's tells nobody of a connection before its
-    handshake is over, so it could be neither counted nor refused; this one counts and bounds them."""
+    """Takes the connections of a TLS listener. A server of asyncio's tells nobody of a connection
+    before its handshake is over, so it could be neither counted nor refused; this one counts and
+    bounds them. ``make``: the protocol of a connection. ``tasks`` gets one for each handshake.
+    ``room``: how many more connections there may be, handshakes not counted. ``within``: seconds
+    for a handshake; ``shutdown``: for the end of TLS, None for asyncio's own. ``refused`` is called
+    with the address of each peer for which there is no room.
+    """
 
     def __init__(
         self,
         listening: socket.socket,
         context: ssl.SSLContext,
-        listener: Listener,
-        state: ServerState,
-        make: Callable[[], asyncio.Protocol],
+        make: Callable[[], asyncio.BaseProtocol],
+        *,
+        tasks: set[asyncio.Task[None]],
+        room: Callable[[], int],
+        within: float,
+        shutdown: float | None = None,
+        refused: Callable[[Any], None] = lambda _peer: None,
     ) -> None:
+        self.under_way = 0
         self._listening = listening
         self._context = context
-        self._listener = listener
-        self._state = state
         self._make = make
+        self._tasks = tasks
+        self._room = room
+        self._within = within
+        self._shutdown = shutdown
+        self._refused = refused
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         listening.setblocking(False)
         self._go_on()
 
     def stop(self) -> None:
-        """Takes no more; those under way are tasks of ``state``."""
+        """Takes no more; those under way are among ``tasks``."""
         self._loop.remove_reader(self._listening)
         if self._pause is not None:
             self._pause.cancel()
@@ -119,7 +133,7 @@ class Handshakes:
 
     def _accept(self) -> None:
         try:
-            connection, _ = self._listening.accept()
+            connection, peer = self._listening.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as failure:
@@ -127,13 +141,13 @@ class Handshakes:
             self._loop.remove_reader(self._listening)
             self._pause = self._loop.call_later(_PAUSE, self._go_on)
             return
-        taken = len(self._state.connections) + self._listener.handshakes
-        if taken >= self._listener.limits.connections:
+        if self.under_way >= self._room():
             connection.close()
+            self._refused(peer)
             return
-        self._listener.handshakes += 1
+        self.under_way += 1
         task = self._loop.create_task(self._agree(connection))
-        self._state.tasks.add(task)
+        self._tasks.add(task)
         task.add_done_callback(partial(self._agreed, connection))
 
     async def _agree(self, connection: socket.socket) -> None:
@@ -141,12 +155,13 @@ class Handshakes:
             self._make,
             connection,
             ssl=self._context,
-            ssl_handshake_timeout=self._listener.limits.handshake_timeout,
+            ssl_handshake_timeout=self._within,
+            ssl_shutdown_timeout=self._shutdown,
         )
 
     def _agreed(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
-        self._listener.handshakes -= 1
-        self._state.tasks.discard(task)
+        self.under_way -= 1
+        self._tasks.discard(task)
         if task.cancelled():
             connection.close()
         elif (failure := task.exception()) is not None:

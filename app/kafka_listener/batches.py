@@ -15,7 +15,8 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from aiokafka.record.util import calc_crc32c
 
 from app.bindings.record import Record
-from app.kafka_listener.compression import Damaged, TooLarge, expand
+from app.formats.deflated import TooLarge
+from app.kafka_listener.compression import Damaged, expand
 from app.kafka_listener.errors import Refused
 from app.kafka_listener.node import LEADER_EPOCH
 from app.kafka_listener.wire import ErrorCode

@@ -12,18 +12,13 @@ from struct import Struct
 
 import cramjam
 
-GZIP = zlib.MAX_WBITS | 16
-MEMBERS = 1_000  # of gzip, at most: each costs, also when it is empty
-_PIECE = 4_096
+from app.formats.deflated import TooLarge, inflate
+
 _XERIAL = b"\x82SNAPPY\0"
 _XERIAL_HEADER = 16  # magic, version, oldest version that reads it
 _LENGTH = Struct(">i")
 _FIRST_GUESS = 64 << 10
 Bytes = bytes | bytearray | memoryview
-
-
-class TooLarge(Exception):
-    """It would grow beyond the bound."""
 
 
 class Damaged(Exception):
@@ -37,26 +32,6 @@ def expand(codec: int, data: bytes, bound: int) -> Bytes:
         return expander(data, bound)
     except (zlib.error, cramjam.DecompressionError, ValueError) as error:
         raise Damaged(str(error)) from error
-
-
-def _gunzip(data: bytes, bound: int) -> Bytes:
-    """All members (RFC 1952 2.2). In pieces: zlib copies what it leaves over."""
-    content = bytearray()
-    view, at, members = memoryview(data), 0, 0
-    while at < len(data):
-        members += 1
-        if members > MEMBERS:
-            raise Damaged(f"gzip: it has more than {MEMBERS} members")
-        member = zlib.decompressobj(wbits=GZIP)
-        while not member.eof and at < len(data):
-            piece = view[at : at + _PIECE]
-            content += member.decompress(piece, bound + 1 - len(content))
-            if len(content) > bound:
-                raise TooLarge
-            at += len(piece) - len(member.unused_data)
-        if not member.eof:
-            raise Damaged("gzip: it ends too early")
-    return content
 
 
 def _unsnap(data: bytes, bound: int) -> Bytes:
@@ -104,7 +79,7 @@ def _growing(into: Callable[[bytes, bytearray], int]) -> Callable[[bytes, int], 
 
 
 _CODECS: Mapping[int, Callable[[bytes, int], Bytes]] = {
-    1: _gunzip,
+    1: inflate,
     2: _unsnap,
     3: _growing(cramjam.lz4.decompress_into),
     4: _growing(cramjam.zstd.decompress_into),

@@ -44,7 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                           become no more than that together.
     ``receiving``         bytes of unfinished requests over all connections, and as many that compressed
                           batches become; beyond them reading waits.
-    ``connections``       open at once; one more is closed.
+    ``connections``       open at once, handshakes of TLS counted; one more is closed.
     ``in_work``           requests of one connection in work before its reading pauses.
     ``handshake_timeout`` seconds for a TLS hand-shake.
     ``frame_timeout``     seconds from a frame's first byte to its last, and for an answer to be taken.

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
+from typing import Any
 
-from app.errors import SetupError
+from app.gateway.port import open_port
+from app.gateway.tls import Handshakes
 from app.kafka_listener.connection import Connection, Incoming
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.room import Room
 
-READ_AHEAD = (
-    1 << 20
-)  # bytes of one connection that are taken from the system before they are asked for
+READ_AHEAD = 1 << 20  # bytes of one connection, taken from the system before they are asked for
 _log = logging.getLogger("skybridge.kafka_listener")
 
 
@@ -30,7 +31,10 @@ class KafkaListener:
         self._node = node
         self._setting = setting
         self._tls = tls
+        self._listening: socket.socket | None = None
         self._server: asyncio.Server | None = None
+        self._handshakes: Handshakes | None = None
+        self._agreeing: set[asyncio.Task[None]] = set()  # on TLS
         self._connections: dict[asyncio.Task[None], Connection] = {}
         self._received = Room(node.settings.receiving)
         self._expanded = Room(node.settings.receiving)
@@ -52,37 +56,42 @@ class KafkaListener:
     async def start(self) -> None:
         """Raises SetupError for an address that cannot be had."""
         settings = self._node.settings
-        try:
-            self._server = await asyncio.get_running_loop().create_server(
+        self._listening = open_port(settings.host, settings.port, self._setting)
+        if self._tls is None:
+            loop = asyncio.get_running_loop()
+            self._server = await loop.create_server(self._protocol, sock=self._listening)
+        else:
+            self._handshakes = Handshakes(
+                self._listening,
+                self._tls,
                 self._protocol,
-                host=settings.host,
-                port=settings.port,
-                ssl=self._tls,
-                ssl_handshake_timeout=settings.handshake_timeout if self._tls else None,
-                ssl_shutdown_timeout=1.0 if self._tls else None,
+                tasks=self._agreeing,
+                room=lambda: settings.connections - len(self._connections),
+                within=settings.handshake_timeout,
+                shutdown=1.0,
+                refused=self._refused,
             )
-        except OSError as error:
-            raise SetupError(
-                f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}",
-                setting=self._setting,
-                cure="name a free port, or 0 for any",
-            ) from error
-        host, port = self._server.sockets[0].getsockname()[:2]
+        host, port = self._listening.getsockname()[:2]
         self._node.address = settings.advertised or (host, port)
 
     async def stop(self, drain: float) -> None:
         """What is in work is answered as far as ``drain`` allows; nothing more is read."""
-        if self._server is None:
+        if self._listening is None:
             return
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
+        if self._handshakes is not None:
+            self._handshakes.stop()
+        self._listening.close()
+        self._listening = None
         for connection in self._connections.values():
             connection.leave()
         if self._connections:
             await asyncio.wait(self._connections, timeout=drain)
-        for task in self._connections:
+        rest = (*self._connections, *self._agreeing)
+        for task in rest:
             task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-        self._server = None
+        await asyncio.gather(*rest, return_exceptions=True)
 
     def _protocol(self) -> asyncio.StreamReaderProtocol:
         reader = Incoming(READ_AHEAD)
@@ -94,20 +103,26 @@ class KafkaListener:
 
     async def _accept(self, reader: Incoming, writer: asyncio.StreamWriter) -> None:
         name = writer.get_extra_info("peername")
-        peer = f"{name[0]}:{name[1]}" if name else "a client that is gone"
         if len(self._connections) >= self._node.settings.connections:
-            self._node.counters.add("kafka_connections", "refused")
-            self._node.refused_connections += 1
-            _log.warning("%s: refused, %d connections are open", peer, len(self._connections))
+            self._refused(name)
             writer.close()
             return
         self._node.counters.add("kafka_connections", "accepted")
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - the server runs it as one
-        session = Session(peer, self._expanded, authenticated=self._node.logins is None)
+        session = Session(_shown(name), self._expanded, authenticated=self._node.logins is None)
         connection = Connection(self._node, session, reader, writer, self._received)
         self._connections[task] = connection
         try:
             await connection.serve()
         finally:
             del self._connections[task]
+
+    def _refused(self, name: Any) -> None:
+        self._node.counters.add("kafka_connections", "refused")
+        self._node.refused_connections += 1
+        _log.warning("%s: refused, %d connections are open", _shown(name), len(self._connections))
+
+
+def _shown(name: Any) -> str:
+    return f"{name[0]}:{name[1]}" if name else "a client that is gone"

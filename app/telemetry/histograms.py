@@ -57,7 +57,7 @@ class Histogram(dict[tuple[str, ...], Timing]):
         return self.setdefault(labels, Timing(self._bounds))
 
     def counts(self) -> dict[tuple[str, ...], int]:
-        """As a counter with one more label, so that it travels between processes like one."""
+        """As a counter with one more label, the bucket: so a snapshot holds one kind of number."""
         return {
             (*labels, bucket): count
             for labels, timing in self.items()

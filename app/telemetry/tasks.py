@@ -66,6 +66,9 @@ class Failures:
 
 
 FAILURES = Failures()
+"""Of the process, and global for this reason: tasks are kept deep inside brokers, listeners and roles, and an
+argument would lead to each of them through every constructor above it. The service says where they are
+counted."""
 
 
 def cause_of(error: BaseException) -> str:

@@ -105,6 +105,26 @@ async def test_an_endless_trailer_is_431() -> None:
         assert (await peer.answer()).status == 431
 
 
+NEVER_ENDING = {
+    "line": b"GET /",
+    "field": b"POST /events HTTP/1.1\r\nhost: x\r\nce-x: ",
+    "trailer": b"1\r\na\r\n0\r\nx: ",
+}
+
+
+@pytest.mark.parametrize("kind", NEVER_ENDING)
+async def test_the_bound_on_what_never_ends_is_exact(kind: str) -> None:
+    """Reliability S5: the parser keeps it to itself, and the bound of a whole head holds for it."""
+    begun, around = NEVER_ENDING[kind], 64  # method, version, line ends; what a byte of body allows
+    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+        if kind == "trailer":
+            coding = [("transfer-encoding", "chunked"), ("expect", "100-continue")]
+            await peer.send(request(headers=coding, length=False))
+            assert (await peer.answer()).status == 100  # the head was a read of its own
+        await peer.send(begun, b"a" * (256 * KIB + around - len(begun)))
+        assert (await peer.answer()).status == 431
+
+
 async def test_a_body_beyond_the_bound_is_413_before_a_byte_of_it_is_read() -> None:
     """Reliability S6: Content-Length tells at once."""
     async with listening(AtOnce(), body=10) as server:

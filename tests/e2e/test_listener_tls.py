@@ -182,13 +182,13 @@ async def test_handshakes_are_bounded_in_number_and_in_time(
     bounds = {"connections": 2, "handshake_timeout": 1.0}
     async with listening(AtOnce(), tls=settings(tmp_path), **bounds) as server:
         silent = [await RawConnection.open(server.port) for _ in range(2)]
-        await until(lambda: server._resource.handshakes == 2)
+        await until(lambda: server._handshakes.under_way == 2)
         third = await RawConnection.open(server.port)
         assert await third.closed() == b""
         assert [await peer.closed() for peer in silent] == [b"", b""]
         for peer in (*silent, third):
             await peer.close()
-        assert server._resource.handshakes == 0
+        assert server._handshakes.under_way == 0
         async with await RawConnection.open(server.port, trusting) as peer:
             await peer.send(event(1))
             assert (await peer.answer()).status == 202

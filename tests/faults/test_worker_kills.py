@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from app.routing.partitions import partition_of
 from delivery_house import CONCURRENCY, PATIENCE, House, Ledger, Service, numbered, until
 from webhook_target import Received, WebhookTarget
 
@@ -70,17 +71,46 @@ def house(request: pytest.FixtureRequest, tmp_path: Path, target: WebhookTarget)
 
 class Gate:
     """Lets the target take ``most`` events and holds who brings more, so that a kill meets a service that
-    delivers, however slow the machine. Who was held when ``most`` grew is dead, and gets no answer."""
+    delivers, however slow the machine. A gate that is shut takes nothing, so the broker's position moves no
+    more. It shuts only when at most half of ``most`` is beyond that position: else a key that fell behind
+    while it was answered busy would keep the position back for good, and nearly all could come again.
+    Who was held when ``most`` grew is dead, and gets no answer."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, load: Load, partitions: int) -> None:
         self.most = 0
+        self.held = 0
         self._ledger = ledger
+        self._orders: list[list[int]] = [[] for _ in range(partitions)]  # of each partition
+        for number in range(load.events):
+            key = b"k%d" % (number % load.keys)
+            self._orders[partition_of(key, partitions)].append(number)
+        self._positions = [0] * partitions
+
+    @property
+    def finished(self) -> int:
+        """How many the broker has to know as finished at least, once it is shut."""
+        return len(self._ledger.numbers) - (self.most - self.most // 2)
+
+    def grow(self, most: int) -> None:
+        self.most, self.held = most, 0
 
     async def __call__(self, request: Received) -> bytes | None:
         most = self.most
-        while self.most == most and len(self._ledger.numbers) >= most:
-            await asyncio.sleep(0.01)
-        return await self._ledger(request) if self.most == most else None
+        if self._is_shut():
+            self.held += 1
+            while self.most == most:
+                await asyncio.sleep(0.01)
+            return None
+        return await self._ledger(request)
+
+    def _is_shut(self) -> bool:
+        numbers = self._ledger.numbers
+        for partition, order in enumerate(self._orders):
+            at = self._positions[partition]
+            while at < len(order) and order[at] in numbers:
+                at += 1
+            self._positions[partition] = at
+        return len(numbers) >= self.most and sum(self._positions) >= self.finished
 
 
 async def committed(service: Service, events: int, goal: int) -> int:
@@ -104,18 +134,19 @@ async def kill_while_delivering(
         return requests % SEED_OF_BUSY == 0
 
     ledger.busy = busy
-    target.answer = gate = Gate(ledger)
+    target.answer = gate = Gate(ledger, load, house.partitions)
     service = await house.service()
+    share = (load.events + 1) / (load.kills + 1)  # of each round; the last one holds nobody
+    gate.grow(round(share))
     await service.publish(numbered(0, load.events, load.keys))
     may_repeat = 0
     for number in range(1, load.kills + 1):
-        gate.most = load.events * number // (load.kills + 1)
-        await until(lambda: len(ledger.numbers) >= gate.most, f"{gate.most}", load.within)
-        finished = await committed(service, load.events, gate.most // 2)
+        await until(lambda: gate.held > 0, f"held at {gate.most}", load.within)
+        finished = await committed(service, load.events, gate.finished)
         await service.kill()
         may_repeat += len(ledger.numbers) + CONCURRENCY - finished
+        gate.grow(round(share * (number + 1)))
         await service.start()
-    gate.most = load.events + 1
     await until(lambda: len(ledger.numbers) == load.events, "everything delivered", load.within)
     assert ledger.out_of_order() == {}
     print(f"{load.kills} kills, {ledger.repeats} repeats of at most {may_repeat}")

@@ -1,7 +1,7 @@
 """Shell. The embedded log behind the interface of every broker: nothing else to install.
 
-driver · consumer · membership (of a group) · owned_partition · tail and cursor (one reading for many) ·
-upkeep (one timer for all) · assignment
+``driver`` · ``consumer`` · ``membership`` of a group · ``owned_partition`` · ``tail`` and
+``cursor``: one reading for many · ``upkeep``: one timer for all · ``assignment``
 """
 
 from __future__ import annotations

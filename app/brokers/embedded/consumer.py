@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
+from app.brokers.driver import Joining
 from app.brokers.embedded.membership import GroupTimes, Membership
 from app.brokers.embedded.owned_partition import OwnedPartition
 from app.brokers.embedded.tail import Tail
 from app.brokers.embedded.upkeep import CommitRounds, Rounds
 from app.brokers.member import Member
 from app.errors import BrokerError, PositionOutOfRange
-from app.interfaces import Wanted
 from app.log.engine import Engine
 from app.log.group_coordinator import Coordinator
 from app.log.groups import Code
@@ -56,20 +56,12 @@ class EmbeddedConsumer(Member):
 
     nudges = True
 
-    def __init__(
-        self,
-        shared: Shared,
-        *,
-        group: str,
-        topics: Sequence[str],
-        client_id: str,
-        wanted: Wanted | None = None,
-    ) -> None:
+    def __init__(self, shared: Shared, joining: Joining) -> None:
         super().__init__()
-        self.group = group
+        self.group = joining.group
         self._shared = shared
         self._settings = shared.settings
-        self._wanted = wanted
+        self._wanted = joining.wanted
         self._loop = asyncio.get_running_loop()
         self._owned: dict[Partition, OwnedPartition] = {}
         self._ready: dict[OwnedPartition, None] = {}  # with something to hand out, in turn
@@ -83,9 +75,7 @@ class EmbeddedConsumer(Member):
             shared.engine,
             shared.coordinator,
             self,
-            group=group,
-            topics=topics,
-            client_id=client_id,
+            joining,
             times=shared.settings.times,
             beats=shared.beats,
         )

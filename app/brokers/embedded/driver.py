@@ -6,13 +6,12 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Seque
 
 import apsw
 
-from app.brokers.driver import Submission
+from app.brokers.driver import Joining, Submission
 from app.brokers.embedded.consumer import ConsumerSettings, EmbeddedConsumer, Shared
 from app.brokers.embedded.tail import Tail
 from app.brokers.embedded.upkeep import CommitRounds, Rounds
 from app.brokers.positions import checked, offset_of
 from app.errors import BrokerError, BrokerUnavailable
-from app.interfaces import Wanted
 from app.log.catalogue import PartitionLog, is_topic_name
 from app.log.engine import Engine
 from app.log.group_coordinator import Coordinator
@@ -87,20 +86,11 @@ class EmbeddedDriver:
     def publish(self, submission: Submission) -> None:
         self.engine.append(submission)
 
-    async def subscribe(
-        self,
-        group: str,
-        topics: Sequence[str],
-        start: StartAt,
-        client_id: str,
-        wanted: Wanted | None,
-    ) -> EmbeddedConsumer:
+    async def subscribe(self, joining: Joining) -> EmbeddedConsumer:
         shared = self._running()
-        await self._begin(group, topics, start)
-        consumer = EmbeddedConsumer(
-            shared, group=group, topics=topics, client_id=client_id, wanted=wanted
-        )
-        self._consumers[group] = [consumer, *self._members(group)]
+        await self._begin(joining.group, joining.topics, joining.start)
+        consumer = EmbeddedConsumer(shared, joining)
+        self._consumers[joining.group] = [consumer, *self._members(joining.group)]
         consumer.start()
         return consumer
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
+from app.brokers.driver import Joining
 from app.brokers.embedded.assignment import (
     STRATEGY,
     assign_ranges,
@@ -62,24 +63,22 @@ class Membership:
         engine: Engine,
         coordinator: Coordinator,
         owner: Owner,
+        joining: Joining,
         *,
-        group: str,
-        topics: Sequence[str],
-        client_id: str,
         times: GroupTimes,
         beats: Rounds,
     ) -> None:
         self._engine = engine
         self._coordinator = coordinator
         self._owner = owner
-        self._topics = tuple(topics)
-        self._client = client_id or "skybridge"
+        self._topics = tuple(joining.topics)
+        self._client = joining.client_id or "skybridge"
         self._times = times
         self._beats = beats
         self._loop = asyncio.get_running_loop()
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.group = group
+        self.group = joining.group
         self.member = self._new_name()
         self.generation = -1
         self._told = False  # that others keep it out of the group

@@ -1,11 +1,12 @@
 """Shell. The Kafka driver, and the only home of aiokafka.
 
-``settings`` how to reach a cluster · ``connection`` one idempotent producer at a time, replaced when
-it is wedged · ``batcher`` the queue and the wire batches of a partition · ``producer``, ``topics``
-what becomes of each record · ``start_positions``, ``membership``, ``ownership``, ``commits``, ``consumer`` one
-member of a group · ``records`` header names that are not UTF-8 · ``reader`` reading without a group · ``admin``,
-``shared_admin``, ``questions`` metadata, offsets, lag, topics · ``errors`` what the client's
-errors mean · ``driver`` all of it behind the portable log.
+``settings`` how to reach a cluster · ``connection`` one idempotent producer at a time, replaced
+when it is wedged · ``batcher`` the queue and the wire batches of a partition · ``producer``,
+``topics`` what becomes of each record · ``start_positions``, ``membership``, ``ownership``,
+``commits``, ``consumer`` one member of a group · ``records`` header names that are not UTF-8 ·
+``reader`` reading without a group · ``admin``, ``shared_admin``, ``questions`` metadata, offsets,
+lag, topics · ``errors`` what the client's errors mean · ``driver`` all of it behind the portable
+log.
 """
 
 from __future__ import annotations
@@ -28,5 +29,5 @@ __all__ = [
 
 
 def open_log(*, bounds: Bounds | None = None, **settings: Any) -> PortableLog:
-    """A Kafka cluster as a ``Log``, by the fields of ``KafkaSettings``. Nothing is connected yet."""
+    """A cluster as a ``Log``, by the fields of ``KafkaSettings``. Nothing is connected yet."""
     return PortableLog(KafkaDriver(KafkaSettings(**settings)), bounds)

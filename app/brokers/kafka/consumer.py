@@ -22,6 +22,7 @@ from aiokafka.errors import (
     OffsetOutOfRangeError,
 )
 
+from app.brokers.driver import Joining
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.commits import Commits
 from app.brokers.kafka.connection import STOP_WITHIN
@@ -34,9 +35,7 @@ from app.brokers.kafka.start_positions import prepare, resolve_new
 from app.brokers.member import Member
 from app.delivery.offsets import FinishedRuns
 from app.filters.index import Types
-from app.interfaces import Wanted
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
-from app.model.start import StartAt
 
 log = logging.getLogger(__name__)
 
@@ -51,40 +50,34 @@ class KafkaConsumer(ConsumerRebalanceListener, Member):  # type: ignore[misc]  #
     def __init__(
         self,
         settings: KafkaSettings,
-        group: str,
-        topics: Sequence[str],
-        start: StartAt,
-        client_id: str = "",
+        joining: Joining,
         monotonic: Callable[[], float] = time.monotonic,
-        wanted: Wanted | None = None,
     ) -> None:
         Member.__init__(self)
         self._settings = settings
-        self._group = group
-        self._topics = list(topics)
-        self._start = start
-        self._wanted = wanted
+        self._joining = joining
+        self._group = joining.group
         self._admin = Admin(settings)
         self._owned = NOTHING
         self._letting_go = False  # from the begin of a revocation until the partitions are gone
         self._fetch: asyncio.Task[Any] | None = None
         self._paused: set[Partition] = set()
-        self._consumer = make_consumer(settings, group, client_id)
+        self._consumer = make_consumer(settings, joining.group, joining.client_id)
         self._membership = Membership(self._consumer, settings.session_timeout, monotonic)
         self._commits = Commits(
-            self._consumer, group, settings, lambda: self._owned, self._broke, monotonic
+            self._consumer, joining.group, settings, lambda: self._owned, self._broke, monotonic
         )
 
     async def start(self) -> None:
         """Join. Raises PositionOutOfRange for a start that the log does not hold, or KafkaError."""
         try:
-            await prepare(self._admin, self._group, self._topics, self._start)
+            await prepare(self._admin, self._group, self._joining.topics, self._joining.start)
             await self._consumer.start()
         except BaseException:
             self._closed = True
             await self._membership.leave(STOP_WITHIN)
             raise
-        self._consumer.subscribe(self._topics, listener=self)
+        self._consumer.subscribe(list(self._joining.topics), listener=self)
         self._commits.start()
 
     async def settle(self, messages: Collection[Message]) -> None:
@@ -160,7 +153,7 @@ class KafkaConsumer(ConsumerRebalanceListener, Member):  # type: ignore[misc]  #
         new = [place for place in assigned if place not in committed]
         if new:
             started = {place.topic for place in await self._admin.committed(self._group)}
-            offsets = await resolve_new(self._consumer, new, started, self._start)
+            offsets = await resolve_new(self._consumer, new, started, self._joining.start)
             await self._consumer.commit({place: (offset, "") for place, offset in offsets.items()})
             committed |= await self._membership.committed(new)
         runs = {}
@@ -224,7 +217,7 @@ class KafkaConsumer(ConsumerRebalanceListener, Member):  # type: ignore[misc]  #
     def _leave_out(self, raws: list[Any]) -> list[Any]:
         """Those that may be wanted, told by the headers alone: most of what a busy topic holds is of other
         types, and to decode it only to drop it is what many subscriptions of one topic cost."""
-        wanted = self._wanted
+        wanted = self._joining.wanted
         if wanted is None or wanted.types is None:
             return raws
         types = wanted.types

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
 from msgspec import structs
 
-from app.brokers.driver import Submission, quieten
+from app.brokers.driver import Joining, Submission, quieten
 from app.brokers.kafka import records
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.consumer import KafkaConsumer
@@ -16,11 +16,10 @@ from app.brokers.kafka.reader import read
 from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings, install_authenticator
 from app.brokers.kafka.shared_admin import Standing
 from app.errors import BrokerError
-from app.interfaces import Consumer, Wanted
+from app.interfaces import Consumer
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
-from app.model.start import StartAt
 
 CAPABILITIES = Capabilities(
     replayable=True,
@@ -58,15 +57,8 @@ class KafkaDriver:
     def publish(self, submission: Submission) -> None:
         self._producer.publish(submission)
 
-    async def subscribe(
-        self,
-        group: str,
-        topics: Sequence[str],
-        start: StartAt,
-        client_id: str,
-        wanted: Wanted | None,
-    ) -> Consumer:
-        consumer = KafkaConsumer(self._settings, group, topics, start, client_id, wanted=wanted)
+    async def subscribe(self, joining: Joining) -> Consumer:
+        consumer = KafkaConsumer(self._settings, joining)
         await consumer.start()
         return consumer
 

@@ -20,6 +20,7 @@ from app.brokers.kafka.connection import Connection, Place
 from app.brokers.kafka.errors import Next, judge, too_large, translate
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.topics import Topics
+from app.brokers.member import pause_for
 from app.brokers.portable import Submission
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.metadata import Health
@@ -55,10 +56,7 @@ class Producer:
     async def start(self) -> None:
         """Returns when the first attempt has ended, or soon: it heals by itself."""
         self._task = keep("kafka-producer", self._run, of=self.name)
-        try:
-            async with asyncio.timeout(START_WITHIN):
-                await self._tried.wait()
-        except TimeoutError:
+        if not await pause_for(self._tried, START_WITHIN):
             self._cause = self._cause or "no answer yet"
 
     async def stop(self) -> None:

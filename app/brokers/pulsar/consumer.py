@@ -14,6 +14,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import uuid4
 
+from app.brokers.driver import Joining
 from app.brokers.member import Change, Member, in_order
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.answers import PartitionStats
@@ -26,7 +27,6 @@ from app.brokers.pulsar.positions import wire_name
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.start_positions import prepare
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
-from app.model.start import StartAt
 
 log = logging.getLogger(__name__)
 
@@ -42,30 +42,28 @@ class PulsarConsumer(Member):
         admin: Admin,
         connection: Connection,
         owners: Owners,
-        *,
-        group: str,
-        topics: Sequence[str],
-        client_id: str = "",
+        joining: Joining,
     ) -> None:
         super().__init__()
-        self.topics: Sequence[str] = tuple(topics)
+        self.topics: Sequence[str] = tuple(joining.topics)
         self._settings = settings
         self._admin = admin
         self._connection = connection
         self._owners = owners
-        self._group = group
-        self._name = f"{client_id or settings.client_id}-{uuid4().hex[:12]}"
+        self._group = joining.group
+        self._start = joining.start
+        self._name = f"{joining.client_id or settings.client_id}-{uuid4().hex[:12]}"
         self._seats: dict[str, Seat] = {}  # by the partition's name on the wire
         self._by_partition: dict[Partition, Seat] = {}
         self._epoch = secrets.randbits(62)  # and up: no other member counts there (rule 5)
         self._turn = 0
         self._returning: dict[str, asyncio.Task[None]] = {}  # who sits down again, by the same name
 
-    async def start(self, start: StartAt) -> None:
+    async def start(self) -> None:
         """Join. Raises PositionOutOfRange for a start that the log does not hold, AdminError,
         ClientError, or what httpx raises when nobody answers."""
         try:
-            await prepare(self._admin, self._group, self.topics, start)
+            await prepare(self._admin, self._group, self.topics, self._start)
             for topic in self.topics:
                 await self._sit(topic, await self._admin.wires(topic))
         except BaseException:

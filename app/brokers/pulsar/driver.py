@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
 from msgspec import structs
 
-from app.brokers.driver import Submission
+from app.brokers.driver import Joining, Submission
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.catalogue import describe, position_at, position_back
 from app.brokers.pulsar.connection import Connection
@@ -17,11 +17,10 @@ from app.brokers.pulsar.producer import Producer
 from app.brokers.pulsar.reader import read
 from app.brokers.pulsar.settings import MAX_RECORD, PulsarSettings
 from app.errors import BrokerError, BrokerUnavailable
-from app.interfaces import Consumer, Wanted
+from app.interfaces import Consumer
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
-from app.model.start import StartAt
 
 CAPABILITIES = Capabilities(
     replayable=True,  # where a retention is set: see ``Admin.retains``
@@ -68,19 +67,11 @@ class PulsarDriver:
     def publish(self, submission: Submission) -> None:
         self._producer.publish(submission)
 
-    async def subscribe(
-        self,
-        group: str,
-        topics: Sequence[str],
-        start: StartAt,
-        client_id: str,
-        wanted: Wanted | None,  # noqa: ARG002 - all is handed out
-    ) -> Consumer:
+    async def subscribe(self, joining: Joining) -> Consumer:
         consumer = PulsarConsumer(
-            self._settings, self._admin, self._connection(), self._owners,
-            group=group, topics=topics, client_id=client_id,
-        )  # fmt: skip
-        await consumer.start(start)
+            self._settings, self._admin, self._connection(), self._owners, joining
+        )
+        await consumer.start()
         return consumer
 
     def read(

@@ -1,11 +1,12 @@
 """Shell. The RabbitMQ driver, on aio-pika.
 
-``settings`` how to reach a cluster · ``connection`` a connection · ``aiormq_adapter`` what lies below aio-pika, for the
-hot path · ``topology`` what a
-topic is there · ``frames`` a record as the bytes of a publish · ``targets``, ``unconfirmed``, ``failed_publish``,
-``producer`` what is asked for, on the wire, confirmed, at fault · ``owned_partition``, ``group_roster``, ``queue_ownership``,
-``consumer`` one member of a group · ``stream`` the same for queues that keep what was read · ``admin`` depths and topics · ``errors`` what the client's errors mean · ``driver`` all of
-it behind the portable log.
+``settings`` how to reach a cluster · ``connection`` a connection · ``aiormq_adapter`` what lies
+below aio-pika, for the hot path · ``topology`` what a topic is there · ``frames`` a record as the
+bytes of a publish · ``targets``, ``unconfirmed``, ``failed_publish``, ``producer`` what is asked
+for, on the wire, confirmed, at fault · ``owned_partition``, ``group_roster``,
+``queue_ownership``, ``consumer`` one member of a group · ``stream`` the same for queues that keep
+what was read · ``admin`` depths and topics · ``errors`` what the client's errors mean ·
+``driver`` all of it behind the portable log.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = [
 def open_log(
     *, bounds: Bounds | None = None, offsets: OffsetStore | None = None, **settings: Any
 ) -> PortableLog:
-    """A RabbitMQ cluster as a ``Log``, by the fields of ``RabbitSettings``. Nothing is connected yet.
+    """A cluster as a ``Log``, by the fields of ``RabbitSettings``. Nothing is connected yet.
 
     ``offsets``  where the groups of streams are, with ``kind="stream"``.
     """

@@ -11,6 +11,7 @@ import logging
 import secrets
 from collections.abc import Collection, Iterable, Sequence
 
+from app.brokers.driver import Joining
 from app.brokers.member import Member, in_order, pause_for
 from app.brokers.rabbitmq.aiormq_adapter import spec
 from app.brokers.rabbitmq.connection import Wire, close_channel, connect
@@ -31,23 +32,16 @@ LONGEST_DELAY = 2.0  # seconds between attempts to connect again
 class RabbitConsumer(Member):
     """A ``Consumer``."""
 
-    def __init__(
-        self,
-        settings: RabbitSettings,
-        topology: Topology,
-        group: str,
-        topics: Sequence[str],
-        client_id: str = "",
-    ) -> None:
+    def __init__(self, settings: RabbitSettings, topology: Topology, joining: Joining) -> None:
         super().__init__()
-        self.group = group
+        self.group = joining.group
         self._settings = settings
         self._topology = topology
-        self._topics = tuple(topics)
-        self._client_id = client_id
+        self._topics = tuple(joining.topics)
+        self._client_id = joining.client_id
         self._queues: dict[Partition, str] = {}
         self._claims = Claims(settings, topology)
-        self._roll = Roll(group, settings.heartbeat)
+        self._roll = Roll(joining.group, settings.heartbeat)
         self._wire: Wire | None = None
         self._holdings: dict[Partition, Holding] = {}
         self._epoch = secrets.randbits(62)  # and up: no other member counts there (rule 5)

@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from msgspec import structs
 
-from app.brokers.driver import Submission, quieten
+from app.brokers.driver import Joining, Submission, quieten
 from app.brokers.rabbitmq.admin import Admin
 from app.brokers.rabbitmq.consumer import RabbitConsumer
 from app.brokers.rabbitmq.errors import translate
@@ -16,7 +16,7 @@ from app.brokers.rabbitmq.settings import MAX_RECORD, RabbitSettings
 from app.brokers.rabbitmq.stream import StreamConsumer
 from app.brokers.rabbitmq.topology import Topology
 from app.errors import BrokerError, BrokerRefused, SetupError
-from app.interfaces import Consumer, OffsetStore, Wanted
+from app.interfaces import Consumer, OffsetStore
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
@@ -67,19 +67,12 @@ class RabbitDriver:
     def publish(self, submission: Submission) -> None:
         self._producer.publish(submission)
 
-    async def subscribe(
-        self,
-        group: str,
-        topics: Sequence[str],
-        start: StartAt,
-        client_id: str,
-        wanted: Wanted | None,  # noqa: ARG002 - all is handed out
-    ) -> Consumer:
-        self._refuse(start)
-        consumer = self._member(group, topics, client_id, start)
+    async def subscribe(self, joining: Joining) -> Consumer:
+        self._refuse(joining.start)
+        consumer = self._member(joining)
         await consumer.start()
         self._consumers.add(consumer)
-        self._topics.update(dict.fromkeys(topics))
+        self._topics.update(dict.fromkeys(joining.topics))
         return consumer
 
     def read(
@@ -141,19 +134,17 @@ class RabbitDriver:
             broker=self.name,
         )
 
-    def _member(
-        self, group: str, topics: Sequence[str], client_id: str, start: StartAt
-    ) -> RabbitConsumer:
+    def _member(self, joining: Joining) -> RabbitConsumer:
         settings, topology = self._settings, self._topology
         if settings.kind == "quorum":
-            return RabbitConsumer(settings, topology, group, topics, client_id)
+            return RabbitConsumer(settings, topology, joining)
         if self._offsets is None:
             raise BrokerRefused(
                 f"RabbitMQ {self.name} has no store for the offsets of streams",
                 kind="not-capable",
                 broker=self.name,
             )
-        return StreamConsumer(settings, topology, group, topics, client_id, start, self._offsets)
+        return StreamConsumer(settings, topology, joining, self._offsets)
 
     def _unsettled(self, group: str, partition: Partition) -> int:
         members = (each for each in self._consumers if each.group == group)

@@ -13,6 +13,7 @@ from functools import partial
 from random import random
 
 from app.brokers.driver import DROPPED, Submission, answer, unanswered
+from app.brokers.member import pause_for
 from app.brokers.rabbitmq.aiormq_adapter import ConfirmChannel, Core, DeliveredMessage, amqp
 from app.brokers.rabbitmq.connection import Wire, close_channel, connect
 from app.brokers.rabbitmq.errors import EXPECTED, words
@@ -57,10 +58,7 @@ class Producer:
     async def start(self) -> None:
         """Returns when the first attempt has ended, or soon: it heals by itself."""
         self._task = keep("rabbitmq-producer", self._run, of=self.name)
-        try:
-            async with asyncio.timeout(START_WITHIN):
-                await self._tried.wait()
-        except TimeoutError:
+        if not await pause_for(self._tried, START_WITHIN):
             self._cause = self._cause or "no answer yet"
 
     async def stop(self) -> None:

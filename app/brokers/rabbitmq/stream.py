@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from app.brokers.driver import Joining
 from app.brokers.positions import checked, offset_of
 from app.brokers.rabbitmq.aiormq_adapter import ConsumeChannel, DeliveredMessage
 from app.brokers.rabbitmq.connection import Wire, close_channel
@@ -141,18 +142,11 @@ class StreamConsumer(RabbitConsumer):
     """A ``Consumer`` of streams."""
 
     def __init__(
-        self,
-        settings: RabbitSettings,
-        topology: Topology,
-        group: str,
-        topics: Sequence[str],
-        client_id: str,
-        start: StartAt,
-        offsets: OffsetStore,
+        self, settings: RabbitSettings, topology: Topology, joining: Joining, offsets: OffsetStore
     ) -> None:
-        super().__init__(settings, topology, group, topics, client_id)
-        self._claims = StreamClaims(settings, topology, group)
-        self._start = start
+        super().__init__(settings, topology, joining)
+        self._claims = StreamClaims(settings, topology, joining.group)
+        self._start = joining.start
         self._offsets = offsets
         self._committing = asyncio.Lock()  # an older commit never lands on a newer one
         self._resting: asyncio.Task[None] | None = None

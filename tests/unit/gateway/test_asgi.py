@@ -11,7 +11,7 @@ from app.gateway.answers import ACCEPTED, Answer
 from app.gateway.asgi import EventsApp
 from app.gateway.limits import Limits
 from app.gateway.request import Request
-from app.gateway.resource import EventsResource
+from app.gateway.resource import CallBack, EventsResource
 from app.routing.rules import UnknownRoute
 from app.telemetry import Counters
 
@@ -37,6 +37,7 @@ async def call(
     *,
     method: str = "GET",
     headers: tuple[tuple[bytes, bytes], ...] = (),
+    call_back: CallBack | None = None,
 ) -> Answer:
     """One request through the app."""
     sent: list[Any] = []
@@ -44,7 +45,7 @@ async def call(
     async def send(event: Any) -> None:
         sent.append(event)
 
-    resource = EventsResource(publishing, Limits(), Counters())
+    resource = EventsResource(publishing, Limits(), Counters(), call_back=call_back)
     scope = {"type": "http", "path": path, "method": method, "headers": list(headers)}
     await EventsApp(resource)(scope, None, send)
     start, body = sent
@@ -93,3 +94,29 @@ async def test_options_consents_where_events_are_taken_and_nowhere_else() -> Non
     assert json.loads(unknown.body)["type"] == "urn:skybridge:problem:unknown-route"
     for refused in (unknown, without):
         assert not [name for name, _ in refused.headers if name.startswith(b"webhook-")]
+
+
+RATE = b"webhook-allowed-rate"
+
+
+@pytest.mark.parametrize("rate", [b"0", b"many", b"-1", b"1.5", b"", b"\xb2"])
+async def test_a_callback_with_a_bad_rate_is_400_and_consents_to_nothing(rate: bytes) -> None:
+    """A rate is a positive integer or ``*`` (webhook 4.2.2). The address may be called again."""
+    called: list[str] = []
+
+    async def call_back(key: str, _: str | None) -> bool:
+        called.append(key)
+        return True
+
+    answer = await call(
+        Publishing(), "/handshake/k", method="POST", headers=((RATE, rate),), call_back=call_back
+    )
+    assert answer.status == 400
+    problem = json.loads(answer.body)
+    assert problem["type"] == "urn:skybridge:problem:bad-rate"
+    assert [fault["at"] for fault in problem["faults"]] == ["header webhook-allowed-rate"]
+    assert called == []
+    for headers in (((RATE, b"120"),), ((RATE, b"*"),), ()):
+        answer = await call(Publishing(), "/handshake/k", headers=headers, call_back=call_back)
+        assert answer.status == 200
+    assert len(called) == 3

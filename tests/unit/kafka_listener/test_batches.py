@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bindings.record import Record
+from app.formats.deflated import TooLarge
 from app.kafka_listener.apis import OFFERED
 from app.kafka_listener.batches import is_quick, read_batch, write_batches
-from app.kafka_listener.compression import Damaged, TooLarge, expand
+from app.kafka_listener.compression import Damaged, expand
 from app.kafka_listener.errors import Refused
 from app.kafka_listener.wire import ErrorCode, read_request
 from app.log.codec import fields_of
@@ -203,7 +204,7 @@ def test_members_of_gzip_are_bounded_in_number() -> None:
     """Each costs, also when it is empty."""
     empty = gzip.compress(b"")
     assert bytes(expand(1, gzip.compress(b"a") + empty * 999, MIB)) == b"a"
-    with pytest.raises(Damaged, match="1000 members"):
+    with pytest.raises(Damaged, match="1000 gzip members"):
         expand(1, empty * 1_001, MIB)
 
 

@@ -109,15 +109,20 @@ async def test_silence_and_half_a_frame_end_a_connection(tmp_path: Path) -> None
         assert kafka.listener.held == 0
 
 
-async def test_a_tls_handshake_is_bounded(tmp_path: Path) -> None:
-    """A connection that never says hello is let go."""
+async def test_tls_handshakes_are_bounded_in_number_and_in_time(tmp_path: Path) -> None:
+    """A connection that never says hello stands beside those that are open, and is let go."""
     certificate, key = Authority(tmp_path).server("localhost")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    async with kafka_listening(tmp_path / "log", tls=context, handshake_timeout=0.1) as kafka:
-        client = await kafka.connect()
-        assert await client.take() == b""
-        await client.close()
+    bounds = {"connections": 2, "handshake_timeout": 1.0}
+    async with kafka_listening(tmp_path / "log", tls=context, **bounds) as kafka:
+        silent = [await kafka.connect() for _ in range(2)]
+        third = await kafka.connect()
+        assert await third.take() == b""
+        assert kafka.counters.values()["kafka_connections"] == {("refused",): 1}
+        assert [await each.take() for each in silent] == [b"", b""]
+        for each in (*silent, third):
+            await each.close()
 
 
 async def test_a_stop_answers_what_is_in_work(tmp_path: Path) -> None:

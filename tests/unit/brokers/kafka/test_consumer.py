@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
+from app.brokers.driver import Joining
 from app.brokers.kafka.consumer import KafkaConsumer
 from app.brokers.kafka.ownership import Owned
 from app.brokers.kafka.settings import KafkaSettings
@@ -22,7 +23,7 @@ SETTINGS = KafkaSettings(name="kafka", bootstrap_servers="127.0.0.1:1", commit_i
 @pytest.fixture
 async def consumer() -> Any:
     """A member that never joined: what its client would do is the test's to say."""
-    consumer = KafkaConsumer(SETTINGS, "g", ["orders"], EARLIEST)
+    consumer = KafkaConsumer(SETTINGS, Joining("g", ["orders"], EARLIEST))
     yield consumer
     await consumer.close()
 

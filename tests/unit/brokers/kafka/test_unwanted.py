@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.bindings.kafka import decode
 from app.bindings.record import Record
+from app.brokers.driver import Joining
 from app.brokers.kafka.consumer import KafkaConsumer, is_unwanted
 from app.brokers.kafka.ownership import Owned
 from app.brokers.kafka.settings import KafkaSettings
@@ -81,7 +82,7 @@ async def test_what_is_left_out_is_finished_and_counted(monkeypatch: pytest.Monk
     passed: list[int] = []
     wanted = Wanted(WANTED, lambda _: True, passed.append)
     settings = KafkaSettings(name="kafka", bootstrap_servers="127.0.0.1:1")
-    consumer = KafkaConsumer(settings, "g", ["orders"], EARLIEST, wanted=wanted)
+    consumer = KafkaConsumer(settings, Joining("g", ["orders"], EARLIEST, wanted=wanted))
     owned = consumer._owned = Owned(1, {PLACE: FinishedRuns(0)})
 
     def raw(offset: int, kind: bytes) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from app.brokers.driver import Joining
 from app.brokers.pulsar.bridge import Bridge
 from app.brokers.pulsar.consumer import PulsarConsumer
 from app.brokers.pulsar.settings import PulsarSettings
 from app.model.message import Partition
+from app.model.start import EARLIEST
 
 SETTINGS = PulsarSettings(
     name="pulsar",
@@ -39,7 +41,7 @@ async def test_a_partition_out_of_reach_keeps_nobody_waiting() -> None:
     out, and what they deliver stands still (rule 5)."""
     connection = Connection()
     consumer = PulsarConsumer(
-        SETTINGS, None, connection, Owners(), group="g", topics=["t"], client_id="c"
+        SETTINGS, None, connection, Owners(), Joining("g", ["t"], EARLIEST, client_id="c")
     )
     wires = [f"t-partition-{number}" for number in range(3)]
     for number, wire in enumerate(wires):
