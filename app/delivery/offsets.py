@@ -85,12 +85,16 @@ class FinishedRuns:
     def _runs(self) -> Iterator[Run]:
         first: int | None = None
         last = 0
-        for offset in self._taken:
+        left = len(self._finished)
+        for offset in self._taken if left else ():
             if offset in self._finished:
                 first, last = (offset if first is None else first), offset
+                left -= 1
             elif first is not None:
                 yield first, last
                 first = None
+                if not left:  # many may be open above
+                    break
         if first is not None:
             yield first, last
         for start, end in self._restored:  # the newest one taken may lie within a run

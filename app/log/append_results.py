@@ -12,7 +12,7 @@ from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailab
 from app.interfaces import PublishResult
 from app.log.catalogue import Catalogue, PartitionLog
 from app.log.codec import Unstorable
-from app.log.commit import Append, CommitGroup, Fates, Single, all_failed
+from app.log.commit import Append, CommitGroup, Fates, Rider, Single, all_failed
 from app.log.faults import judge
 from app.log.partition_append import Placed
 from app.log.producers import Producers
@@ -43,11 +43,13 @@ class Storing:
         self._db = db
         self.space = Space(db, self._settings)
 
-    def store(self, appends: list[Append]) -> tuple[Fates, list[PartitionLog]]:
+    def store(
+        self, appends: list[Append], rider: Rider | None = None
+    ) -> tuple[Fates, list[PartitionLog]]:
         """The fate of each, and which partitions have grown. Never raises: nobody may wait for ever
         because of a bug here."""
         try:
-            return self._store(appends)
+            return self._store(appends, rider)
         except Exception as error:  # noqa: BLE001 - told to every waiting caller
             _log.exception("log %s", self._settings.name)
             self.break_off(error)
@@ -122,7 +124,9 @@ class Storing:
             else:
                 _log.warning("log %s: upkeep put off: %s", self._settings.name, error)
 
-    def _store(self, appends: list[Append]) -> tuple[Fates, list[PartitionLog]]:
+    def _store(
+        self, appends: list[Append], rider: Rider | None
+    ) -> tuple[Fates, list[PartitionLog]]:
         """What nobody waits for any more is not stored (rule 9)."""
         live: list[Append] = []
         given_up: list[Append] = []
@@ -133,7 +137,7 @@ class Storing:
         if refusal is not None:
             return fates + all_failed(live, refusal), []
         known, unknown = self._with_topics(live)
-        stored, grown = self._store_group(known)
+        stored, grown = self._store_group(known, rider)
         return fates + unknown + stored, grown
 
     def _with_topics(self, appends: list[Append]) -> tuple[list[Append], Fates]:
@@ -153,11 +157,13 @@ class Storing:
                 failed += all_failed([append], error)
         return known, failed
 
-    def _store_group(self, appends: list[Append]) -> tuple[Fates, list[PartitionLog]]:
+    def _store_group(
+        self, appends: list[Append], rider: Rider | None
+    ) -> tuple[Fates, list[PartitionLog]]:
         if not appends:
             return [], []
         try:
-            return self._commit(appends)
+            return self._commit(appends, rider)
         except apsw.Error as error:
             if judge(error) != "row":
                 return all_failed(appends, self.explain(error)), []
@@ -179,18 +185,24 @@ class Storing:
             fates.append((append, results))
         return fates, grown
 
-    def _commit(self, appends: Sequence[Append]) -> tuple[Fates, list[PartitionLog]]:
+    def _commit(
+        self, appends: Sequence[Append], rider: Rider | None = None
+    ) -> tuple[Fates, list[PartitionLog]]:
         group, fates = self._staged(appends)
         execute = self._db.execute
         execute("BEGIN IMMEDIATE")
         try:
             group.store(self._db)
+            if rider is not None:
+                rider.store(self._db)
             execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:
                 with suppress(apsw.Error):
                     execute("ROLLBACK")
             raise
+        if rider is not None:
+            rider.publish()
         return fates, group.publish()
 
     def _staged(self, appends: Sequence[Append]) -> tuple[CommitGroup, Fates]:

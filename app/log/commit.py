@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import apsw
@@ -32,6 +32,31 @@ class Append(Protocol):
 
 
 Fates = list[tuple[Append, list[PublishResult]]]
+
+
+class Rider:
+    """Rows that go along with a commit group, so that they cost no fsync; called, they go by themselves if
+    they did not. ``store``: writes them in a transaction, returns what to do once that is committed."""
+
+    def __init__(self, store: Callable[[apsw.Connection], Callable[[], None]]) -> None:
+        self._store = store
+        self._publish: Callable[[], None] | None = None
+        self._durable = False
+
+    def store(self, db: apsw.Connection) -> None:
+        self._publish = self._store(db)
+
+    def publish(self) -> None:
+        """After the commit."""
+        if self._publish is not None:
+            self._publish()
+        self._durable = True
+
+    def __call__(self, db: apsw.Connection) -> None:
+        if not self._durable:
+            with db:
+                self.store(db)
+            self.publish()
 
 
 class Staged:

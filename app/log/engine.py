@@ -17,7 +17,7 @@ from app.log.commit import Append, Fates
 from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
 from app.log.group_commits import GroupCommits
 from app.log.partition_append import Placed, Stored
-from app.log.positions import Committed, Declared, Positions
+from app.log.positions import Commits, Committed, Declared, Positions
 from app.log.producers import Producers
 from app.log.reader import Page, Reader, time_search
 from app.log.retention import droppable
@@ -47,6 +47,7 @@ class Engine:
         self._reader: Reader | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self.in_use: Callable[[str], bool] = lambda _: False  # whether a group has members
+        self.on_round: Callable[[], None] = lambda: None  # a commit group is about to be closed
         self._forget()
 
     def _forget(self) -> None:
@@ -67,7 +68,9 @@ class Engine:
         """Raises SetupError when the folder is taken, or the file is not ours or too new."""
         self._lock.acquire()
         self._forget()
-        writer = Writer(self.settings, self._catalogue, self._producers, self._settle)
+        writer = Writer(
+            self.settings, self._catalogue, self._producers, self._settle, self._on_round
+        )
         try:
             await writer.start(self._open)
         except BaseException:
@@ -180,7 +183,11 @@ class Engine:
 
     def commit(self, group: str, places: Mapping[Partition, Committed]) -> asyncio.Future[None]:
         """Done when it is durable. Fencing is the coordinator's."""
-        return self._commits.commit(group, places)
+        return self._commits.commit([(group, places)])
+
+    def commit_all(self, commits: Commits) -> asyncio.Future[None]:
+        """Of many groups."""
+        return self._commits.commit(commits)
 
     def begin(self, group: str, places: Mapping[Partition, Committed]) -> asyncio.Future[None]:
         """Commit a start where the group has no position yet (rule 10)."""
@@ -266,6 +273,9 @@ class Engine:
         for partition in grown:
             for notify in tuple(self._watchers.get(partition, ())):
                 notify()
+
+    def _on_round(self) -> None:
+        self.on_round()
 
     async def _retain(self) -> None:
         while True:

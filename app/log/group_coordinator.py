@@ -92,23 +92,14 @@ class Coordinator:
         instance: str | None = None,
     ) -> Code:
         """Durable when it returns NONE. Fenced by member and generation."""
-        stored = self.begin_commit(name, member, generation, places, instance)
-        if isinstance(stored, Code):
-            return stored
-        await stored
-        return Code.NONE
-
-    def begin_commit(
-        self,
-        name: str,
-        member: str,
-        generation: int,
-        places: Mapping[Partition, Committed],
-        instance: str | None = None,
-    ) -> asyncio.Future[None] | Code:
-        """The same, for who does not wait: the future is done when it is durable; a code refuses."""
         code = self._group(name).may_commit(member, generation, instance)
-        return self._engine.commit(name, places) if code is Code.NONE else code
+        if code is Code.NONE:
+            await self._engine.commit(name, places)
+        return code
+
+    def may_commit(self, name: str, member: str, generation: int) -> bool:
+        """For who commits by itself, with others."""
+        return self._group(name).may_commit(member, generation) is Code.NONE
 
     def watch(self, name: str, notify: Callable[[], None]) -> None:
         """Call ``notify`` when the members are to join again, rather than at their next heartbeat."""

@@ -21,6 +21,9 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 Places = Mapping[Partition, Committed]
+Commits = Sequence[tuple[str, Places]]
+"""Of groups."""
+
 NOTED = 3_600_000  # milliseconds: when a group was last used need not be noted more exactly
 
 
@@ -104,21 +107,30 @@ class Positions:
 
     # in the writer thread
 
-    def commit(self, db: apsw.Connection, commits: Sequence[tuple[str, Places]]) -> None:
-        """Of any number of groups, in one transaction; the later one of a group counts."""
+    def commit(self, db: apsw.Connection, commits: Commits) -> None:
+        """Of any number of groups, in a transaction of their own."""
         with db:
-            db.executemany(
-                "INSERT OR REPLACE INTO positions VALUES(?, ?, ?, ?, ?)",
-                [
-                    (group, place.topic, place.number, committed.offset, committed.metadata)
-                    for group, places in commits
-                    for place, committed in places.items()
-                ],
-            )
-            noted = self._note(db, {group for group, _ in commits})
-        for group, places in commits:
-            self._committed[group] = {**self._committed.get(group, {}), **places}
-        self._used.update(noted)
+            publish = self.store(db, commits)
+        publish()
+
+    def store(self, db: apsw.Connection, commits: Commits) -> Callable[[], None]:
+        """In a transaction; the later one of a group counts. Returns what to do once that is committed."""
+        db.executemany(
+            "INSERT OR REPLACE INTO positions VALUES(?, ?, ?, ?, ?)",
+            [
+                (group, place.topic, place.number, committed.offset, committed.metadata)
+                for group, places in commits
+                for place, committed in places.items()
+            ],
+        )
+        noted = self._note(db, {group for group, _ in commits})
+
+        def publish() -> None:
+            for group, places in commits:
+                self._committed[group] = {**self._committed.get(group, {}), **places}
+            self._used.update(noted)
+
+        return publish
 
     def begin(self, db: apsw.Connection, group: str, places: Places) -> None:
         """Commit only where the group has no position yet (rule 10)."""

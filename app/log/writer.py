@@ -18,7 +18,7 @@ import apsw
 from app.errors import BrokerUnavailable
 from app.log.append_results import Storing
 from app.log.catalogue import Catalogue, PartitionLog
-from app.log.commit import Append, Fates
+from app.log.commit import Append, Fates, Rider
 from app.log.loop_handoff import Hop
 from app.log.producers import Producers
 from app.log.settings import EngineSettings
@@ -31,7 +31,11 @@ MOST_RECORDS = 4_096  # of one commit group, about: bounds what one fsync keeps 
 
 
 class Writer:
-    """``append`` and ``run`` are called on the event loop; all else happens in the thread."""
+    """``append``, ``run`` and ``ride`` are called on the event loop; all else happens in the thread.
+
+    ``on_round``: called on the loop when a commit group is about to be closed: who has something to go along
+    with it says so now.
+    """
 
     def __init__(
         self,
@@ -39,13 +43,16 @@ class Writer:
         catalogue: Catalogue,
         producers: Producers,
         on_stored: Callable[[Fates, list[PartitionLog]], None],
+        on_round: Callable[[], None],
     ) -> None:
         self._settings = settings
         self._on_stored = on_stored
+        self._on_round = on_round
         self._loop = asyncio.get_running_loop()
         self._hop = Hop(self._loop)
         self._appends: deque[Append] = deque()
         self._jobs: deque[tuple[Job, asyncio.Future[Any]]] = deque()
+        self._riders: deque[tuple[Rider, asyncio.Future[None]]] = deque()
         self._tokens: SimpleQueue[None] = SimpleQueue()
         self._idle = True  # the thread waits, and nothing is being gathered
         self._stopping = False
@@ -76,6 +83,15 @@ class Writer:
             self._wake()
         return future
 
+    def ride(self, rider: Rider) -> asyncio.Future[None]:
+        """Store it in the transaction of the next commit group, or in its own where none is due. The future
+        is done when that is durable, or has a BrokerError."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._riders.append((rider, future))
+        if self._idle:
+            self._wake()
+        return future
+
     async def stop(self) -> None:
         """Everything taken so far is stored first."""
         self._stopping = True
@@ -85,17 +101,28 @@ class Writer:
     def _wake(self) -> None:
         """After this turn of the loop, so that its other submits join the group."""
         self._idle = False
-        self._loop.call_soon(self._tokens.put, None)
+        self._loop.call_soon(self._begin_round)
+
+    def _begin_round(self) -> None:
+        try:
+            if self._appends:
+                self._on_round()
+        finally:
+            self._tokens.put(None)
 
     def _worked(self, fates: Fates, grown: list[PartitionLog]) -> None:
         """Answer first, then begin the next round. A thread that went on by itself would take the few
         appends that came while the loop waited for the interpreter, and pay a commit for them."""
         if fates:
             self._on_stored(fates, grown)
-        if self._appends or self._jobs:
+        if self._waiting:
             self._wake()
         else:
             self._idle = True
+
+    @property
+    def _waiting(self) -> bool:
+        return bool(self._appends or self._jobs or self._riders)
 
     # in the thread
 
@@ -118,7 +145,7 @@ class Writer:
         while not self._stopping:
             if self._rest():
                 self._work()
-        while self._appends or self._jobs:
+        while self._waiting:
             self._work()
         self.storing.close()
 
@@ -132,10 +159,15 @@ class Writer:
         return True
 
     def _work(self) -> None:
-        for _ in range(len(self._jobs)):
-            self._do(*self._jobs.popleft())
+        """What is asked for while this looks must not overtake a rider that was there before: jobs first."""
+        jobs = [self._jobs.popleft() for _ in range(len(self._jobs))]
+        rider, told = self._riders.popleft() if self._riders else (None, None)
         appends = self._take()
-        fates, grown = self.storing.store(appends) if appends else ([], [])
+        fates, grown = self.storing.store(appends, rider) if appends else ([], [])
+        if rider is not None and told is not None:
+            self._do(rider, told)
+        for job in jobs:
+            self._do(*job)
         self._hop.call(self._worked, fates, grown)
         self.storing.checkpoint_when_due()
 

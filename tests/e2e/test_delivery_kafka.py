@@ -94,7 +94,7 @@ async def test_a_kill_in_the_middle_of_a_failing_endpoint_loses_nothing_and_keep
     house: KafkaHouse, ledger: Ledger
 ) -> None:
     """Rules 2 and 3: duplicates are at most what was in flight and what was finished since the last
-    commit, which the kill follows within a second."""
+    commit."""
     dice = random.Random(7)
     ledger.busy = lambda _: dice.random() < 0.2
     ledger.takes = 0.03

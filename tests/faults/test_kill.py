@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import delivery_house
 from delivery_house import House, Ledger, numbered, until
 from disturbed import COMMIT_EVERY, CONCURRENCY, end_and_verify
 from service_process import ServiceProcess
@@ -75,6 +76,30 @@ async def test_a_kill_after_lag_0_was_told_repeats_nothing(house, ledger):
 async def test_twenty_kills_after_lag_0_was_told_repeat_nothing(house, ledger):
     """The full count of the same claim (rule 2)."""
     await kill_at_rest(20, house, ledger)
+
+
+@pytest.mark.fault
+async def test_a_kill_while_an_event_waits_repeats_what_was_in_flight(house, ledger):
+    """What is finished is committed with the next events that are stored, also above an open one (rule 2)."""
+    house.schedule = ["1h"] * 3  # for number 0, and with it its key k0; the others succeed at once
+    ledger.busy = lambda request: request.id == "0"
+    service = await house.service()
+    await service.publish(numbered(0, 400, keys=20))
+    done = {number for number in range(400) if number % 20}
+    await until(lambda: ledger.numbers == done, "the other keys delivered")
+    for number in (
+        400,
+        420,
+        440,
+    ):  # of key k0; what the first one comes too early for, the next takes
+        await service.publish(numbered(number, 1, keys=20))
+    await service.kill()
+    ledger.busy = lambda _: False
+    await service.start()
+    everything = {*range(400), 400, 420, 440}
+    await until(lambda: ledger.numbers == everything, "everything delivered")
+    assert ledger.repeats <= delivery_house.CONCURRENCY
+    await service.stop()
 
 
 @pytest.mark.fault

@@ -24,7 +24,7 @@ from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from example_counts import stateful
 from folder_in_memory import folder_in_memory
-from log_steps import ManualTime, everything
+from log_steps import ManualTime, everything, is_covered
 from patience import PATIENT
 
 TOPIC = "orders"
@@ -69,7 +69,7 @@ class EmbeddedLog(RuleBasedStateMachine):
                 retention=Retention(max_age=KEEP),
                 retention_interval=3600,
             ),
-            ConsumerSettings(commit_interval=3600, rest_interval=3600),
+            ConsumerSettings(commit_interval=3600),
         )
         self.log = PortableLog(self.driver, PATIENT)
         await self.log.start()
@@ -90,6 +90,10 @@ class EmbeddedLog(RuleBasedStateMachine):
             offset = int(result.position)
             assert offset > max(records, default=-1), "offsets rise and are never used again"
             records[offset] = body
+        told = self.driver.engine.positions.of(GROUP)  # what was settled before may have gone along
+        self.committed |= {
+            (place, offset) for place, offset in self.finished if is_covered(told[place], offset)
+        }
 
     @rule()
     def take(self) -> None:

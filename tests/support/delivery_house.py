@@ -23,7 +23,8 @@ from webhook_target import Received, WebhookTarget, status
 
 PATIENCE = 240.0  # a bound: every wait ends with its condition
 CONCURRENCY = 16
-COMMIT_EVERY = 15.0  # seconds: the interval is one, and a machine that stalls adds to it
+COMMITTED_WITHIN = 1.0  # seconds: half of it on RabbitMQ's streams, less on the other logs
+STALLED = 3  # times what this process itself stood still, the service may have
 MOST_IN_A_BATCH = 500
 OK, BUSY = status(204), status(503)
 
@@ -61,9 +62,12 @@ class Ledger:
         self.busy: Callable[[Received], bool] = lambda _: False
         self.takes = 0.0
         self._moments: list[float] = []
+        self._late = 0.0  # seconds: the most that an answer had to wait for its turn
 
     async def __call__(self, request: Received) -> bytes:
+        due = time.monotonic() + self.takes
         await asyncio.sleep(self.takes)
+        self._late = max(self._late, time.monotonic() - due)
         if self.busy(request):
             return BUSY
         self.taken.append((request.header("ce-source"), int(request.id)))
@@ -74,7 +78,7 @@ class Ledger:
     def at_stake(self) -> int:
         """How much a kill at this moment may repeat: what is in flight, and what was finished since
         the last commit."""
-        since = time.monotonic() - COMMIT_EVERY
+        since = time.monotonic() - COMMITTED_WITHIN - STALLED * self._late
         return CONCURRENCY + len(self._moments) - bisect(self._moments, since)
 
     @property

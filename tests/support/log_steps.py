@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from app.bindings.record import Record
+from app.delivery.offsets import decode_runs
 from app.interfaces import PublishResult
 from app.log.engine import Engine
+from app.log.positions import Committed
 from app.log.settings import EngineSettings
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
@@ -76,3 +78,9 @@ def numbered(*numbers: int, key: bytes = b"k", size: int = 0) -> list[Record]:
 
 def place(topic: str, number: int = 0) -> Partition:
     return Partition(topic, number)
+
+
+def is_covered(committed: Committed, offset: int) -> bool:
+    """Whether a group with this commit has finished that offset."""
+    runs = decode_runs(committed.offset, committed.metadata)
+    return offset < committed.offset or any(first <= offset <= last for first, last in runs)

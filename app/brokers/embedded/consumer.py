@@ -12,7 +12,7 @@ from app.brokers.driver import Joining
 from app.brokers.embedded.membership import GroupTimes, Membership
 from app.brokers.embedded.owned_partition import OwnedPartition
 from app.brokers.embedded.tail import Tail
-from app.brokers.embedded.upkeep import CommitRounds, Rounds
+from app.brokers.embedded.upkeep import CommitRounds, Due, Rounds
 from app.brokers.member import Member
 from app.errors import BrokerError, PositionOutOfRange
 from app.log.engine import Engine
@@ -25,16 +25,12 @@ _log = logging.getLogger(__name__)
 
 
 class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``commit_interval``  seconds that a settled message may stay uncommitted while others are open.
-    ``rest_interval``    the same for a group with nothing open, and for a position that moved because
-                         all was filtered out.
-    ``commit_every``     so many settled ones are committed at once.
+    """``commit_interval``  seconds that a settled message, or a position that moved because all was filtered out,
+                         may stay uncommitted; what is settled goes along with a commit group before.
     ``page_records``     most messages of one batch.
     """
 
-    commit_interval: float = 1.0
-    rest_interval: float = 0.08  # with the write below the 100 ms that are promised
-    commit_every: int = 1_000
+    commit_interval: float = 0.08  # with the write below the 100 ms that are promised
     page_records: int = 500
     page_bytes: int = 1 << 20
     times: GroupTimes = GroupTimes()
@@ -67,10 +63,6 @@ class EmbeddedConsumer(Member):
         self._ready: dict[OwnedPartition, None] = {}  # with something to hand out, in turn
         self._content: set[OwnedPartition] = set()  # have not asked for more
         self._leaving = False  # nothing more is read until the partitions are given up
-        self._settled = 0  # since the last commit
-        self._storing: asyncio.Future[None] | None = None  # the commit of a round
-        self._not_before = 0.0  # time of the next commit, unless the group is at rest
-        self._put_off = False  # the last commit failed
         self._membership = Membership(
             shared.engine,
             shared.coordinator,
@@ -82,7 +74,7 @@ class EmbeddedConsumer(Member):
 
     def start(self) -> None:
         self._membership.start()
-        self._shared.commits.add(self._commit_round)
+        self._shared.commits.add(self._due)
 
     @property
     def closed(self) -> bool:
@@ -96,12 +88,9 @@ class EmbeddedConsumer(Member):
         owned = self._owned
         for message in messages:
             partition = owned.get(message.partition)
-            if partition is not None and partition.finish(message):
-                self._settled += 1
-        if self._settled >= self._settings.commit_every:
-            await self._commit_or_later()
-        elif self._settled:
-            self._shared.commits.stir()
+            if partition is not None:
+                partition.finish(message)
+        self._shared.commits.settled(self._due)
 
     def window(self, partition: Partition) -> int:
         owned = self._owned.get(partition)
@@ -133,7 +122,6 @@ class EmbeddedConsumer(Member):
 
     async def commit(self) -> None:
         """Raises BrokerError when the log cannot take it now; the next commit takes it along."""
-        self._settled = 0
         places = self._to_commit()
         if not places:
             return
@@ -148,7 +136,7 @@ class EmbeddedConsumer(Member):
         if self._closed:
             return
         self._end()
-        self._shared.commits.remove(self._commit_round)
+        self._shared.commits.remove(self._due)
         await self._membership.leave()
 
     # what the membership tells
@@ -246,66 +234,15 @@ class EmbeddedConsumer(Member):
             owned.count()
         return {place: due for place, owned in self._owned.items() if (due := owned.to_commit())}
 
-    def _commit_round(self) -> int:
-        """Begin the commit of what is due, of all partitions at once; the number of positions in it. While
-        messages are open, and after a commit that failed, that is once in ``commit_interval``."""
-        now = self._loop.time()
-        early = now < self._not_before and (self._put_off or not self._at_rest)
-        if early or self._storing is not None:
-            self._shared.commits.stir()
-            return 0
-        self._settled = 0
-        self._not_before = now + self._settings.commit_interval
-        places = self._to_commit()
-        if places:
-            self._begin_commit(places)
-        return len(places)
-
-    @property
-    def _at_rest(self) -> bool:
-        return not any(owned.open for owned in self._owned.values())
-
-    def _begin_commit(self, places: Mapping[Partition, Committed]) -> None:
-        member, owned = self._membership, dict(self._owned)
-        try:
-            stored = self._shared.coordinator.begin_commit(
-                self.group, member.member, member.generation, places
-            )
-        except BrokerError as error:
-            self._failed_to_commit(error)
-            return
-        if isinstance(stored, Code):
-            return  # the group gave us up: the membership finds out
-        self._storing = stored
-        stored.add_done_callback(lambda done: self._stored(done, places, owned))
-
-    def _stored(
-        self,
-        stored: asyncio.Future[None],
-        places: Mapping[Partition, Committed],
-        owned: Mapping[Partition, OwnedPartition],
-    ) -> None:
-        self._storing = None
-        if stored.cancelled():
-            return
-        if (error := stored.exception()) is not None:
-            self._failed_to_commit(error)
-        else:
-            self._put_off = False
-            _note(places, owned)
-
-    async def _commit_or_later(self) -> None:
-        try:
-            await self.commit()
-        except BrokerError as error:
-            self._failed_to_commit(error)
-
-    def _failed_to_commit(self, error: BaseException) -> None:
-        _log.warning("group %s: commit put off: %s", self.group, error)
-        self._put_off = True
-        self._not_before = self._loop.time() + self._settings.commit_interval
-        if not self._closed:
-            self._shared.commits.stir()
+    def _due(self) -> Due | None:
+        """Of all partitions at once. Where the group has given us up, the membership finds out."""
+        places, member = self._to_commit(), self._membership
+        if not places or not self._shared.coordinator.may_commit(
+            self.group, member.member, member.generation
+        ):
+            return None
+        owned = self._owned
+        return Due(self.group, places, lambda: _note(places, owned))
 
 
 def _note(places: Mapping[Partition, Committed], owned: Mapping[Partition, OwnedPartition]) -> None:

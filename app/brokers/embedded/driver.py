@@ -65,8 +65,9 @@ class EmbeddedDriver:
             self._settings,
             self._tail,
             Rounds(self._settings.times.heartbeat_interval),
-            CommitRounds(self._settings.rest_interval),
+            CommitRounds(self._settings.commit_interval, self.engine.commit_all),
         )
+        self.engine.on_round = self._shared.commits.ride
 
     async def stop(self) -> None:
         if self._shared is None:

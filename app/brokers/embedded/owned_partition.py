@@ -48,11 +48,6 @@ class OwnedPartition:
         return self._position if self.cursor is None else self.cursor.position
 
     @property
-    def open(self) -> bool:
-        """Whether a message that was handed out is not finished."""
-        return self._runs.open
-
-    @property
     def window(self) -> int:
         return self._passed_over().window if self._runs.open else 0
 
@@ -82,12 +77,10 @@ class OwnedPartition:
         take = self._runs.take
         return [message for message in ready if take(message.offset)]
 
-    def finish(self, message: Message) -> bool:
-        """False: it was handed out under another ownership, and is not ours to finish."""
-        if message.epoch != self.epoch:
-            return False
-        self._runs.finish(message.offset)
-        return True
+    def finish(self, message: Message) -> None:
+        """One that was handed out under another ownership is not ours to finish."""
+        if message.epoch == self.epoch:
+            self._runs.finish(message.offset)
 
     def to_commit(self) -> Committed | None:
         """What the log should know; None when it knows."""

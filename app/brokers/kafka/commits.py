@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 AGAIN_AFTER = 24 * 3600.0  # seconds; the cluster keeps positions for seven days by default
 LOOK = 3600.0  # seconds between looks at their age
+PUT_OFF = 1.0  # seconds, after a commit that failed
 
 
 class Commits:
@@ -88,7 +89,7 @@ class Commits:
                 self._settled.clear()
                 await self._at_rest_or_due()
                 if not await self.now():
-                    await asyncio.sleep(self._settings.commit_interval)
+                    await asyncio.sleep(PUT_OFF)
         except Exception as error:  # noqa: BLE001 - whoever polls is to raise it
             self._failed(error)
 

@@ -79,7 +79,8 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``request_timeout``  for one answer of a broker. Not below the publish time-out: an answer that
                          still comes in time is better than "unknown".
     ``session_timeout``  after how much silence the group gives our partitions to somebody else.
-    ``commit_interval``  how long a settled message may stay uncommitted while others are open.
+    ``commit_interval``  how long a settled message waits for its commit while others are open: with the
+                         cluster's answer below the 250 ms that are promised.
     ``rest_interval``    the same for a member with nothing open.
     ``handover``         how long a revocation waits for what is in work to be settled.
     ``instance_id``      static membership: a member that comes back under it within the session
@@ -103,7 +104,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_record: int = MAX_RECORD
     session_timeout: float = 30.0
     instance_id: str | None = None
-    commit_interval: float = 1.0
+    commit_interval: float = 0.2
     rest_interval: float = 0.08
     handover: float = 5.0
     max_poll_records: int = 1_000

@@ -46,6 +46,35 @@ async def test_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:
     await engine.stop()
 
 
+async def test_commits_of_positions_ride_on_the_commit_group_that_is_written_anyway(
+    tmp_path: Path,
+) -> None:
+    """One transaction and one fsync, and told by nobody before it is there; where it fails, both fail."""
+    engine = await started(tmp_path, partitions=1)
+    await stored(engine, "t", *numbered(0))
+    outcomes: list[bool] = []
+    told: list[int] = []
+    fails = False
+
+    def committing() -> bool:
+        outcomes.append(fails)
+        told.append(len(engine.positions.of("g")))
+        return fails
+
+    await engine._writing().run(lambda db: db.set_commit_hook(committing))
+    committed = engine.commit("g", {place("t"): Committed(1)})
+    await asyncio.gather(stored(engine, "t", *numbered(1)), committed)
+    assert (outcomes, told) == ([False], [0])
+    fails = True
+    refused = engine.commit("g", {place("t"): Committed(2)})
+    (result,) = await append(engine, "t", *numbered(2))
+    assert isinstance(result, BrokerRefused)
+    with pytest.raises(BrokerRefused):
+        await refused
+    assert engine.positions.of("g") == {place("t"): Committed(1)}
+    await engine.stop()
+
+
 async def test_the_same_log_can_be_started_again(tmp_path: Path) -> None:
     """A reload stops and starts it; nothing may be counted twice."""
     engine = await started(tmp_path, partitions=1)

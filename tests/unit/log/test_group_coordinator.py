@@ -123,11 +123,11 @@ async def test_commits_of_many_groups_share_a_transaction(
 ) -> None:
     """Two hundred subscriptions must not cost two hundred fsyncs a second."""
     rounds: list[int] = []
-    commit = engine.positions.commit
+    store = engine.positions.store
     monkeypatch.setattr(
         engine.positions,
-        "commit",
-        lambda db, commits: rounds.append(len(commits)) or commit(db, commits),
+        "store",
+        lambda db, commits: rounds.append(len(commits)) or store(db, commits),
     )
     groups = [f"group-{number}" for number in range(200)]
     await asyncio.gather(*(engine.commit(g, {place("t"): Committed(7)}) for g in groups))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import apsw
@@ -18,13 +18,14 @@ from app.brokers.embedded import (
     EngineSettings,
     GroupTimes,
     Retention,
+    upkeep,
 )
 from app.brokers.embedded.consumer import EmbeddedConsumer
-from app.brokers.embedded.upkeep import ROWS_A_SECOND, CommitRounds
+from app.brokers.embedded.upkeep import RIDING_A_SECOND, ROWS_A_SECOND, CommitRounds, Due
 from app.brokers.portable import PortableLog
 from app.errors import BoundReached, PositionOutOfRange
 from app.interfaces import Consumer
-from app.log.positions import Places
+from app.log.positions import Committed, Places
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST, LATEST
@@ -103,7 +104,7 @@ async def test_settled_messages_are_committed_by_themselves_while_others_are_ope
     setup: Setup,
 ) -> None:
     """After the interval, without anybody asking: what a kill repeats is bounded (rule 2)."""
-    log = await setup.open(ConsumerSettings(commit_interval=0.02, rest_interval=0.001))
+    log = await setup.open(ConsumerSettings(commit_interval=0.02))
     await setup.publish(b"0", b"1")
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     messages = await messages_of(consumer, 2)
@@ -113,50 +114,55 @@ async def test_settled_messages_are_committed_by_themselves_while_others_are_ope
 
 
 async def test_a_group_with_nothing_open_commits_all_its_partitions_at_once(setup: Setup) -> None:
-    """After the shorter interval, in one commit, though the longer one has only begun."""
-    log = await setup.open(
-        ConsumerSettings(commit_interval=3600, rest_interval=0.001), partitions=4
-    )
+    """In one commit."""
+    log = await setup.open(ConsumerSettings(commit_interval=0.05), partitions=4)
     await setup.publish(b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7")
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     positions = setup.driver.engine.positions
     committed: list[int] = []
-    commit = positions.commit
+    store = positions.store
 
-    def counted(db: apsw.Connection, commits: Sequence[tuple[str, Places]]) -> None:
+    def counted(db: apsw.Connection, commits: Sequence[tuple[str, Places]]) -> Callable[[], None]:
         committed.extend(len(places) for _, places in commits)
-        commit(db, commits)
+        return store(db, commits)
 
     messages = await messages_of(consumer, 8)
     places = {message.partition for message in messages}
-    positions.commit = counted  # type: ignore[method-assign]
+    positions.store = counted  # type: ignore[method-assign]
     await consumer.settle(messages[:3])
     await consumer.settle(messages[3:])
     await until(lambda: sum(each.offset for each in positions.of("g").values()) == 8)
     assert committed == [len(places)]
 
 
-async def test_one_open_message_keeps_the_group_at_the_longer_interval(setup: Setup) -> None:
-    """Under load one commit covers many messages."""
-    log = await setup.open(ConsumerSettings(commit_interval=3600, rest_interval=0.001))
+async def test_what_is_settled_goes_along_with_the_next_commit_group(setup: Setup) -> None:
+    """Where a commit group is written anyway no interval is waited for, and no transaction is added."""
+    log = await setup.open(ConsumerSettings(commit_interval=3600))
     await setup.publish(b"0", b"1", b"2")
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     messages = await messages_of(consumer, 3)
-    await consumer.settle(messages[:1])
-    await until(lambda: setup.committed("g") == 1)  # the first, after a long silence
+    engine = setup.driver.engine
+    transactions = 0
+
+    def committing() -> bool:
+        nonlocal transactions
+        transactions += 1
+        return False
+
+    await engine._writing().run(lambda db: db.set_commit_hook(committing))
+    await consumer.settle([messages[0], messages[2]])
+    assert setup.committed("g") == 0
+    await setup.publish(b"3")
+    assert engine.positions.of("g")[PLACE] == Committed(1, "f1:1")
+    assert transactions == 1
     await consumer.settle(messages[1:2])
-    rounds = setup.driver._running().commits
-    for _ in range(3):
-        rounds._round()
-    await setup.driver.engine.declare([])  # whatever was on its way to the file is there
+    await asyncio.sleep(0)
     assert setup.committed("g") == 1
-    await consumer.settle(messages[2:])
-    await until(lambda: setup.committed("g") == 3)
 
 
 async def test_nothing_is_told_as_committed_before_it_is_in_the_file(setup: Setup) -> None:
     """Position and lag are those that a kill leaves (rule 2)."""
-    log = await setup.open(ConsumerSettings(commit_interval=3600, rest_interval=3600))
+    log = await setup.open(ConsumerSettings(commit_interval=3600))
     await setup.publish(b"0", b"1")
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     await consumer.settle(await messages_of(consumer, 2))
@@ -171,11 +177,19 @@ async def test_nothing_is_told_as_committed_before_it_is_in_the_file(setup: Setu
     assert await told() == ("2", 0)
 
 
+def stored_at_once(_: object) -> asyncio.Future[None]:
+    stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    stored.set_result(None)
+    return stored
+
+
 async def test_many_positions_in_a_round_put_the_next_one_off() -> None:
     """Thousands of groups that pass over a busy topic take a bounded share of the writer."""
-    rounds = CommitRounds(0.05)
-    rounds.add(lambda: 2 * ROWS_A_SECOND)
+    rounds = CommitRounds(0.05, stored_at_once)
+    places = {Partition(TOPIC, n): Committed(1) for n in range(2 * ROWS_A_SECOND)}
+    rounds.add(lambda: Due("g", places, lambda: None))
     rounds._round()
+    await asyncio.sleep(0)
     loop = asyncio.get_running_loop()
     rounds.stir()
     assert rounds._timer is not None
@@ -183,18 +197,25 @@ async def test_many_positions_in_a_round_put_the_next_one_off() -> None:
     rounds.close()
 
 
-async def test_many_settled_messages_are_committed_at_once(setup: Setup) -> None:
-    """Not at the interval: the number bounds the repeats as well."""
-    log = await setup.open(
-        ConsumerSettings(commit_interval=3600, rest_interval=3600, commit_every=3)
-    )
-    await setup.publish(b"0", b"1", b"2", b"3")
-    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
-    messages = await messages_of(consumer, 4)
-    await consumer.settle(messages[:2])
-    assert setup.committed("g") == 0
-    await consumer.settle(messages[2:3])
-    assert setup.committed("g") == 3
+async def test_rides_take_a_bounded_share_of_a_busy_log() -> None:
+    """It writes thousands of commit groups a second; who stays behind goes when the interval is over."""
+    rounds = CommitRounds(3600, stored_at_once)
+    places = {Partition(TOPIC, n): Committed(1) for n in range(60 * RIDING_A_SECOND)}
+    committed: list[str] = []
+
+    def due() -> Due:
+        return Due("g", places, lambda: committed.append("g"))
+
+    rounds.add(due)
+    for _ in range(3):
+        rounds.settled(due)
+        rounds.ride()
+        await asyncio.sleep(0)
+    assert len(committed) == 1
+    rounds._round()
+    await asyncio.sleep(0)
+    assert len(committed) == 2
+    rounds.close()
 
 
 async def test_a_commit_that_fails_is_made_up_for_later(
@@ -209,10 +230,13 @@ async def test_a_commit_that_fails_is_made_up_for_later(
 
     def refuse(*_: object) -> asyncio.Future[None]:
         failures.set()
-        raise BoundReached("full")
+        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        refused.set_exception(BoundReached("full"))
+        return refused
 
+    monkeypatch.setattr(upkeep, "AGAIN_AFTER", 0.01)
     with monkeypatch.context() as patch:
-        patch.setattr(setup.driver.engine, "commit", refuse)
+        patch.setattr(setup.driver.engine._commits, "commit", refuse)
         await consumer.settle(messages)
         async with asyncio.timeout(60):
             await failures.wait()
@@ -223,7 +247,7 @@ async def test_a_commit_that_fails_is_made_up_for_later(
 
 async def test_what_is_settled_is_committed_on_revocation(setup: Setup) -> None:
     """The next owner must not repeat what is finished."""
-    log = await setup.open(ConsumerSettings(commit_interval=3600, rest_interval=3600))
+    log = await setup.open(ConsumerSettings(commit_interval=3600))
     await setup.publish(b"0", b"1")
     first = await log.subscribe("g", [TOPIC], EARLIEST)
     messages = await messages_of(first, 2)

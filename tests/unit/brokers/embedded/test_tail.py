@@ -46,9 +46,7 @@ class House:
                 retention=Retention(max_age=10),
                 retention_interval=3600,
             ),
-            ConsumerSettings(
-                commit_interval=3600, rest_interval=3600, page_records=PAGE, times=PATIENT_GROUP
-            ),
+            ConsumerSettings(commit_interval=3600, page_records=PAGE, times=PATIENT_GROUP),
         )
         self.log = PortableLog(self.driver, PATIENT)
         self.pages: list[int] = []
@@ -221,9 +219,9 @@ async def test_positions_that_only_pass_are_committed_together_and_no_lag_from_t
     assert [house.committed(f"g{n}") for n in range(20)] == [0] * 20
     positions = house.driver.engine.positions
     rounds: list[int] = []
-    commit = positions.commit
+    store = positions.store
     monkeypatch.setattr(
-        positions, "commit", lambda db, all_: (rounds.append(len(all_)), commit(db, all_))
+        positions, "store", lambda db, all_: rounds.append(len(all_)) or store(db, all_)
     )
     await house.commit_passed()
     assert [house.committed(f"g{n}") for n in range(20)] == [8] * 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
@@ -24,11 +25,11 @@ class Cluster:
     """Takes commits."""
 
     def __init__(self) -> None:
-        self.taken: list[object] = []
+        self.taken: list[Any] = []
         self.came = asyncio.Event()
         self.refuses = False
 
-    async def commit(self, offsets: object) -> None:
+    async def commit(self, offsets: Any) -> None:
         self.taken.append(offsets)
         self.came.set()
         if self.refuses:
@@ -83,15 +84,17 @@ async def test_a_member_at_rest_commits_before_the_interval_is_over() -> None:
     await made.stop(1.0)
 
 
-async def test_a_commit_that_fails_is_made_again_after_the_interval() -> None:
-    """A cluster that refuses everything is not asked at the pace of a member at rest."""
+async def test_a_commit_that_fails_is_made_again_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A cluster that refuses everything is not asked at the pace of one that takes them."""
+    monkeypatch.setattr(commits, "PUT_OFF", 3600.0)
     runs = FinishedRuns(0)
     runs.take(0)
     runs.finish(0)
     owned, cluster = Owned(1, {Partition("orders", 0): runs}), Cluster()
     cluster.refuses = True
-    settings = replace(SETTINGS, commit_interval=3600.0, rest_interval=0.001)
-    made = Commits(cluster, "g", settings, lambda: owned, pytest.fail, Hours())
+    made = Commits(cluster, "g", SETTINGS, lambda: owned, pytest.fail, Hours())
     made.start()
     made.soon()
     async with asyncio.timeout(60):
@@ -101,6 +104,26 @@ async def test_a_commit_that_fails_is_made_again_after_the_interval() -> None:
     assert len(cluster.taken) == 1
     cluster.refuses = False
     assert await made.now()
+    await made.stop(1.0)
+
+
+async def test_a_member_that_is_never_at_rest_commits_in_less_than_250_ms() -> None:
+    """Less a moment for the cluster's answer: what a kill repeats is bounded so (rule 2)."""
+    runs = FinishedRuns(0)
+    for offset in range(1_000):
+        runs.take(offset)
+    owned, cluster = Owned(1, {Partition("orders", 0): runs}), Cluster()
+    settings = KafkaSettings(name="kafka", bootstrap_servers="127.0.0.1:1")
+    assert settings.commit_interval <= 0.2
+    made = Commits(cluster, "g", settings, lambda: owned, pytest.fail)
+    made.start()
+    async with asyncio.timeout(60):
+        for offset in range(3):  # settling goes on while a commit is under way, and waits for none
+            runs.finish(offset)
+            made.soon()
+            await cluster.came.wait()
+            cluster.came.clear()
+    assert [next(iter(each.values())) for each in cluster.taken] == [(1, ""), (2, ""), (3, "")]
     await made.stop(1.0)
 
 
