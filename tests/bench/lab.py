@@ -36,7 +36,7 @@ installation: bench
 server:
   events: {{host: 127.0.0.1, port: {events}}}
   admin: {{host: 127.0.0.1, port: {admin}}}
-store: {{kind: sqlite, path: {folder}/store.db}}
+store: {store}
 brokers: {brokers}
 routes:
   - name: everything
@@ -57,29 +57,31 @@ class Service:
         broker: dict[str, Any],
         *,
         program: Sequence[str] = (),
+        store: dict[str, Any] | None = None,
         **others: dict[str, Any],
     ) -> None:
         """``others``: further brokers, by name, that subscriptions may mirror to. ``program``: what is run
-        instead of ``skybridge``."""
+        instead of ``skybridge``. ``store``: instead of a SQLite file of its own."""
         folder.mkdir()
         self._program = program or (
             SKYBRIDGE,
         )  # its memory is measured: nothing shared with others
         self._folder = folder
         self._brokers = {"target": broker, **others}
-        self.port, self._admin = free_ports(2)
+        self._store = store or {"kind": "sqlite", "path": str(folder / "store.db")}
+        self.port, self.admin = free_ports(2)
 
     def start(self, subscriptions: tuple[dict[str, Any], ...] = ()) -> None:
         config = self._folder / "skybridge.yaml"
         text = _CONFIG.format(
             events=self.port,
-            admin=self._admin,
-            folder=self._folder,
+            admin=self.admin,
+            store=json.dumps(self._store),
             brokers=json.dumps(self._brokers),
             subscriptions=json.dumps(subscriptions),
         )
         config.write_text(text)
-        self._process = ServiceProcess(config, self._folder, self._admin, self._program)
+        self._process = ServiceProcess(config, self._folder, self.admin, self._program)
         self._process.start()
 
     @property
@@ -88,7 +90,7 @@ class Service:
 
     @property
     def status(self) -> str:
-        return f"http://127.0.0.1:{self._admin}/status"
+        return f"http://127.0.0.1:{self.admin}/status"
 
     def running(self) -> int:
         """How many subscriptions have their partitions and nothing to complain of."""
