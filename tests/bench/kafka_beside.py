@@ -133,7 +133,7 @@ def measure(folder: Path, rounds: int, events: int) -> tuple[list[Row], list[str
 
 
 def _measure(folder: Path, rounds: int, events: int, *, kafka: bool) -> tuple[list[Row], list[str]]:
-    others, started = os.getloadavg()[0], list[Any]()
+    started: list[Any] = []
     with lab.stopping(started):
         started.append(ours := Ours(folder / "ours"))
         brokers: dict[str, Broker] = {"ours": ours}
@@ -145,7 +145,6 @@ def _measure(folder: Path, rounds: int, events: int, *, kafka: bool) -> tuple[li
         rows = _rounds(brokers, rounds, events)
         remarks = [
             f"{rounds} rounds of {events:,} events of {SIZE:,} bytes (key, headers and value).",
-            f"Load average of the machine just before: {others:.1f}; what is above 0 was others, and slows both.",
             f"Memory of Skybridge in MB, now and at its highest: {_memory(ours.pid)}."
             + (f" Of Kafka: {_memory(brokers['kafka'].pid)}." if kafka else ""),
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -119,7 +120,10 @@ PARTS = (
 
 def measured(part: Part, size: Size, command: str) -> str:
     """Printed, and returned as a part of the page."""
+    others = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="skybridge-bench-") as folder:
         rows, remarks = part.measure(Path(folder), size)
+    beside = f"Load average of the machine just before: {others:.1f}; what is above 0 was others"
+    remarks.append(f"{beside}, and slows all that is measured.")
     print(table.text(rows, part.headings), *remarks, sep="\n")
     return table.part(part.preface, rows, part.headings, command, remarks)
