@@ -80,7 +80,7 @@ check: install ## lint, format, types, import contracts, spelling, one version e
 	$(PY) -m pytest -q -p no:randomly tests/docs/test_versions.py
 
 .PHONY: bench
-bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--write docs/figures.md")
+bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--delivery", "--write docs/figures.md")
 	$(PY) tests/bench/run.py $(ARGS)
 
 .PHONY: capacity

@@ -1,6 +1,6 @@
 """The floor of delivery: a bare aiohttp client that posts the very bytes the service posted.
 
-Prints one line of JSON with the process's own CPU time a request, warm-up left out.
+Prints one line of JSON with the process's own CPU time a request, counted from the first answer to the last.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 from pathlib import Path
+from time import process_time
 
 import aiohttp
 import uvloop
@@ -18,9 +18,20 @@ BY_CLIENT = {"host", "content-length", "accept", "accept-encoding", "user-agent"
 IN_FLIGHT = 64
 
 
-def own_cpu() -> float:
-    times = os.times()
-    return times.user + times.system
+class Counted:
+    """``all``: microseconds of the process's CPU a delivery, from the first to the last."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._count, self._before = total, 0, 0.0
+        self.all: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+    def add(self) -> None:
+        self._count += 1
+        if self._count == 1:
+            self._before = process_time()
+        if self._count == self._total:
+            used = process_time() - self._before
+            self.all.set_result(1e6 * used / (self._total - 1))
 
 
 def parse(request: bytes) -> tuple[dict[str, str], bytes]:
@@ -30,25 +41,20 @@ def parse(request: bytes) -> tuple[dict[str, str], bytes]:
     return {name: value for name, _, value in fields if name.lower() not in BY_CLIENT}, body
 
 
-async def post(url: str, first: bytes, count: int) -> float:
-    """Seconds of CPU for ``count`` requests, 64 in flight."""
+async def measure(url: str, first: bytes, count: int) -> float:
+    """Microseconds of CPU a request, 64 in flight."""
     headers, body = parse(first)
-    supply = iter(range(count))
+    supply, counted = iter(range(count)), Counted(count)
 
     async def worker(session: aiohttp.ClientSession) -> None:
         for _ in supply:
             async with session.post(url, data=body, headers=headers) as answer:
                 await answer.read()
+            counted.add()
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=IN_FLIGHT)) as session:
-        before = own_cpu()
         await asyncio.gather(*(worker(session) for _ in range(IN_FLIGHT)))
-        return own_cpu() - before
-
-
-async def measure(url: str, first: bytes, count: int) -> float:
-    await post(url, first, count // 10)
-    return await post(url, first, count)
+    return await counted.all
 
 
 def main() -> None:
@@ -58,8 +64,8 @@ def main() -> None:
     parser.add_argument("--requests", type=int, required=True)
     options = parser.parse_args()
     url = f"http://127.0.0.1:{options.port}/"
-    seconds = uvloop.run(measure(url, options.first.read_bytes(), options.requests))
-    print(json.dumps({"microseconds": 1e6 * seconds / options.requests}))
+    cost = uvloop.run(measure(url, options.first.read_bytes(), options.requests))
+    print(json.dumps({"microseconds": cost}))
 
 
 if __name__ == "__main__":

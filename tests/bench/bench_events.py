@@ -31,6 +31,13 @@ def single(number: int, host: str, size: int = BODY_SIZE) -> bytes:
     return _request(host, f"content-type: application/json\r\n{fields}", body(number, size))
 
 
+def around_id(number: int, host: str, size: int = BODY_SIZE) -> tuple[bytes, bytes]:
+    """A whole request of ``single``, before and behind the event's id."""
+    name = attributes(number)["id"].encode()
+    before, _, after = single(number, host, size).partition(b"ce-id: " + name)
+    return before + b"ce-id: ", after
+
+
 def batch(first: int, host: str) -> bytes:
     """A whole request of 100 events from ``first`` on."""
     events = [

@@ -110,7 +110,7 @@ def drain(service: lab.Service, folder: Path, size: Size) -> tuple[float, float,
         sink.stop()
 
 
-def steady(folder: Path, size: Size) -> capacity_page.Steady:
+def steady(folder: Path, seconds: float) -> capacity_page.Steady:
     """The worked example itself, at its rate: events come alone, and cost more than in a full stream."""
     folder.mkdir()
     sink = lab.Sink(folder)
@@ -121,7 +121,7 @@ def steady(folder: Path, size: Size) -> capacity_page.Steady:
     try:
         lab.result_of(lab.start("soak_load.py", *words, "--seconds=3"))  # warm
         before, began = cpu_seconds(service.pid), time.monotonic()
-        told = lab.result_of(lab.start("soak_load.py", *words, f"--seconds={size.steady}"))
+        told = lab.result_of(lab.start("soak_load.py", *words, f"--seconds={seconds}"))
         cores = (cpu_seconds(service.pid) - before) / (time.monotonic() - began)
         return capacity_page.Steady(
             cores, told["acknowledged"] / told["seconds"], memory(service.pid).peak
@@ -227,7 +227,7 @@ def main(arguments: list[str]) -> None:
             inward,
             delivery(folder, size),
             rows(folder, size.rows),
-            steady(folder / "steady", size),
+            steady(folder / "steady", size.steady),
         )
     print(page)
     if options.write:

@@ -20,7 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from cost import cpu_seconds
 
 from forked import SKYBRIDGE
-from service_process import SERVING, ServiceProcess, free_ports, until
+from service_process import ServiceProcess, free_ports, until
 
 HERE = Path(__file__).parent
 UP_WITHIN = 20.0
@@ -30,9 +30,14 @@ FLOOR_TOPIC = "floor"
 MIRROR_TOPIC = "mirrored"
 PARTITIONS = 8
 
-_CONFIG = (
-    SERVING
-    + """brokers: {brokers}
+_CONFIG = """
+version: 1
+installation: bench
+server:
+  events: {{host: 127.0.0.1, port: {events}}}
+  admin: {{host: 127.0.0.1, port: {admin}}}
+store: {store}
+brokers: {brokers}
 routes:
   - name: everything
     to: {{broker: target, topic: bench}}
@@ -41,7 +46,6 @@ webhooks: {{allow_private: ["127.0.0.0/8"]}}
 timeouts: {{not_ready: 0s}}
 subscriptions: {subscriptions}
 """
-)
 
 
 class Service:
@@ -53,30 +57,31 @@ class Service:
         broker: dict[str, Any],
         *,
         program: Sequence[str] = (),
+        store: dict[str, Any] | None = None,
         **others: dict[str, Any],
     ) -> None:
         """``others``: further brokers, by name, that subscriptions may mirror to. ``program``: what is run
-        instead of ``skybridge``."""
+        instead of ``skybridge``. ``store``: instead of a SQLite file of its own."""
         folder.mkdir()
         self._program = program or (
             SKYBRIDGE,
         )  # its memory is measured: nothing shared with others
         self._folder = folder
         self._brokers = {"target": broker, **others}
-        self.port, self._admin = free_ports(2)
+        self._store = store or {"kind": "sqlite", "path": str(folder / "store.db")}
+        self.port, self.admin = free_ports(2)
 
     def start(self, subscriptions: tuple[dict[str, Any], ...] = ()) -> None:
         config = self._folder / "skybridge.yaml"
         text = _CONFIG.format(
-            installation="bench",
             events=self.port,
-            admin=self._admin,
-            folder=self._folder,
+            admin=self.admin,
+            store=json.dumps(self._store),
             brokers=json.dumps(self._brokers),
             subscriptions=json.dumps(subscriptions),
         )
         config.write_text(text)
-        self._process = ServiceProcess(config, self._folder, self._admin, self._program)
+        self._process = ServiceProcess(config, self._folder, self.admin, self._program)
         self._process.start()
 
     @property
@@ -85,7 +90,7 @@ class Service:
 
     @property
     def status(self) -> str:
-        return f"http://127.0.0.1:{self._admin}/status"
+        return f"http://127.0.0.1:{self.admin}/status"
 
     def running(self) -> int:
         """How many subscriptions have their partitions and nothing to complain of."""

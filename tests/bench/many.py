@@ -82,9 +82,7 @@ def measure(
     matching = min(count, matching)
     try:
         begun = time.monotonic()
-        service.start(subscriptions(count, matching, sink.port))
-        while service.running() < count:
-            time.sleep(ASKED_EVERY)
+        begin(service, count, matching, sink.port)
         start = time.monotonic() - begun
         come_to_rest(service.pid)
         warm, events = max(20, WARM // matching), deliveries // matching
@@ -104,20 +102,28 @@ def measure(
         sink.stop()
 
 
-def come_to_rest(pid: int) -> None:
+def begin(service: lab.Service, count: int, matching: int, port: int) -> None:
+    """Returns when all subscriptions are at work."""
+    service.start(subscriptions(count, matching, port))
+    while service.running() < count:
+        time.sleep(ASKED_EVERY)
+
+
+def come_to_rest(pid: int, below: float = RESTING) -> None:
     """What its start, or the last load, has left to do is done: it uses no more than at rest."""
     for _ in range(int(WITHIN)):
         before = cpu_seconds(pid)
         time.sleep(1.0)
-        if cpu_seconds(pid) - before < RESTING:
+        if cpu_seconds(pid) - before < below:
             return
     raise TimeoutError("the service does not come to rest")
 
 
-def cpu_at_rest(pid: int) -> float:
+def cpu_at_rest(pid: int, seconds: float = AT_REST) -> float:
+    """As a share of one core."""
     before = cpu_seconds(pid)
-    time.sleep(AT_REST)
-    return (cpu_seconds(pid) - before) / AT_REST
+    time.sleep(seconds)
+    return (cpu_seconds(pid) - before) / seconds
 
 
 class Growth:

@@ -11,8 +11,12 @@ that a busy machine disturbs both alike. Nothing here is a test: a missed target
     python tests/bench/run.py --filters                  filters alone, in seconds
     python tests/bench/run.py --subscriptions            one beside many, in minutes
     python tests/bench/run.py --gateways                 two on one port beside one
+    python tests/bench/run.py --delivery                 log → webhook, three logs, in minutes
+    python tests/bench/run.py --pull                     log → pull queue → acknowledged
+    python tests/bench/run.py --idle                     with little to do
+    python tests/bench/run.py --latency                  POST to delivery at 1,000 events a second
     python tests/bench/run.py --kafka-listener           it beside Kafka itself, in minutes
-    python tests/bench/run.py --write docs/figures.md    also as a page; with --kafka-listener its part
+    python tests/bench/run.py --write docs/figures.md    also as a page; with one of the last five its part
 """
 
 from __future__ import annotations
@@ -23,70 +27,25 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import codecs_alone
 import filters_alone
 import gateways
-import kafka_beside
 import lab
 import many
 import table
 from bench_events import BATCH, KEYS
 from cost import cpu_seconds, memory
+from parts import FULL, PARTS, SHORT, Size, measured
 
 from kafka_install import Missing
-from kafka_install import install as installed
 from kafka_server import KafkaServer
 from service_process import until
 
 DELIVERED_WITHIN = 120.0
-
-
-@dataclass(frozen=True)
-class Size:
-    rounds: int
-    events: int
-    batches: int
-    deliveries: int
-    codecs: int  # events of one round
-    growth: int  # rounds of one beside many subscriptions
-    many: int  # deliveries of one of them
-    beside: int  # rounds of the Kafka listener beside Kafka
-    kafka: int  # events of each of their loads
-
-
-FULL = Size(
-    rounds=5,
-    events=40_000,
-    batches=1_000,
-    deliveries=30_000,
-    codecs=10_000,
-    growth=3,
-    many=20_000,
-    beside=3,
-    kafka=60_000,
-)
-SHORT = Size(
-    rounds=2,
-    events=6_000,
-    batches=100,
-    deliveries=5_000,
-    codecs=2_000,
-    growth=1,
-    many=5_000,
-    beside=1,
-    kafka=10_000,
-)
-
-
-DRESSED: dict[str, Any] = {
-    "signing": {"secret": "whsec_" + "c2t5YnJpZGdlIGJlbmNo" * 2},
-    "filters": [{"all": [{"prefix": {"type": "com."}}, {"sql": "EXISTS id"}]}],
-}
-"""Beside lanes, breaker and attempt log, which are always on."""
 
 
 class Bench:
@@ -132,20 +91,6 @@ class Bench:
         batch = self._row("HTTP → Kafka, batches of 100", "", 15)
         self._ingress(service, floor, single, batch)
         self._prepare_mirror(broker)
-
-    def prepare_delivery(self) -> None:
-        """A log full of events, and the same subscription under a new name each round."""
-        path = str(self.folder / "delivered")
-        service = lab.Service(self.folder / "delivery", {"kind": "embedded", "path": path})
-        service.start()
-        lab.load(service.port, "single", self.size.deliveries)
-        service.stop()
-        row = self._row("embedded log → webhook", "bare aiohttp client, same bytes", 2.0)
-        self._rounds.append(lambda: self._delivery_round(service, row))
-        dressed = self._row(
-            "embedded log → webhook, signed, filtered", "bare aiohttp client, same bytes", 2.0
-        )
-        self._rounds.append(lambda: self._delivery_round(service, dressed, **DRESSED))
 
     def measure_growth(self) -> None:
         """One subscription beside many: rounds of its own, for each takes a minute."""
@@ -224,17 +169,6 @@ class Bench:
 
         self._rounds.append(measure)
 
-    def _delivery_round(self, service: lab.Service, row: table.Row, **settings: Any) -> None:
-        folder = Path(tempfile.mkdtemp(dir=self.folder))
-        sink = lab.Sink(folder)
-        try:
-            row.measured.append(self._deliver(service, sink, row, settings))
-            arguments = (f"--port={sink.port}", f"--first={sink.first}")
-            bare = lab.start("bare_client.py", *arguments, f"--requests={self.size.deliveries}")
-            row.floor.append(lab.result_of(bare)["microseconds"])
-        finally:
-            sink.stop()
-
     def _mirror_round(self, service: lab.Service, address: str, row: table.Row) -> None:
         """Microseconds a copy, counted from one tenth of the way to the end, and how many a second."""
         subscription = {
@@ -261,50 +195,10 @@ class Bench:
         finally:
             service.stop()
 
-    def _deliver(
-        self, service: lab.Service, sink: lab.Sink, row: table.Row, settings: dict[str, Any]
-    ) -> float:
-        """Microseconds a delivery, counted from one tenth of the way to the end."""
-        subscription = {
-            "id": f"bench-{len(settings)}-{len(row.measured)}",
-            "source": {"broker": "target", "topics": [lab.TOPIC]},
-            "start": "earliest",
-            "sink": f"http://127.0.0.1:{sink.port}/",
-            **settings,
-        }
-        total = self.size.deliveries
-        service.start((subscription,))
-        try:
-            until(lambda: sink.count() >= total // 10, DELIVERED_WITHIN, "first deliveries")
-            first, before = sink.count(), cpu_seconds(service.pid)
-            until(lambda: sink.count() >= total, DELIVERED_WITHIN, "all deliveries")
-            row.memory = memory_of(service.pid)
-            return 1e6 * (cpu_seconds(service.pid) - before) / (total - first)
-        finally:
-            service.stop()
-
 
 def memory_of(pid: int) -> str:
     used = memory(pid)
     return f"{used.now:.0f}/{used.peak:.0f}"
-
-
-def listener_part(size: Size, command: str) -> str:
-    """Printed, and returned as a part of the page."""
-    with tempfile.TemporaryDirectory(prefix="skybridge-bench-") as folder:
-        rows, remarks = _beside(Path(folder), size)
-    print(table.text(rows, kafka_beside.HEADINGS), *remarks, sep="\n")
-    return table.listener_part(rows, kafka_beside.HEADINGS, command, remarks)
-
-
-def _beside(folder: Path, size: Size) -> tuple[list[kafka_beside.Row], list[str]]:
-    """Alone, where there is no Kafka."""
-    try:
-        installed()
-    except Missing as missing:
-        rows, remarks = kafka_beside.measure(folder, size.beside, size.kafka, kafka=False)
-        return rows, [*remarks, f"Kafka was not measured: {missing}"]
-    return kafka_beside.measure(folder, size.beside, size.kafka)
 
 
 def options_of(arguments: list[str]) -> argparse.Namespace:
@@ -312,10 +206,9 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--codecs", action="store_true", help="the codecs alone, in seconds")
     parser.add_argument("--filters", action="store_true", help="filters alone, in seconds")
     parser.add_argument("--subscriptions", action="store_true", help="one beside many, in minutes")
-    parser.add_argument(
-        "--kafka-listener", action="store_true", help="it beside Kafka itself, in minutes"
-    )
     parser.add_argument("--gateways", action="store_true", help="two on one port beside one")
+    for part in PARTS:
+        parser.add_argument(f"--{part.option}", action="store_true", help=part.help)
     parser.add_argument("--short", action="store_true", help="does it work? under a minute")
     parser.add_argument("--write", type=Path, help="write the page of figures here")
     parser.add_argument("--json", type=Path, help="write every round here")
@@ -337,10 +230,12 @@ def main(arguments: list[str]) -> None:
         print(table.text(filters_alone.measure(size.rounds, size.codecs), filters_alone.HEADINGS))
         return
     command = 'make bench ARGS="' + " ".join(arguments) + '"'
-    if options.kafka_listener:
-        part = listener_part(size, command)
-        if options.write:
-            options.write.write_text(table.with_part(options.write.read_text(), part))
+    if chosen := [part for part in PARTS if vars(options)[part.option.replace("-", "_")]]:
+        for part in chosen:
+            text = measured(part, size, command)
+            if options.write:
+                page = table.with_part(options.write.read_text(), part.name, text)
+                options.write.write_text(page)
         return
     with tempfile.TemporaryDirectory(prefix="skybridge-bench-") as folder:
         bench = Bench(size, Path(folder))
@@ -352,13 +247,12 @@ def main(arguments: list[str]) -> None:
         with lab.stopping(bench.started):
             bench.prepare_embedded()
             bench.prepare_kafka()
-            bench.prepare_delivery()
             bench.run()
         with lab.stopping(bench.started):
             bench.measure_growth()
     bench.remarks.append(
         f"{size.rounds} rounds of {size.events:,} single events, {size.batches:,} batches of "
-        f"{BATCH} and {size.deliveries:,} deliveries."
+        f"{BATCH} and {size.deliveries:,} copies."
     )
     codecs = codecs_alone.measure(size.rounds, size.codecs)
     print(table.text(bench.rows), "", "codecs", sep="\n")
@@ -369,7 +263,9 @@ def main(arguments: list[str]) -> None:
         )
     if options.write:
         page = table.markdown(bench.rows, codecs, codecs_alone.HEADINGS, command, bench.remarks)
-        options.write.write_text(table.with_part(page, listener_part(size, command)))
+        for part in PARTS:
+            page = table.with_part(page, part.name, measured(part, size, command))
+        options.write.write_text(page)
 
 
 if __name__ == "__main__":

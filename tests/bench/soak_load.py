@@ -25,7 +25,8 @@ class Load:
         self._loop = asyncio.get_running_loop()
         self._rate, self._seconds = rate, seconds
         self._began = self._loop.time()
-        self._parts = [_around_id(number, host, body) for number in range(bench_events.KEYS)]
+        keys = range(bench_events.KEYS)
+        self._parts = [bench_events.around_id(number, host, body) for number in keys]
         self._begun = 0
         self._idle: deque[Connection] = deque()
         self.acknowledged = self.repeated = self.behind = 0
@@ -65,13 +66,6 @@ class Load:
     def lost(self, why: str) -> None:
         if not self.done.done():
             self.done.set_exception(RuntimeError(why))
-
-
-def _around_id(number: int, host: str, body: int) -> tuple[bytes, bytes]:
-    """A whole request, before and behind the event's id."""
-    name = bench_events.attributes(number)["id"].encode()
-    before, _, after = bench_events.single(number, host, body).partition(b"ce-id: " + name)
-    return before + b"ce-id: ", after
 
 
 class Connection(asyncio.Protocol):

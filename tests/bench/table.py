@@ -7,6 +7,7 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import isinf
 from pathlib import Path
 from statistics import median
 from typing import Protocol
@@ -20,8 +21,8 @@ class Line(Protocol):
 
 @dataclass
 class Row:
-    """Microseconds of CPU an event, one value a round. ``most`` bounds the ratio to the floor, or,
-    where there is no floor, the microseconds themselves.
+    """Microseconds of CPU an event, or what ``unit`` says, one value a round. ``most`` bounds the ratio to the
+    floor, or, where there is no floor, what was measured; infinite where there is no target.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Row:
     measured: list[float] = field(default_factory=list)
     floor: list[float] = field(default_factory=list)
     memory: str = ""
+    unit: str = "µs"
 
     @property
     def value(self) -> float:
@@ -44,23 +46,32 @@ class Row:
 
     def cells(self) -> list[str]:
         floor = f"{spread(self.floor)} ({self.floor_name})" if self.floor_name else ""
-        unit = "" if self.floor_name else " µs"
         ratio = f"{self.value:.2f}" if self.floor_name else ""
-        target = f"≤ {self.most:g}{unit}"
-        return [
-            self.name,
-            spread(self.measured),
-            floor,
-            ratio,
-            target,
-            self._verdict(),
-            self.memory,
-        ]
+        verdict = self._verdict()
+        return [self.name, self._told(), floor, ratio, self._target(), verdict, self.memory]
+
+    def _told(self) -> str:
+        return spread(self.measured) + ("" if self.unit == "µs" else f" {self.unit}")
+
+    def _target(self) -> str:
+        if isinf(self.most):
+            return ""
+        return f"≤ {self.most:g}" + ("" if self.floor_name else f" {self.unit}")
 
     def _verdict(self) -> str:
+        if isinf(self.most):
+            return ""
         return "met" if self.met else f"missed by {self.value / self.most - 1:.0%}"
 
 
+class Plain(Row):
+    """Beside no floor, in a table of its own (``PLAIN``)."""
+
+    def cells(self) -> list[str]:
+        return [self.name, self._told(), self._target(), self._verdict()]
+
+
+PLAIN = ["what", "measured", "target", ""]
 HEADINGS = ["what", "CPU µs/event", "floor µs/event", "ratio", "target", "", "memory MB now/peak"]
 
 
@@ -95,22 +106,26 @@ def markdown(
     return f"{PREFACE}\n{NOT_RUN}\n```bash\n{command}\n```\n\n{both}\n\n{notes}\n"
 
 
-def listener_part(
-    rows: Sequence[Line], headings: Sequence[str], command: str, remarks: Sequence[str]
+def part(
+    preface: str,
+    rows: Sequence[Line],
+    headings: Sequence[str],
+    command: str,
+    remarks: Sequence[str],
 ) -> str:
-    """The part of the page that is measured by itself."""
+    """A part of the page that is measured by itself."""
     notes = "\n".join(f"- {remark}" for remark in [*machine(), *remarks])
-    return f"{LISTENER}\n{NOT_RUN}\n```bash\n{command}\n```\n\n{table(rows, headings)}\n\n{notes}\n"
+    return f"{preface}\n{NOT_RUN}\n```bash\n{command}\n```\n\n{table(rows, headings)}\n\n{notes}\n"
 
 
-def with_part(page: str, part: str) -> str:
-    """The page, with this part instead of the one it had, or behind all others."""
-    before, found, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END) if found else ("", "", "\n")
-    return f"{before.rstrip()}\n\n{BEGIN}\n\n{part}\n{END}{after}"
+def with_part(page: str, name: str, text: str) -> str:
+    """The page, with this part instead of the one of that name that it had, or behind all others."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, found, rest = page.partition(begin)
+    _, _, after = rest.partition(end) if found else ("", "", "\n")
+    return f"{before.rstrip()}\n\n{begin}\n\n{text}\n{end}{after}"
 
 
-BEGIN, END = "<!-- the Kafka listener -->", "<!-- end of the Kafka listener -->"
 NOT_RUN = "<!-- not run: it measures for minutes and writes this page -->"
 
 PREFACE = """# Figures
@@ -121,6 +136,11 @@ rounds with its lowest and highest in brackets; a ratio is the median of the rou
 
 Load: 64 keep-alive connections from a process of its own, one request in flight on each, 0.6 kB of
 JSON in seven header fields, 10,000 keys, 8 partitions, key from the Partitioning extension.
+
+Parts of this page that are measured by themselves have an option: `make bench ARGS="--delivery"` (log → webhook, from three
+logs), `--pull` (log → pull queue → acknowledged), `--latency` (POST to delivery at 1,000 events a second), `--idle` (with
+little to do) and `--kafka-listener`. With `--write docs/figures.md` the part is written here, with `--short` it only shows
+whether it works. `--subscriptions` prints what one delivery costs beside 100 subscriptions.
 """
 
 CODECS = """## Codecs
@@ -128,17 +148,6 @@ CODECS = """## Codecs
 The bindings alone, in one process, validation on: from the headers and body of a request to the record,
 beside the official Python SDK (`cloudevents` 2.2.0) doing the same, and beside a loop that only renames
 headers. The SDK reads no batches: its figure is that of taking the array apart first.
-"""
-
-
-LISTENER = """## The Kafka listener beside Kafka
-
-The same clients with the same load against the embedded log's [Kafka listener](embedded-log.md), in a
-`skybridge serve` of its own, and against a real Kafka, in turns: events of 1 kB with the headers of a
-CloudEvent, 10,000 keys, 8 partitions, acks of all, idempotent, batches as librdkafka makes them by default.
-Events a second are by the clock and end where the slower of client and server ends; CPU is that of the
-server's process. Skybridge is one process of Python, answers once a batch is fsynced, and shares the machine's
-two CPUs with the client; Kafka is one node, answers before it is fsynced, and uses all CPUs there are.
 """
 
 
