@@ -22,12 +22,14 @@ StoreKey = Annotated[Secret, AfterValidator(_fits)]
 
 
 class Encryption(Strict):
-    """Credentials of subscriptions that the API makes lie encrypted in the store."""
+    """Encryption of the credentials of subscriptions that the API creates."""
 
     key: StoreKey = Field(
-        description='made by skybridge secret --kind store; best "${file:/path}". Lost with it: what the '
-        "store holds of credentials"
+        description='key made by skybridge secret --kind store; best "${file:/path}". If it is '
+        "lost, the stored credentials are lost"
     )
     previous: StoreKey | None = Field(
-        None, description="the one before: what lies under it is encrypted anew at the next start"
+        None,
+        description="the previous key: the next start decrypts with it and encrypts with the "
+        "new key",
     )

@@ -11,7 +11,7 @@ from app.model.route import Strict
 
 
 class KeptAttempts(Strict):
-    """Attempts to deliver, as rows of the store. What a bound lets go of is counted."""
+    """Attempts to deliver, as rows of the store. Rows deleted by a bound are counted."""
 
     keep: Literal["failures", "all"] = Field(
         "failures",

@@ -20,5 +20,6 @@ class ServerTls(Strict):
     key: Path = Field(description="PEM file of the key, without a pass phrase")
     client_ca: Path | None = Field(
         None,
-        description="PEM file of the authorities of clients: who shows no certificate of theirs is not let in",
+        description="PEM file of the authorities of client certificates; clients without such a "
+        "certificate are refused",
     )

@@ -36,18 +36,19 @@ class KeptDeadLetters(Strict):
 
     max_rows: Annotated[Count, Field(ge=1)] = Field(
         1_000_000,
-        description="most of them; beyond: what would become one waits, and its key with it",
+        description="most dead letters; beyond, the next one waits unfinished, and its key with it",
     )
 
 
 class _Kept(Strict):
-    attempts: KeptAttempts = Field(KeptAttempts(), description="the log of attempts to deliver")
+    attempts: KeptAttempts = Field(KeptAttempts(), description="the log of delivery attempts")
     dead_letters: KeptDeadLetters = Field(
-        KeptDeadLetters(), description="what will not be delivered"
+        KeptDeadLetters(), description="events that were given up"
     )
     encryption: Encryption | None = Field(
         None,
-        description="without it the API keeps no subscription that has a credential",
+        description="encrypts credentials in the store; without it the API refuses "
+        "subscriptions with credentials",
     )
 
 
