@@ -71,7 +71,7 @@ def demand_address(option: str, address: str, example: str) -> None:
         fits = False
     if not fits:
         printing.fail(
-            f"{option} {address} is no address of a server.",
+            f"{option} {address} is not the address of a server.",
             cure=f"Write it as {example}",
             code=exits.SETUP,
         )
