@@ -116,7 +116,7 @@ sbom: install ## what the image holds, as CycloneDX, into sbom.json
 	$(UV) export --quiet --frozen --no-dev --all-extras --no-extra pipeline --format cyclonedx1.5 --preview-features sbom-export --output-file sbom.json
 
 .PHONY: docs
-docs: install ## write the generated pages anew
+docs: install ## write the generated pages
 	$(PY) tests/support/configuration_page.py > docs/configuration.md.new
 	@mv docs/configuration.md.new docs/configuration.md
 	$(PY) tests/support/kafka_apis_page.py

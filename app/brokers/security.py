@@ -16,9 +16,11 @@ class ClientTls(Strict):
     """TLS towards a broker. Empty: the system's certificate authorities."""
 
     ca: Path | None = Field(None, description="PEM file of the authorities to trust")
-    cert: Path | None = Field(None, description="PEM file of our certificate, for mutual TLS")
+    cert: Path | None = Field(
+        None, description="PEM file of the client certificate, for mutual TLS"
+    )
     key: Path | None = Field(None, description="PEM file of its key, without a pass phrase")
-    verify_host: bool = Field(True, description="the broker's certificate must bear its host name")
+    verify_host: bool = Field(True, description="the broker's certificate must name its host")
 
     @model_validator(mode="after")
     def cert_with_key(self) -> ClientTls:
@@ -49,7 +51,7 @@ class OAuth2(Strict):
         description="the issuer, which names its token endpoint under /.well-known"
     )
     credentials: Path = Field(
-        description="JSON file with client_id and client_secret, as Pulsar's tools take it"
+        description="JSON file with client_id and client_secret, in the form of Pulsar's tools"
     )
-    audience: str = Field("", description="who the token is for, where the issuer asks")
-    scope: str = Field("", description="asked for, where the issuer wants to be told")
+    audience: str = Field("", description="requested audience, if the issuer needs one")
+    scope: str = Field("", description="requested scope, if the issuer needs one")

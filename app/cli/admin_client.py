@@ -30,12 +30,13 @@ Broker = Annotated[
     typer.Option("--broker", "-b", help="The topic's broker, by its name in the configuration."),
 ]
 Subscription = Annotated[
-    str, typer.Option("--subscription", "-s", help="Of this one; all by default.")
+    str, typer.Option("--subscription", "-s", help="Only this broker; all by default.")
 ]
 Partition = Annotated[
-    int | None, typer.Option("--partition", "-p", min=0, help="This one alone; all by default.")
+    int | None,
+    typer.Option("--partition", "-p", min=0, help="Only this partition; all by default."),
 ]
-Raw = Annotated[bool, typer.Option("--raw", help="With each record as it is on the wire.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Also show each record as it is on the wire.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 SERVER = "http://127.0.0.1:8081"
@@ -47,24 +48,27 @@ _CURES = {
     401: "Give its server.admin.token with --token or SKYBRIDGE_ADMIN_TOKEN.",
     404: "Name the topic and --broker as the configuration has them; `skybridge topics list` lists "
     "all topics.",
-    429: "Give the right server.admin.token: too many wrong ones came from this address.",
-    503: "Try again in a moment; `skybridge topics list` and /status say what is away.",
+    429: ("Give the right server.admin.token: this address has sent too many wrong tokens."),
+    503: ("Retry in a moment; `skybridge topics list` and /status show what does not answer."),
 }
 
 _CURES_AT = (  # where they are not those above: for paths that begin so
-    ("/v1/config", {404: "That service is older than this verb: compare two files with --old."}),
-    ("/v1/dead-letters", {404: "`skybridge dead-letters list` shows those that there are."}),
+    (
+        "/v1/config",
+        {404: ("The service is older than this command: compare two files with --old.")},
+    ),
+    ("/v1/dead-letters", {404: "`skybridge dead-letters list` shows all dead letters."}),
     (
         "/v1/subscriptions",
         {
-            404: "`skybridge subscriptions list` shows those that there are.",
-            412: "Somebody changed it in between: look at it with `show`, and try again.",
-            504: "`skybridge subscriptions show` says how it fares; a worker must run.",
+            404: ("`skybridge subscriptions list` shows all subscriptions."),
+            412: ("The subscription has changed since: inspect it with `show`, and retry."),
+            504: ("A worker must run; `skybridge subscriptions show` shows the status."),
         },
     ),
     (
         "/v1/subscriptions/[^/]*:replay",
-        {409: "`skybridge subscriptions replay ID --cancel` ends one that is under way."},
+        {409: ("`skybridge subscriptions replay ID --cancel` ends a running replay.")},
     ),
 )
 
@@ -74,7 +78,7 @@ class Service(NamedTuple):
 
     server: Server = SERVER
     token: Token = ""
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         """The JSON answer. What is empty or None in ``query`` is left out."""

@@ -31,7 +31,9 @@ def run(
     connect: Annotated[
         bool, typer.Option("--connect", help="Also connect to the store and each broker.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a finding.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per finding.")
+    ] = False,
 ) -> None:
     """Lint a configuration: every error and warning with its line and its cure.
 

@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 
 app = verbs.group(
     "dead-letters",
-    "Messages that were given up: look, count, send again, throw away.\n\n"
+    "Events that were given up: list, count, redrive, discard.\n\n"
     "A message becomes a dead letter when its target refuses it for good (415 and other 4xx), when its "
-    "schedule of attempts is used up, or when it is no CloudEvent. It stays in the store, whole, until it "
-    "is redriven or discarded. Begin with `count`, look at one with `show`, mend the target, then "
+    "schedule of attempts is used up, or when it is no CloudEvent. The store keeps the whole message until it "
+    "is redriven or discarded. Begin with `count`, inspect one with `show`, repair the target, then "
     "`redrive`.",
 )
 _verb = functools.partial(verbs.verb, of=app)
 
-Ids = Annotated[list[int] | None, typer.Option("--id", min=1, help="This one; may be repeated.")]
+Ids = Annotated[
+    list[int] | None, typer.Option("--id", min=1, help="Only this subscription; may be repeated.")
+]
 
 
 class Choice(NamedTuple):
@@ -36,16 +38,19 @@ class Choice(NamedTuple):
     subscription: Subscription = ""
     cause: Annotated[
         list[str] | None,
-        typer.Option("--cause", "-c", help="As `count` shows it: status-415, schedule-exhausted."),
+        typer.Option(
+            "--cause", "-c", help="Cause, as `count` shows it: status-415, schedule-exhausted."
+        ),
     ] = None
     since: Annotated[
-        str, typer.Option(help="Given up then or later: 2026-01-01T00:00:00Z, or milliseconds.")
+        str,
+        typer.Option(help="Given up at this time or later: 2026-01-01T00:00:00Z, or milliseconds."),
     ] = ""
-    until: Annotated[str, typer.Option(help="Given up before then.")] = ""
+    until: Annotated[str, typer.Option(help="Given up before this time.")] = ""
     source: Annotated[str, typer.Option(help="The event's source.")] = ""
     type: Annotated[
         str,
-        typer.Option("--type", "-t", help="The event's type; com.example.* for what begins so."),
+        typer.Option("--type", "-t", help="The event's type; com.example.* for a prefix."),
     ] = ""
 
     def with_ids(self, ids: Sequence[int] | None) -> dict[str, Any]:
@@ -61,7 +66,7 @@ class Choice(NamedTuple):
 )
 def list_(
     choice: Choice,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most rows.")] = 50,
     *,
     service: Service,
 ) -> None:
@@ -74,11 +79,11 @@ def list_(
 
 @_verb("show", "skybridge dead-letters show 17", "skybridge dead-letters show 17 --json")
 def show(
-    letter: Annotated[int, typer.Argument(help="Its id, as `list` shows it.", min=1)],
+    letter: Annotated[int, typer.Argument(help="Id, as `list` shows it.", min=1)],
     *,
     service: Service,
 ) -> None:
-    """Show one dead letter: where it comes from, why it is one, its event, its attempts."""
+    """Show one dead letter: its source, cause, event and attempts."""
     service.show(service.get(f"{PATH}/{letter}"), _show)
 
 
@@ -104,26 +109,28 @@ def redrive(
     choice: Choice,
     id_: Ids = None,
     rate: Annotated[
-        float, typer.Option(min=0, help="Letters a second, of each subscription; 0: at once.")
+        float, typer.Option(min=0, help="Letters a second for each subscription; 0: no limit.")
     ] = 0.0,
     yes: Yes = False,
     wait: Annotated[
         bool,
-        typer.Option("--wait/--no-wait", help="Follow them, or leave when they are on their way."),
+        typer.Option(
+            "--wait/--no-wait", help="Show the progress until the end, or return at once."
+        ),
     ] = True,
     *,
     service: Service,
 ) -> None:
-    """Send dead letters to their subscriptions again: same event, same id, one at a time a key.
+    """Send dead letters to their subscriptions again: same event, same id, one at a time per key.
 
-    First it says what would go, then it asks. What fails again is a dead letter again. Interrupting it
-    stops nothing that is on its way. With --json nothing goes without --yes."""
+    It first counts the letters and asks for confirmation. An event that fails again becomes a dead letter
+    again. Interrupting the command does not stop the redrive. With --json nothing is sent without --yes."""
     chosen = choice.with_ids(id_)
     found = redrive_progress.order(service, chosen, dry_run=True)
     if not service.as_json:
         _show_counts(found)
         redrive_progress.warn(found)
-    if _demanded(found["left"], "Redrive {} of them?", yes=yes, service=service):
+    if _demanded(found["left"], "Redrive {} dead letters?", yes=yes, service=service):
         redrive_progress.run(service, chosen, found, rate=rate, wait=wait)
     elif service.as_json:
         printing.json_line(found)
@@ -135,12 +142,12 @@ def redrive(
     "skybridge dead-letters discard --until 2026-01-01T00:00:00Z --yes",
 )
 def discard(choice: Choice, id_: Ids = None, yes: Yes = False, *, service: Service) -> None:
-    """Throw dead letters away for good. First it says which, then it asks."""
+    """Discard dead letters for good. It first counts them and asks for confirmation."""
     chosen = choice.with_ids(id_)
     found = service.post(f"{PATH}:discard", {**chosen, "dry_run": True})
     if not service.as_json:
         _show_counts(found)
-    question = "Throw {} of them away for good?"
+    question = "Discard {} dead letters for good?"
     if _demanded(found["matched"], question, yes=yes, service=service):
         found = service.post(f"{PATH}:discard", {**chosen, "dry_run": False})
     service.show(found, lambda found: printing.text_line(f"discarded {found['discarded']}"))
@@ -153,7 +160,9 @@ def _demanded(count: int, question: str, *, yes: bool, service: Service) -> bool
         return bool(count) and yes
     if not sys.stdin.isatty():
         printing.fail(
-            "nobody is there to be asked.", cure="Say --yes if you mean it.", code=exits.SETUP
+            "there is no terminal to ask for confirmation.",
+            cure="Add --yes to confirm.",
+            code=exits.SETUP,
         )
     if not typer.confirm(question.format(count)):
         raise typer.Exit(exits.FAILED)

@@ -20,26 +20,31 @@ if TYPE_CHECKING:
     "attempts",
     "skybridge attempts",
     "skybridge attempts --subscription billing --outcome retry --limit 20",
-    "skybridge attempts --event A-1001            # why did this one not arrive?",
+    "skybridge attempts --event A-1001            # why did this event not arrive?",
     "skybridge attempts --event A-1001 --json | jq .detail",
 )
 def attempts(
     subscription: Subscription = "",
-    event: Annotated[str, typer.Option("--event", "-e", help="Of the event with this id.")] = "",
+    event: Annotated[
+        str, typer.Option("--event", "-e", help="Only of the event with this id.")
+    ] = "",
     outcome: Annotated[
-        str, typer.Option("--outcome", help="delivered, retry, dead-letter or disable.")
+        str,
+        typer.Option(
+            "--outcome", help="Only with this outcome: delivered, retry, dead-letter or disable."
+        ),
     ] = "",
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=1000, help="The newest so many.")
+        int, typer.Option("--limit", "-n", min=1, max=1000, help="Most rows, the newest first.")
     ] = 50,
     *,
     service: Service,
 ) -> None:
-    """Show attempts to deliver, the newest first: when, how long, what came back, when the next one is.
+    """Show delivery attempts, the newest first: time, duration, answer, time of the next attempt.
 
-    By default the store keeps those that failed, and the last success of each subscription
-    (store.attempts.keep); the service also remembers its newest thousand of each. Of an event
-    that was not tried yet it is said behind which other of its key it waits."""
+    By default the store keeps failed attempts, and the last success of each subscription
+    (store.attempts.keep); the service also remembers its newest thousand of each. For an event
+    without an attempt, --event names the event of its key that it waits for."""
     query = {"subscription": subscription, "event_id": event, "outcome": outcome, "limit": limit}
     answer = service.get("/v1/attempts", query)
     waiting, found = answer["waiting"], answer["attempts"]
@@ -50,16 +55,14 @@ def attempts(
 @verb("parked", "skybridge parked", "skybridge parked --subscription billing --json")
 def parked(
     subscription: Subscription = "",
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many keys.")
-    ] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Most keys.")] = 50,
     *,
     service: Service,
 ) -> None:
-    """Show the keys that wait, those that wait longest first: how many messages, why, until when.
+    """Show the parked keys, the longest wait first: number of messages, cause, time of the next attempt.
 
-    A key parks when its oldest message has used up the waits that hold its lane (retry.hold), so that
-    all other keys go on; redriven dead letters wait here too, until they are sent."""
+    A key parks when its oldest message has used up its quick waits (retry.hold), so that all other keys
+    continue. Redriven dead letters are also listed until they are sent."""
     query = {"subscription": subscription, "limit": limit}
     service.show_all(service.get("/v1/parked/keys", query)["keys"], _KEYS)
 

@@ -22,26 +22,28 @@ GENERATED = 329  # events, where the real feed cannot be had
 @verb(
     "demo",
     "skybridge demo",
-    "skybridge demo --generated --count 2000    # events of our own making",
+    "skybridge demo --generated --count 2000    # generated events",
     "skybridge demo --keep /tmp/demo            # look at the configuration and the log afterwards",
     "skybridge demo --json | tail -1 | jq .",
 )
 def run(
     generated: Annotated[
-        bool, typer.Option("--generated", help="Use the generator even where npm is there.")
+        bool, typer.Option("--generated", help="Use generated events even if npm is installed.")
     ] = False,
     count: Annotated[int, typer.Option(min=1, help="Events to generate.")] = GENERATED,
     keep: Annotated[
-        Path | None, typer.Option(help="Work in this folder and leave it; else a temporary one.")
+        Path | None,
+        typer.Option(help="Work in this folder and keep it; by default a temporary one."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object an event, and the account as the last.")
+        bool,
+        typer.Option("--json", help="Print one JSON object per event, and the final account last."),
     ] = False,
 ) -> None:
-    """Show the whole job: a real feed in, a durable log, three webhooks out, and the closing account.
+    """Run a demonstration: a real feed, a durable log, three webhooks, and the final account.
 
     The service runs as a process of its own on an embedded log. Of the three webhooks one refuses a
-    type (a dead letter), one fails at first (retries), one asks to be left alone (429 and
+    type (a dead letter), one fails at first (retries), one asks for a pause (429 and
     Retry-After). Exits with 0 only when accepted = delivered + dead-lettered holds for each, no byte
     was changed and the order per key was kept.
     """

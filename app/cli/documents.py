@@ -27,7 +27,7 @@ def init(
         with file.open("x", encoding="utf-8") as target:
             target.write(TEMPLATE)
     except FileExistsError:
-        printing.fail(f"{file} is there already.", cure="Name another file.", code=exits.SETUP)
+        printing.fail(f"{file} exists already.", cure="Name another file.", code=exits.SETUP)
     except OSError as failure:
         printing.fail(f"{file} cannot be written: {failure.strerror}.", code=exits.SETUP)
     console = printing.err()
@@ -64,15 +64,17 @@ def openapi(out: Out = None) -> None:
 def asyncapi(
     config: Annotated[
         Path | None,
-        typer.Option("--config", "-c", help="The configuration; without it, that of a bare serve."),
+        typer.Option(
+            "--config", "-c", help="The configuration; by default that of serve without a file."
+        ),
     ] = None,
     out: Out = None,
 ) -> None:
     """Print an AsyncAPI 3 document of the topics of a configuration: brokers as servers, topics as channels,
     routes and subscriptions as operations, events in each content mode as messages.
 
-    Subscriptions made by the API are not in it, nor is any credential. The HTTP interface is described by
-    skybridge openapi.
+    It leaves out subscriptions created by the API and all credentials. skybridge openapi describes the
+    HTTP interface.
     """
     from app.config.asyncapi import document
 

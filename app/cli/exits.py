@@ -11,7 +11,7 @@ RESTART = 5
 
 MEANING = {
     OK: "done",
-    FAILED: "refused, or an error was found: the output says which",
+    FAILED: "refused, or an error was found: see the output",
     SETUP: "an option or a setting is wrong: the message names it and the cure",
     UNREACHABLE: "nothing answers there",
     CHANGES: "plan: there are changes",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "explain",
     "skybridge explain --type com.example.order.created -a partitionkey=order-7",
     "skybridge explain event.json",
-    "skybridge explain event.json --as-from main/orders       # written there by another client",
+    "skybridge explain event.json --as-from main/orders       # an event that another client writes to the topic",
     "skybridge explain event.json --config skybridge.yaml      # no service needed",
     "skybridge explain event.json --route orders --json | jq '.hops[].subscriptions'",
 )
@@ -30,13 +30,14 @@ def run(
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", "-c", help="By this configuration, instead of a service's."),
+        typer.Option("--config", "-c", help="Use this configuration instead of a running service."),
     ] = None,
-    route: Annotated[str, typer.Option(help="As if posted to this route by name.")] = "",
+    route: Annotated[str, typer.Option(help="Explain a post to this route.")] = "",
     as_from: Annotated[
         str,
         typer.Option(
-            metavar="BROKER/TOPIC", help="As if another client wrote it there: no route is asked."
+            metavar="BROKER/TOPIC",
+            help="Explain an event that another client wrote to this topic; no route applies.",
         ),
     ] = "",
     type_: EventType = "",
@@ -51,7 +52,7 @@ def run(
 ) -> None:
     """Explain which route an event would take, under which key, to which topics and subscriptions.
 
-    Each filter says which part of it decided. Nothing is sent. Exits with 1 when the event would be
+    It shows the part of each filter that decided. Nothing is sent. Exits with 1 if the event would be
     refused.
     """
     if (file is None) == (not type_):
@@ -182,9 +183,9 @@ def _hop(hop: Mapping[str, Any], indent: str) -> Iterator[str]:
     for each in hop["subscriptions"]:
         yield from _subscription(each, indent + "  ")
     if hop["untold"]:
-        yield f"{indent}        the exchange's bindings decide for {', '.join(hop['untold'])}"
+        yield f"{indent}        the bindings of the exchange decide for {', '.join(hop['untold'])}"
     if not hop["subscriptions"] and not hop["untold"]:
-        yield f"{indent}        no subscription reads it there"
+        yield f"{indent}        no subscription reads this topic"
 
 
 def _subscription(each: Mapping[str, Any], indent: str) -> Iterator[str]:

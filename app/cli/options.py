@@ -27,7 +27,7 @@ Attributes = Annotated[
     list[str] | None,
     typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="An extension attribute."),
 ]
-Data = Annotated[str, typer.Option("--data", "-d", help="Its data; @FILE reads a file.")]
+Data = Annotated[str, typer.Option("--data", "-d", help="Data of the event; @FILE reads a file.")]
 
 
 def attributes(pairs: Sequence[str]) -> dict[str, str]:
@@ -81,7 +81,7 @@ def demand_address(option: str, address: str, example: str) -> None:
         fits = False
     if not fits:
         printing.fail(
-            f"{option} {address} is no address of a server.",
+            f"{option} {address} is not the address of a server.",
             cure=f"Write it as {example}",
             code=exits.SETUP,
         )

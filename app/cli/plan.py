@@ -34,12 +34,12 @@ def run(
     *,
     service: Service,
 ) -> None:
-    """Say what a reload to FILE would change: which settings, from what to what, which subscriptions would
-    end and begin anew, and which changes need a restart.
+    """Show what a reload to FILE would change: the settings with old and new values, the subscriptions that
+    would end and continue at their position, and the changes that need a restart.
 
-    Against a running service it shows the drift of it. Secrets are never shown, and those of a running
-    service are not compared. Exits with 0 for no change, 4 for changes, 5 when one needs a restart (a
-    reload would be refused whole), 2 when FILE is invalid.
+    Against a running service it shows the difference to the file. Secrets are never shown, and secrets of
+    a running service are not compared. Exits with 0 for no change, 4 for changes, 5 when one needs a restart (a
+    reload would be refused), 2 when FILE is invalid.
     """
     import os
 
@@ -90,18 +90,18 @@ def _print(found: Difference, what: str, digests: tuple[str, str], *, running: b
     for each in found.changes:
         printing.text_line(f"{each.effect:8}{each}")
     for name in found.anew:
-        printing.text_line(f"anew    subscription {name} ends and begins where it was")
+        printing.text_line(f"reopen  subscription {name} ends and continues at its position")
     for warning in found.warnings:
         printing.text_line(f"warning {warning}")
     console = printing.err()
     if found.restarts:
         count = len(found.restarts)
         console.print(
-            f"A reload would be refused whole: {count} change{'s' if count > 1 else ''} need"
+            f"A reload would be refused: {count} change{'s' if count > 1 else ''} need"
             f"{'' if count > 1 else 's'} a restart."
         )
     elif found.changes:
-        console.print("A reload takes this up without a restart.")
+        console.print("A reload applies this without a restart.")
     if running:
         console.print("Secrets of a running service are not compared.")
 

@@ -22,35 +22,39 @@ if TYPE_CHECKING:
     "skybridge pull billing                      # print, acknowledge, go on",
     "skybridge pull billing --no-follow --json   # what waits now",
     "skybridge pull billing --exec './book.sh'   # the event on its standard input",
-    json="One JSON object an event.",
+    json="Print one JSON object per event.",
 )
 def run(
-    subscription: Annotated[str, typer.Argument(help="Its id; its sink is {pull: {}}.")],
+    subscription: Annotated[
+        str, typer.Argument(help="Id of a subscription with sink: {pull: {}}.")
+    ],
     command: Annotated[
         str,
         typer.Option(
             "--exec",
-            help="Run this by the shell for each event, instead of printing it; the event, in the JSON "
-            "format, is its standard input. Exit 0 acknowledges, 65 rejects (a dead letter), any other "
-            "releases.",
+            help="Run this shell command for each event instead of printing it. Its "
+            "standard input is the event in the JSON format. Exit code 0 "
+            "acknowledges, 65 rejects (a dead letter), any other code releases.",
         ),
     ] = "",
     most: Annotated[
-        int, typer.Option("--max", min=1, max=1000, help="Events of one request.")
+        int, typer.Option("--max", min=1, max=1000, help="Most events of one request.")
     ] = 10,
-    limit: Annotated[int, typer.Option(min=0, help="End after so many; 0 never.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="End after this number; 0: never.")] = 0,
     follow: Annotated[
-        bool, typer.Option("--follow/--no-follow", help="Go on, or end when nothing waits.")
+        bool,
+        typer.Option("--follow/--no-follow", help="Wait for more events, or end when none waits."),
     ] = True,
     delay: Annotated[
-        float, typer.Option(min=0, max=3600, help="Seconds before what was released comes again.")
+        float,
+        typer.Option(min=0, max=3600, help="Seconds before a released event is handed out again."),
     ] = 10.0,
     *,
     service: Service,
 ) -> None:
-    """Fetch events of a subscription with sink: {pull: {}}; acknowledge each that is printed or done.
+    """Fetch events of a subscription with sink: {pull: {}}, and acknowledge each after it is printed or processed.
 
-    What is not acknowledged, because this ends or the command fails, is handed out again."""
+    An event that is not acknowledged, because this or the command ended, is handed out again."""
     import asyncio
 
     from app.cli.pull_consumer import Consumer, Wishes, in_shell

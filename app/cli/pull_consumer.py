@@ -22,7 +22,7 @@ PAUSE = 2.0  # seconds before a service that does not answer now is asked again
 BUSY = frozenset({429, 502, 503, 504})
 _DONE = {"acknowledge": "acknowledged", "release": "released", "reject": "rejected"}
 _AWAY = "Start the service, or name its admin listener with --server."
-_CURES = {404: "`skybridge subscriptions list` lists them.", 409: ""}
+_CURES = {404: "`skybridge subscriptions list` lists all subscriptions.", 409: ""}
 
 
 class Wishes(NamedTuple):

@@ -31,13 +31,17 @@ def run(
     fail_status: Annotated[int, typer.Option(min=300, max=599, help="For --fail-first.")] = 503,
     retry_after: Annotated[
         str,
-        typer.Option(help="Retry-After on every answer that is no 2xx: seconds or an HTTP date."),
+        typer.Option(
+            help="Send Retry-After with every answer outside 2xx: seconds or an HTTP date."
+        ),
     ] = "",
-    limit: Annotated[int, typer.Option(min=0, help="Stop after N requests; 0 never.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Stop after N requests; 0: never.")] = 0,
     show_data: Annotated[bool, typer.Option("--data/--no-data", help="Print the data too.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a request.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per request.")
+    ] = False,
 ) -> None:
-    """A webhook receiver that prints what comes."""
+    """Run a webhook receiver that prints the requests."""
     import asyncio
 
     if retry_after and not (fail_first or not is_success(status)):

@@ -35,7 +35,7 @@ def warn(found: Mapping[str, Any]) -> None:
     """What will not go, or not now."""
     console = printing.err()
     for each in found["skipped"]:
-        text = f"{each['count']} of {each['subscription']} stay: {each['why']}"
+        text = f"{each['count']} of {each['subscription']} are not redriven: {each['why']}"
         console.print(text, style="yellow", markup=False)
     for name, why in found["waiting"].items():
         text = f"{name} delivers nothing now ({why}): its letters wait until it does"
@@ -112,9 +112,9 @@ def _standing(service: Service, subscriptions: Collection[str], begun: int) -> S
 def _conclude(moved: int, standing: Standing, begun: int) -> None:
     printing.text_line(f"redriven {moved}")
     if standing.left:
-        printing.text_line(f"{standing.left} are on their way: skybridge parked")
+        printing.text_line(f"{standing.left} are in delivery: skybridge parked")
     if standing.dead:
         printing.text_line(
-            f"{standing.dead} dead letters since: "
+            f"{standing.dead} new dead letters since then: "
             f"skybridge dead-letters list --since {printing.moment(begun)}"
         )

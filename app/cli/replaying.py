@@ -32,20 +32,29 @@ def replay(
     name: Name,
     begin: Annotated[
         str,
-        typer.Option("--from", help="earliest, a time as 2026-01-01T00:00:00Z, or 0@42,3@17."),
+        typer.Option(
+            "--from", help="Start: earliest, a time as 2026-01-01T00:00:00Z, or 0@42,3@17."
+        ),
     ] = "",
-    until: Annotated[str, typer.Option(help="The first that is not wanted; likewise.")] = "latest",
-    topic: Annotated[str, typer.Option(help="Of its topics; all by default.")] = "",
-    rate: Annotated[float, typer.Option(min=0, help="Events a second; 0 for any.")] = 0.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would be.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow it to its end.")] = True,
-    cancel: Annotated[bool, typer.Option("--cancel", help="End the one under way.")] = False,
+    until: Annotated[str, typer.Option(help="End of the range, exclusive; same form.")] = "latest",
+    topic: Annotated[
+        str, typer.Option(help="Only this topic; by default all topics of the subscription.")
+    ] = "",
+    rate: Annotated[float, typer.Option(min=0, help="Events a second; 0: no limit.")] = 0.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the range.")] = False,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait/--no-wait", help="Show the progress until the end, or return at once."
+        ),
+    ] = True,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the running replay.")] = False,
     *,
     service: Service,
 ) -> None:
-    """Deliver a range of the log to one subscription once more, beside new events.
+    """Deliver a range of the log to one subscription again, beside new events.
 
-    Filters, order per key and retries are those of the subscription; its place in the log does not move.
+    Filters, order per key and retries are those of the subscription; its position does not move.
     """
     if cancel:
         service.request("DELETE", subscription_path(name, "/replays"))

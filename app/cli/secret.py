@@ -29,17 +29,17 @@ def run(
         bool, typer.Option("--ed25519", help="A key pair: whsk_ signs, whpk_ is for receivers.")
     ] = False,
     kind: Annotated[
-        Kind, typer.Option("--kind", help="What it is for: signatures, or the store's encryption.")
+        Kind, typer.Option("--kind", help="Purpose: signatures, or the store's encryption.")
     ] = Kind.signing,
     json_output: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Make a secret that signs requests to a webhook (Standard Webhooks), or the key of the store.
+    """Generate a secret that signs requests to a webhook (Standard Webhooks), or the key of the store.
 
-    Without options: whsec_, which both sides keep. What signs goes to standard output, alone on its
-    line, the public key to standard error. --kind store makes what store.encryption.key takes.
+    Without options it is a shared secret, whsec_. The secret goes to standard output, alone on its line; a
+    public key goes to standard error. --kind store generates a key for store.encryption.key.
     """
     if kind is Kind.store and ed25519:
-        printing.fail("a key of the store is no pair.", code=exits.SETUP)
+        printing.fail("the key of the store is not a key pair.", code=exits.SETUP)
     made = _made(kind, ed25519=ed25519)
     if json_output:
         printing.json_line(made)

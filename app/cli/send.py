@@ -60,7 +60,10 @@ def run(
     attribute: Attributes = None,
     data: Data = "",
     content_type: Annotated[
-        str, typer.Option(help="Of the data; JSON is recognised, all else is text/plain.")
+        str,
+        typer.Option(
+            help="Content type of the data; JSON is recognised, everything else is text/plain."
+        ),
     ] = "",
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Make so many.")] = 1,
     key: Annotated[
@@ -71,17 +74,19 @@ def run(
     ] = Mode.binary,
     format_: Annotated[
         Format | None,
-        typer.Option("--format", "-f", help="Of documents, in mode structured or batch."),
+        typer.Option("--format", "-f", help="Format of documents, in mode structured or batch."),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Events of one batch request.")] = 100,
     retries: Annotated[
-        int, typer.Option(min=0, help="Repeats of a 503; Retry-After is honoured.")
+        int, typer.Option(min=0, help="Retries after a 503; Retry-After is honoured.")
     ] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object an event.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per event.")
+    ] = False,
 ) -> None:
-    """Make and post one event, or a file of events.
+    """Create and post one event, or post a file of events.
 
-    Events go one request after another, so their order is kept. The receipt says where each is stored.
+    Events go one request after another, so their order is kept. The receipt names the position of each.
     """
     from app.cli import event_input
 
@@ -93,7 +98,7 @@ def run(
         )
     if format_ is not None and mode is Mode.binary:
         printing.fail(
-            f"--format {format_} is of documents, and the mode is binary.",
+            f"--format {format_} needs documents, but the mode is binary.",
             cure=f"Add --mode structured{'' if format_ is Format.avro else ' or --mode batch'}.",
             code=exits.SETUP,
         )

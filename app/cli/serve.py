@@ -39,15 +39,16 @@ def run(
         typer.Option("--role", help="Run only this role (may be given twice); both by default."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print where it listens as one JSON object.")
+        bool,
+        typer.Option("--json", help="Print the addresses of the listeners as one JSON object."),
     ] = False,
 ) -> None:
-    """Take events in, store them, deliver them.
+    """Accept events, store them, deliver them.
 
-    SIGTERM or Ctrl+C ends it in order: not ready, nothing new, finish or release, commit. A second
-    one ends it at once; nothing that was acknowledged is lost either way. SIGHUP, and a change of the
-    file itself, has the file read again and taken up without a restart; skybridge plan says what that
-    would change.
+    SIGTERM or Ctrl+C stops it in order: not ready, nothing new, finish or release, commit. A second
+    signal stops it at once; no acknowledged event is lost in both cases. SIGHUP, or a change of the
+    file, reloads the configuration without a restart; skybridge plan shows what a reload would
+    change.
     """
     import os
 

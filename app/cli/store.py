@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 app = verbs.group(
     "store",
-    "The store: messages that wait, dead letters, attempts, subscriptions of the API.\n\n"
-    "These verbs work on the file or database that the configuration names, without a service. A service "
-    "brings an older store up by itself when it starts; `migrate` does it beforehand.",
+    "The store: parked messages, dead letters, attempts, subscriptions of the API.\n\n"
+    "These commands work on the file or database that the configuration names, without a service. A service "
+    "upgrades an older store when it starts; `migrate` upgrades it beforehand.",
 )
 _verb = functools.partial(verbs.verb, of=app)
 
@@ -27,7 +27,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 @_verb("status", "skybridge store status", "skybridge store status --config skybridge.yaml --json")
 def status(config: ConfigFile = None, as_json: Json = False) -> None:
-    """Tell where the store is, which schema it has and how many rows. Nothing is changed."""
+    """Show where the store is, its schema and its number of rows. Nothing is changed."""
     from app.config.store import PostgresStore
     from app.store import upkeep
 
@@ -42,9 +42,9 @@ def status(config: ConfigFile = None, as_json: Json = False) -> None:
 
 @_verb("migrate", "skybridge store migrate --config skybridge.yaml")
 def migrate(config: ConfigFile = None) -> None:
-    """Bring the store to the schema of this release, or make it.
+    """Upgrade the store to the schema of this release, or create it.
 
-    SQLite: the file as it was is kept beside it; no process with workers may use it. PostgreSQL:
+    SQLite: the old file is kept beside it; stop all processes with workers first. PostgreSQL:
     processes that start meanwhile wait.
     """
     import asyncio
@@ -63,14 +63,14 @@ def migrate(config: ConfigFile = None) -> None:
 
 @_verb("backup", "skybridge store backup backup-2026-01-31 --config skybridge.yaml")
 def backup(
-    folder: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
     config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
     """Copy the store and every embedded log into one folder, also while services run.
 
-    Each file is checked, and its SHA-256 shown and kept beside it. A PostgreSQL store and other brokers are
-    copied by their own means: pg_dump after this one.
+    Each file is checked; its SHA-256 is printed and written to SHA256SUMS. Back up a PostgreSQL store and other
+    brokers with their own tools: run pg_dump after this command.
     """
     from app.runtime import backup as backups
 
@@ -94,28 +94,30 @@ def backup(
 
 @_verb("restore", "skybridge store restore backup-2026-01-31 --config skybridge.yaml")
 def restore(
-    folder: Annotated[Path, typer.Argument(help="What backup has made.")],
+    folder: Annotated[Path, typer.Argument(help="A folder made by backup.")],
     config: ConfigFile = None,
 ) -> None:
-    """Put a backup in the place of the store and the embedded logs. What is there is kept beside it.
+    """Replace the store and the embedded logs by a backup. The present files are kept beside them.
 
-    No service may run. Events that were accepted since the backup are not in it; those that were delivered
-    since are delivered again.
+    Stop the service first. Events accepted since the backup are lost; events delivered since are delivered
+    again.
     """
     from app.runtime import backup as backups
 
     for each in backups.restore(options.configuration(config), folder):
         if each.kept:
-            printing.text_line(f"what was there is in {each.kept}")
-        printing.text_line(f"{each.name}: {each.place} is what {folder} holds")
+            printing.text_line(f"the old file is {each.kept}")
+        printing.text_line(f"{each.name}: {each.place} is restored from {folder}")
 
 
 def _tell(found: Standing, *, as_json: bool) -> None:
     if as_json:
         printing.json_line(found)
         return
-    state = "is there not yet" if not found.revision else f"has schema {found.revision}"
+    state = "does not exist yet" if not found.revision else f"has schema {found.revision}"
     older = found.revision and found.revision != found.known
-    printing.text_line(f"{found.place} {state}" + (f", known is {found.known}" if older else ""))
+    printing.text_line(
+        f"{found.place} {state}" + (f", this release knows {found.known}" if older else "")
+    )
     if found.rows:
         printing.table(("table", "rows"), sorted(found.rows.items()))

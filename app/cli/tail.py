@@ -40,28 +40,33 @@ def run(
     topic: Annotated[str, typer.Argument(help="The topic to read.", show_default=False)] = "",
     subscription: Annotated[
         str,
-        typer.Option(help="Instead of a topic: what passes this subscription's filters, its id."),
+        typer.Option(help="Instead of a topic: the id of a subscription, whose filters apply."),
     ] = "",
     broker: Broker = BROKER,
     begin: Begin = "latest",
     partition: Partition = None,
     follow: Annotated[
-        bool, typer.Option("--follow/--no-follow", help="Go on, or end at the end.")
+        bool,
+        typer.Option("--follow/--no-follow", help="Wait for new messages, or stop at the end."),
     ] = True,
-    limit: Annotated[int, typer.Option(min=0, help="End after so many; 0 never.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="End after this number; 0: never.")] = 0,
     server: Server = SERVER,
     token: Token = "",
     config: Annotated[
         Path | None,
-        typer.Option("--config", "-c", help="Read the broker itself, as this file describes it."),
+        typer.Option(
+            "--config", "-c", help="Read the broker directly, as this file configures it."
+        ),
     ] = None,
     raw: Raw = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a message.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per message.")
+    ] = False,
 ) -> None:
-    """Print the messages of a topic as they come. No consumer group is touched.
+    """Print the messages of a topic as they arrive. It changes no consumer group.
 
-    An embedded log belongs to the service that runs on it, so by default the service is asked. With
-    --config the broker is read directly: Kafka always, an embedded log while no service runs."""
+    By default it asks a running service, which owns the embedded log. With --config it reads the broker
+    directly: Kafka always, an embedded log only while no service runs."""
     import asyncio
 
     display = printing.text_line if as_json else _show
@@ -125,13 +130,16 @@ async def _from_service(
                 if name == "problem":
                     _ended(server, data)
                 elif name == "gap":
-                    printing.err().print(f"gap: retention was faster: {data}", markup=False)
+                    printing.err().print(
+                        f"gap: retention removed records before they were read: {data}",
+                        markup=False,
+                    )
                 else:
                     yield data
     except (httpx.TransportError, httpx.InvalidURL) as fault:
         cure = (
-            "Start the service, name its admin listener with --server, or read the broker itself "
-            "with --config FILE."
+            "Start the service, name its admin listener with --server, or read the "
+            "broker directly with --config FILE."
         )
         printing.nobody(server, fault, cure)
 
@@ -211,7 +219,7 @@ def _demand_one(topic: str, subscription: str, begin: str, *, alone: bool) -> No
     if subscription and (begin not in {"earliest", "latest"} or not alone):
         printing.fail(
             "--subscription takes --from earliest or latest, and no --partition, --raw or --config.",
-            cure="skybridge tail TOPIC reads a topic from any place",
+            cure="skybridge tail TOPIC reads a topic from any position",
             code=exits.SETUP,
         )
 

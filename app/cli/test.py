@@ -40,16 +40,18 @@ def run(
             "--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration under test."
         ),
     ] = None,
-    only: Annotated[str, typer.Option(help="Only cases with this in their name.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a case.")] = False,
+    only: Annotated[str, typer.Option(help="Only cases with this text in their name.")] = "",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per case.")
+    ] = False,
 ) -> None:
-    """Test routes and subscriptions of a configuration: for each case an event, and what should become of it.
+    """Test routes and subscriptions of a configuration: each case has an event and the expected result.
 
     Nothing is sent and no broker is asked. A case has name, event (attributes and data; specversion,
-    id and source are filled in) and expect, of which only what is written is looked at: route, to
-    (broker/topic), key (null for none), content_mode, subscriptions (all that would take it), or
-    refused (a problem's code or status). It may have mode (binary or structured), key (the
-    request's own) and route (posted to /events/{route}). Exits with 1 when a case fails.
+    id and source are filled in) and expect. Only the written members of expect are compared: route, to
+    (broker/topic), key (null for none), content_mode, subscriptions (all that would deliver it), or
+    refused (a problem's code or status). A case may have mode (binary or structured), key (of the
+    request) and route (posted to /events/{route}). Exits with 1 if a case fails.
     """
     import os
 
@@ -84,8 +86,8 @@ def _configuration(file: Path, suite: Suite, given: Path | None) -> Path:
     named = suite.cases.configuration
     if named is None:
         printing.fail(
-            "there is no configuration to test.",
-            cure="name one with --config, or write configuration: FILE into the file of the cases.",
+            "no configuration is given.",
+            cure="name it with --config, or write configuration: FILE into the file of the cases.",
             code=exits.SETUP,
         )
     return file.parent / named

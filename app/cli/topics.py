@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 app = verbs.group(
     "topics",
-    "Topics of every broker: what is there, what is in it, where groups are.\n\n"
+    "Topics of every broker: partitions, records, positions of groups.\n\n"
     "Metadata (list, show), Fetch (peek, tail), Offset (offsets) and Produce (publish) of the Kafka "
-    "protocol guide, asked of a running service. No consumer group is touched, and no topic is made.",
+    "protocol guide, asked of a running service. It changes no consumer group and creates no topic.",
 )
 _verb = functools.partial(verbs.verb, of=app)
 
-TopicName = Annotated[str, typer.Argument(help="The topic, as its broker has it.")]
+TopicName = Annotated[str, typer.Argument(help="The topic, by its name on the broker.")]
 
 
 class Mode(StrEnum):
@@ -35,12 +35,12 @@ class Mode(StrEnum):
 @_verb("list", "skybridge topics list", "skybridge topics list --broker main --json")
 def list_(
     broker: Annotated[
-        str, typer.Option("--broker", "-b", help="Of this one; all by default.")
+        str, typer.Option("--broker", "-b", help="Only this broker; all by default.")
     ] = "",
     *,
     service: Service,
 ) -> None:
-    """List the topics of every broker that can be asked now, and say which cannot."""
+    """List the topics of every broker, and name the brokers that do not answer."""
     service.show_all(service.get("/v1/topics", {"broker": broker}), _TOPICS)
     if not broker:
         _miss(service.get("/status")["brokers"])
@@ -81,12 +81,12 @@ def peek(
     broker: Broker = BROKER,
     begin: tail.Begin = "earliest",
     partition: Partition = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most messages.")] = 10,
     raw: Raw = False,
     *,
     service: Service,
 ) -> None:
-    """Print some messages of a topic, partition after partition, and where the next ones are."""
+    """Print some messages of a topic, partition after partition, and the position of the next ones."""
     query = {"from": begin, "partition": partition, "limit": limit, "raw": raw}
     page = service.get(admin_client.topic_path(broker, topic, "/records"), query)
     for message in page["messages"]:
@@ -109,13 +109,17 @@ def offsets(
     ] = "",
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", "-g", help="Its place and lag; our subscriptions by default."),
+        typer.Option(
+            "--group",
+            "-g",
+            help="Position and lag of this group; by default of the subscriptions' groups.",
+        ),
     ] = None,
     partition: Partition = None,
     *,
     service: Service,
 ) -> None:
-    """Show positions: earliest, latest, at a time; and where groups are, with their lag."""
+    """Show positions: earliest, latest, at a time; and the positions of groups with their lag."""
     query = {"time": time, "group": group, "partition": partition}
     found = service.get(admin_client.topic_path(broker, topic, "/offsets"), query)
     columns = ("number", "earliest", "latest", *(("at_time",) if time else ()))
@@ -141,17 +145,19 @@ def publish(
     source: Annotated[
         str, typer.Option("--source", "-s", help="Its source.")
     ] = "/skybridge/topics",
-    id_: Annotated[str, typer.Option("--id", help="Its id; a new UUID by default.")] = "",
+    id_: Annotated[str, typer.Option("--id", help="Id of the event; a new UUID by default.")] = "",
     subject: Annotated[str, typer.Option(help="Its subject.")] = "",
-    data: Annotated[str, typer.Option("--data", "-d", help="Its data; @FILE reads a file.")] = "",
+    data: Annotated[
+        str, typer.Option("--data", "-d", help="Data of the event; @FILE reads a file.")
+    ] = "",
     key: Annotated[str, typer.Option("--key", "-k", help="The record key.")] = "",
     mode: Annotated[
-        Mode, typer.Option("--mode", "-m", help="How it is written to the log.")
+        Mode, typer.Option("--mode", "-m", help="Content mode of the record.")
     ] = Mode.binary,
     *,
     service: Service,
 ) -> None:
-    """Publish one event to a topic that is there, past all routes; the receipt says where it is."""
+    """Publish one event to an existing topic, without routes; the receipt names its position."""
     from app.cli import event_input
 
     recipe = event_input.Recipe(type_, source, id_, subject, data=options.data(data))

@@ -28,32 +28,32 @@ def run(
         Path, typer.Argument(help="A request: header lines, an empty line, the body. - is stdin.")
     ] = _STDIN,
     headers: Annotated[
-        Path | None, typer.Option("--headers", help="Header lines alone, instead of a request.")
+        Path | None, typer.Option("--headers", help="Only header lines, instead of a request.")
     ] = None,
     body: Annotated[
-        Path | None, typer.Option("--body", help="The body alone, byte for byte; with --headers.")
+        Path | None, typer.Option("--body", help="Only the body, byte for byte; with --headers.")
     ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", help="whsec_ or whpk_; repeat it while keys change."),
+        typer.Option("--key", help="whsec_ or whpk_; may be repeated while keys are rotated."),
     ] = None,
     key_file: Annotated[
-        list[Path] | None, typer.Option("--key-file", help="A file that holds a key alone.")
+        list[Path] | None, typer.Option("--key-file", help="A file that holds only a key.")
     ] = None,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", min=0, help="Seconds that clocks may differ by.")
+        float, typer.Option("--tolerance", min=0, help="Seconds by which clocks may differ.")
     ] = _WITHOUT_END,
     at: Annotated[
-        float | None, typer.Option("--at", help="Judge as of this time, seconds since 1970.")
+        float | None, typer.Option("--at", help="Check as of this time, seconds since 1970.")
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Verify the signature of a webhook request (Standard Webhooks v1 and v1a), and say why."""
+    """Verify the signature of a webhook request (Standard Webhooks v1 and v1a), and print the reason."""
     from app.delivery.verifying import verify
     from app.runtime.clock import SystemClock
 
     if (headers is None) != (body is None):
-        printing.fail("--headers and --body come together.", code=exits.SETUP)
+        printing.fail("give --headers and --body together.", code=exits.SETUP)
     if headers is not None and body is not None:
         lines, content = _lines(options.content(headers)), options.content(body)
     else:
@@ -78,7 +78,7 @@ def _keys(texts: Sequence[str], files: Sequence[Path]) -> list[Key]:
         },
     }
     if not texts_of:
-        printing.fail("There is no key to verify with.", cure="--key whsec_...", code=exits.SETUP)
+        printing.fail("no key to verify with is given.", cure="--key whsec_...", code=exits.SETUP)
     keys = []
     for name, text in texts_of.items():
         try:

@@ -38,20 +38,22 @@ __all__ = [
 
 
 class Retention(Strict):
-    """What the embedded log may drop. Without a bound it keeps everything."""
+    """Which records the embedded log may delete. Without a bound it keeps all."""
 
-    age: Duration | None = Field(None, description="drop what is older")
-    size: Size | None = Field(None, description="of one partition: drop the oldest beyond it")
+    age: Duration | None = Field(None, description="delete older records")
+    size: Size | None = Field(
+        None, description="most bytes of one partition; beyond, the oldest records are deleted"
+    )
 
 
 class EmbeddedTopic(Strict):
-    """What holds for one topic of an embedded log."""
+    """Settings of one topic of an embedded log."""
 
     validation: Literal["cloudevents"] | None = Field(
         None,
         alias="validate",
-        description="cloudevents: clients of Kafka may produce CloudEvents alone, anything else is "
-        "refused; without it, what they produce is stored as it is",
+        description="cloudevents: Kafka clients may produce only CloudEvents, other records are "
+        "refused; without it, all records are stored unchanged",
     )
 
 
@@ -61,21 +63,23 @@ class EmbeddedBroker(Strict):
     kind: Literal["embedded"] = Field(description="embedded")
     path: Path = Field(description="folder of the log; one process at a time")
     partitions: Annotated[Count, Field(ge=1, le=1024)] = Field(
-        8, description="of topics that come to be by their first event"
+        8, description="partitions of a topic that its first event creates"
     )
     max_partitions: Annotated[Count, Field(ge=1, le=100_000)] = Field(
-        10_000, description="of all topics together"
+        10_000, description="most partitions of all topics together"
     )
     group_age: Annotated[Duration, Field(gt=0)] = Field(
         7 * 86_400.0,
-        description="a group of Kafka's clients that nobody has used for so long is forgotten",
+        description="an unused consumer group of Kafka clients is deleted after this time",
     )
-    retention: Retention = Field(Retention(), description="what may be dropped, by age and size")
+    retention: Retention = Field(
+        Retention(), description="which records may be deleted, by age and size"
+    )
     size_cap: Size | None = Field(
         None, description="most bytes on disk; when it is reached, events are answered 503"
     )
     drop_unread: bool = Field(
-        False, description="retention may drop what a declared subscription has not read yet"
+        False, description="retention may delete records that a declared subscription has not read"
     )
     kafka_listener: (
         Annotated[
@@ -85,12 +89,12 @@ class EmbeddedBroker(Strict):
         | None
     ) = Field(
         None,
-        description='serve Kafka\'s protocol: "127.0.0.1:19092", or more than the address',
+        description='serve Kafka\'s protocol: an address such as "127.0.0.1:19092", or a section',
     )
     topics: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], EmbeddedTopic] = Field(
         {}, description="settings of single topics, by name"
     )
-    in_flight: InFlight = Field(InFlight(), description="bounds of what has no answer yet")
+    in_flight: InFlight = Field(InFlight(), description="bounds of records without an answer yet")
 
 
 Broker = Annotated[

@@ -17,11 +17,11 @@ class OAuth(Strict):
     """Access tokens by OAuth 2 client credentials, for OAUTHBEARER. Renewed before they end."""
 
     token_endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#]")] = Field(
-        description="URL that grants tokens; https but on loopback"
+        description="URL of the token endpoint; https, except on loopback"
     )
-    client_id: str = Field(description="who asks for a token")
+    client_id: str = Field(description="client id of Skybridge there")
     client_secret: SecretStr = Field(description='best "${env:NAME}" or "${file:/path}"')
-    scope: str | None = Field(None, description="asked for, where the server wants to be told")
+    scope: str | None = Field(None, description="requested scope, if the server needs one")
 
 
 class Sasl(Strict):
@@ -36,11 +36,12 @@ class Sasl(Strict):
     )
     oauth: OAuth | None = Field(None, description="OAUTHBEARER: where tokens are granted")
     token: SecretStr | None = Field(
-        None, description='OAUTHBEARER: one token for good, best "${file:/path}"'
+        None, description='OAUTHBEARER: a fixed token, best "${file:/path}"'
     )
     token_file: Path | None = Field(
         None,
-        description="OAUTHBEARER: file of a token that somebody renews; read anew for each connection",
+        description="OAUTHBEARER: file of a token that another program renews; read for each "
+        "connection",
     )
 
     @model_validator(mode="after")
@@ -60,10 +61,10 @@ class Sasl(Strict):
 
 
 class Security(Strict):
-    """How the connection is protected. ``protocol`` follows from sasl and tls where it is not given."""
+    """Protection of the connection. By default ``protocol`` follows from sasl and tls."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] | None = Field(
-        None, description="follows from sasl and tls when left out"
+        None, description="by default it follows from sasl and tls"
     )
     sasl: Sasl | None = Field(None, description="how to log in")
     tls: ClientTls | None = Field(None, description="TLS; {} for the system's authorities")
@@ -87,10 +88,10 @@ class Security(Strict):
 
 
 class ReplicatedTopics(Topics):
-    """What happens to topics that do not exist."""
+    """Creation of missing topics."""
 
     replication: Annotated[Count, Field(ge=1, le=32)] = Field(
-        1, description="copies of topics made by us"
+        1, description="replicas of topics that Skybridge creates"
     )
 
 
@@ -102,25 +103,26 @@ class KafkaBroker(Strict):
         description="host:port, several joined by commas or as a list"
     )
     client_id: Annotated[str, Field(min_length=1)] = Field(
-        "skybridge", description="how the brokers' own logs name us"
+        "skybridge", description="name of Skybridge in the logs of the brokers"
     )
     security: Security = Field(Security(), description="TLS and login")
-    topics: ReplicatedTopics = Field(
-        ReplicatedTopics(), description="what happens to topics that do not exist"
-    )
+    topics: ReplicatedTopics = Field(ReplicatedTopics(), description="creation of missing topics")
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
-        "none", description="of wire batches"
+        "none", description="compression of batches on the wire"
     )
     max_record: MaxRecord = Field(
         1_000_000,
         description="most bytes of one record; the cluster's message.max.bytes must allow it",
     )
     session_timeout: Annotated[Duration, Field(ge=1, le=1800)] = Field(
-        30.0, description="after so much silence the group gives our partitions to somebody else"
+        30.0,
+        description="a member that is silent for longer is removed from the group, which "
+        "rebalances",
     )
     instance_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")] | None = Field(
         None,
-        description="static membership: a process that is back under its name within session_timeout "
-        'gets its partitions back without a rebalance; one name a process, as in "${env:HOSTNAME}"',
+        description="static membership: a process that returns under its name within "
+        "session_timeout gets its partitions back without a rebalance; each process "
+        'needs its own name, as in "${env:HOSTNAME}"',
     )
-    in_flight: InFlight = Field(InFlight(), description="bounds of what has no answer yet")
+    in_flight: InFlight = Field(InFlight(), description="bounds of records without an answer yet")

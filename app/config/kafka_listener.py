@@ -17,13 +17,13 @@ Address = Annotated[str, Field(pattern=ADDRESS)]
 
 
 class ListenerSasl(Strict):
-    """Who may come, and how they say who they are."""
+    """Users and login mechanisms."""
 
     mechanisms: Annotated[
         tuple[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], ...], Field(min_length=1)
     ] = Field(
         ("SCRAM-SHA-512", "SCRAM-SHA-256"),
-        description="what clients may choose from; PLAIN sends the password itself",
+        description="the offered mechanisms; PLAIN sends the password itself",
     )
     users: Annotated[dict[Annotated[str, Field(min_length=1)], Secret], Field(min_length=1)] = (
         Field(description='passwords by user name; best "${env:NAME}" or "${file:/path}"')
@@ -31,25 +31,27 @@ class ListenerSasl(Strict):
 
 
 class KafkaListener(Strict):
-    """Kafka's protocol on an embedded log, for clients of Kafka."""
+    """Kafka's protocol on an embedded log, for Kafka clients."""
 
     listen: Address = Field(description="host:port to listen on; port 0 takes a free one")
     advertised: Address | None = Field(
-        None, description="host:port that clients are told to come to; without it, listen"
+        None, description="host:port that clients shall connect to; without it, listen"
     )
     tls: ServerTls | None = Field(None, description="serve TLS")
-    sasl: ListenerSasl | None = Field(None, description="clients have to log in")
+    sasl: ListenerSasl | None = Field(None, description="clients must log in")
     create_topics: bool = Field(
-        True, description="topics come to be when a client asks for them by name"
+        True, description="create a topic when a client asks for it by name"
     )
     max_partitions: Annotated[Count, Field(ge=1, le=10_000)] = Field(
-        1_000, description="of one topic that a client makes or lets grow"
+        1_000, description="most partitions of a topic that a client creates or extends"
     )
     min_session_timeout: Annotated[Duration, Field(gt=0)] = Field(
-        6.0, description="the shortest that a member of a group may ask for"
+        6.0, description="the shortest session time-out that a group member may request"
     )
     max_session_timeout: Annotated[Duration, Field(gt=0)] = Field(
-        1_800.0, description="the longest: so long a silent member may keep its partitions"
+        1_800.0,
+        description="the longest session time-out: a silent member keeps its partitions for so "
+        "long",
     )
 
 

@@ -48,16 +48,19 @@ class Events(Strict):
     )
     unknown_formats: Literal["forward", "refuse"] = Field(
         "forward",
-        description="events in a format that is not read here: passed on untouched, or answered 415",
+        description="events in a format that Skybridge cannot read: forward them unchanged, or "
+        "answer 415",
     )
     forward_headers: ForwardedNames = Field(
         ("traceparent", "tracestate"),
-        description="request headers, in lower case, that are kept beside the event: never of it",
+        description="request headers, in lower case, that are stored beside the event; they are "
+        "never attributes",
     )
     allowed_origins: Annotated[tuple[Origin, ...], Field(min_length=1)] = Field(
         ("*",),
-        description="origins that the webhook handshake (OPTIONS) consents to; * is all. It tells senders what is "
-        "welcome and restricts nobody: whatever reaches the listener may post",
+        description="origins that the webhook handshake (OPTIONS) accepts; * is all. This "
+        "informs senders and protects nothing: any client that reaches the listener "
+        "may post",
     )
     allowed_rate: Annotated[Count, Field(ge=1)] | None = Field(
         None, description="requests a minute that the handshake allows; without it, any"
@@ -71,7 +74,7 @@ class Admin(Strict):
     port: Port = Field(8081, description="port to listen on; 0 takes a free one")
     token: SecretStr | None = Field(
         None,
-        description=f'bearer token that callers must show, of at least {MIN_TOKEN} characters; best "${{env:NAME}}"',
+        description=f'bearer token that callers must send, of at least {MIN_TOKEN} characters; best "${{env:NAME}}"',
     )
     tls: ServerTls | None = Field(None, description="serve https")
 
@@ -79,13 +82,13 @@ class Admin(Strict):
 class Server(Strict):
     """The two listeners."""
 
-    events: Events = Field(Events(), description="the listener that takes events")
+    events: Events = Field(Events(), description="the listener for events")
     admin: Admin = Field(Admin(), description="the listener for operators")
 
 
 class Limits(Strict):
-    """Bounds. A full one pauses or answers 4xx or 503, and loses nothing (rule 8). Those of requests and
-    connections hold for each listener by itself."""
+    """Bounds. A full bound pauses reading or answers 4xx or 503; no event is lost. Bounds of requests and
+    connections apply to each listener separately."""
 
     body: Annotated[Size, Field(ge=MIN_BODY)] = Field(
         "1MiB", validate_default=True, description="most bytes of a request body; beyond: 413"
@@ -98,7 +101,7 @@ class Limits(Strict):
     )
     max_batch: Annotated[Count, Field(ge=1)] = Field(1000, description="most events of one batch")
     requests_per_connection: Annotated[Count, Field(ge=1)] = Field(
-        16, description="requests of one connection in work before its reading pauses"
+        16, description="most unfinished requests of one connection; beyond, reading pauses"
     )
     receiving: Annotated[Size, Field(ge=MIN_BODY)] = Field(
         "256MiB",
@@ -107,30 +110,35 @@ class Limits(Strict):
     )
     connections: Annotated[Count, Field(ge=1)] = Field(
         10_000,
-        description="open connections of a listener; one more is answered 503 and closed, or closed where it speaks TLS",
+        description="most open connections of a listener; one more is answered 503 and closed, "
+        "or with TLS just closed",
     )
     requests_in_flight: Annotated[Count, Field(ge=1)] = Field(
-        10_000, description="requests that may wait for a log before others are answered 503"
+        10_000, description="most requests that wait for a log; beyond: 503"
     )
     in_flight_records: Annotated[Count, Field(ge=1)] = Field(
-        50_000, description="records given to one broker and not answered yet"
+        50_000, description="most records sent to one broker and not answered yet"
     )
     in_flight_bytes: Annotated[Size, Field(ge=1)] = Field(
-        "64MiB", validate_default=True, description="their bytes"
+        "64MiB", validate_default=True, description="most bytes of these records"
     )
     subscriptions: Annotated[Count, Field(ge=0)] = Field(
-        1000, description="most subscriptions that the API has made; beyond: 409"
+        1000, description="most subscriptions created by the API; beyond: 409"
     )
     subscription_bytes: Annotated[Size, Field(ge=1024)] = Field(
-        "64KiB", validate_default=True, description="most bytes of such a document; beyond: 413"
+        "64KiB",
+        validate_default=True,
+        description="most bytes of the document of a subscription; beyond: 413",
     )
     deliveries_in_flight: Annotated[Count, Field(ge=1)] = Field(
-        2_000, description="attempts on the wire, shared fairly by the subscriptions of a process"
+        2_000,
+        description="most attempts on the wire, shared fairly by the subscriptions of a process",
     )
     held_bytes: Annotated[Size, Field(ge=1)] = Field(
         "256MiB",
         validate_default=True,
-        description="events taken and not delivered, shared fairly by the subscriptions of a process",
+        description="most bytes of events read and not delivered, shared fairly by the "
+        "subscriptions of a process",
     )
 
 
@@ -140,13 +148,15 @@ Timeout = Annotated[Duration, Field(gt=0)]
 class Timeouts(Strict):
     """Time-outs. The total of a webhook attempt is ``timeout`` of its subscription."""
 
-    request_head: Timeout = Field(10.0, description="until the head of a request is there: 408")
-    request_body: Timeout = Field(30.0, description="until its body is there: 408")
-    keep_alive: Timeout = Field(75.0, description="an idle connection is closed")
-    publish: Timeout = Field(10.0, description="until a broker has stored an event: 503, unknown")
-    store: Timeout = Field(5.0, description="until the store has answered")
+    request_head: Timeout = Field(10.0, description="to receive the head of a request; beyond: 408")
+    request_body: Timeout = Field(30.0, description="to receive the body of a request; beyond: 408")
+    keep_alive: Timeout = Field(75.0, description="an idle connection is closed after this time")
+    publish: Timeout = Field(
+        10.0, description="for a broker to store an event; beyond: 503, outcome unknown"
+    )
+    store: Timeout = Field(5.0, description="for the store to answer")
     not_ready: Duration = Field(5.0, description="after SIGTERM: not ready, still accepting")
-    drain: Timeout = Field(25.0, description="then: time to finish what is in work")
+    drain: Timeout = Field(25.0, description="then: time to finish work in progress")
     webhook_dns: Timeout = Field(2.0, description="to resolve a webhook's host name")
     webhook_connect: Timeout = Field(3.0, description="to connect to a webhook, TLS included")
     webhook_token: Timeout = Field(10.0, description="to get an access token for a webhook")
@@ -164,26 +174,26 @@ ProxyUrl = Annotated[Secret, AfterValidator(_proxy)]
 
 
 class Webhooks(Strict):
-    """What all webhooks share."""
+    """Settings of all webhooks."""
 
     allow_private: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         (),
-        description="networks (10.0.0.0/8) and hosts (*.svc.cluster.local) that webhooks may have "
-        "although they are private; plain http goes only to these",
+        description="private networks (10.0.0.0/8) and hosts (*.svc.cluster.local) that "
+        "webhooks may have; plain http is allowed only to these",
     )
     origin: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$")] | None = Field(
         None,
-        description="DNS name of this system, by which webhooks consent in the handshake; without it, "
+        description="DNS name of this system, as webhooks know it in the handshake; without it, "
         "installation",
     )
     callback: Annotated[str, Field(pattern=r"^https?://[^/?#]")] | None = Field(
         None,
-        description="URL of the events listener as webhooks reach it: where they may consent later",
+        description="URL of the events listener as webhooks reach it, for consent given later",
     )
     proxy: ProxyUrl | None = Field(
         None,
-        description="URL of a proxy that all requests to webhooks go through, http://proxy:3128; it keeps "
-        "names from private addresses then",
+        description="URL of a proxy for all requests to webhooks, http://proxy:3128; the proxy "
+        "must then refuse private addresses",
     )
 
 
@@ -191,16 +201,16 @@ class Logging(Strict):
     """What Skybridge writes to standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="the least important lines that are written"
+        "info", description="the lowest level that is written"
     )
     format: Literal["text", "json"] = Field("text", description="for people or for machines")
 
 
 class Reload(Strict):
-    """When a running service reads this file again; SIGHUP and ``POST /v1/config:reload`` always make it."""
+    """When a running service reloads this file. SIGHUP and ``POST /v1/config:reload`` always reload it."""
 
     watch: Duration = Field(
-        5.0, description="time between looks at the file, whose change is taken up; 0s never looks"
+        5.0, description="time between checks of the file for changes; 0s: never"
     )
 
 
@@ -215,27 +225,26 @@ class Config(Strict):
     server: Server = Field(Server(), description="the two listeners")
     store: Store = Field(
         SqliteStore(kind="sqlite", path=Path("./skybridge-data/store.db")),
-        description="where messages that wait, dead letters, attempts and subscriptions of the API are "
-        "kept",
+        description="keeps parked messages, dead letters, attempts and subscriptions of the API",
     )
     brokers: Annotated[dict[Name, Broker], Field(min_length=1)] = Field(
         description="the logs that events are published to and read from, by name"
     )
     routes: tuple[Route, ...] = Field((), description="where events go; the first match wins")
     subscriptions: tuple[Subscription, ...] = Field(
-        (), description="which events of a log go to which webhook"
+        (), description="selections of events, each with its target"
     )
     operator_events: Target | None = Field(
         None,
-        description="where operators are told of subscriptions that are disabled, paused or late and of "
-        "dead letters, as CloudEvents",
+        description="topic of CloudEvents for operators: disabled, paused or late "
+        "subscriptions, and dead letters",
     )
-    webhooks: Webhooks = Field(Webhooks(), description="what all webhooks share")
+    webhooks: Webhooks = Field(Webhooks(), description="settings of all webhooks")
     pipeline: Pipeline = Field(
-        Pipeline(), description="the data pipeline on Spark: events in a lake, and back again"
+        Pipeline(), description="the data pipeline on Spark: events into a lake and out of it"
     )
     limits: Limits = Field(Limits(), description="bounds")
     timeouts: Timeouts = Field(Timeouts(), description="time-outs")
-    log: Logging = Field(Logging(), description="what is written to standard error")
+    log: Logging = Field(Logging(), description="the log on standard error")
     reload: Reload = Field(Reload(), description="changes of this file while the service runs")
-    telemetry: Telemetry = Field(Telemetry(), description="what is told to a collector")
+    telemetry: Telemetry = Field(Telemetry(), description="data for a collector")

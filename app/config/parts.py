@@ -12,7 +12,7 @@ from app.model.route import Strict
 
 
 class InFlight(Strict):
-    """Bounds on what was given to one broker and has no answer yet."""
+    """Bounds of the records that were sent to one broker and have no answer yet."""
 
     records: Annotated[Count, Field(ge=1)] | None = Field(
         None, description="most records in flight; without it limits.in_flight_records"
@@ -23,11 +23,11 @@ class InFlight(Strict):
 
 
 class Topics(Strict):
-    """What happens to topics that do not exist."""
+    """Creation of missing topics."""
 
-    create: bool = Field(False, description="make topics that are not there")
+    create: bool = Field(False, description="create missing topics")
     partitions: Annotated[Count, Field(ge=1, le=1024)] = Field(
-        8, description="of topics made by us"
+        8, description="partitions of topics that Skybridge creates"
     )
 
 
@@ -58,5 +58,6 @@ class ServerTls(Strict):
     key: Path = Field(description="PEM file of the key, without a pass phrase")
     client_ca: Path | None = Field(
         None,
-        description="PEM file of the authorities of clients: who shows no certificate of theirs is not let in",
+        description="PEM file of the authorities of client certificates; clients without such a "
+        "certificate are refused",
     )

@@ -15,21 +15,23 @@ _NAMESPACE = r"^[a-z][a-z0-9_]{0,62}$"
 
 
 class Catalog(Strict):
-    """Iceberg's catalog: which files make a table. Empty: a SQLite file in the folder of the lake."""
+    """Iceberg's catalog, which lists the files of each table. Empty: a SQLite file in the folder of the lake."""
 
     kind: Literal["jdbc", "rest", "hive", "glue", "hadoop"] = Field(
         "jdbc",
-        description="what keeps it; hadoop is files alone, on a file system that renames at once",
+        description="kind of the catalog; hadoop keeps only files and needs a file system with "
+        "atomic rename",
     )
     uri: str | None = Field(
         None,
-        description="where it is: jdbc:sqlite:FILE, jdbc:postgresql://..., https://..., thrift://...; "
-        "without it, kind jdbc takes catalog.db in the folder of the lake",
+        description="address: jdbc:sqlite:FILE, jdbc:postgresql://..., https://..., "
+        "thrift://...; without it, kind jdbc uses catalog.db in the folder of the "
+        "lake",
     )
     properties: dict[str, SecretStr] = Field(
         {},
-        description="further ones as Iceberg names them (io-impl, s3.endpoint, credential); secrets best "
-        'as "${env:NAME}"',
+        description="further properties by Iceberg's names (io-impl, s3.endpoint, credential); "
+        'secrets best as "${env:NAME}"',
     )
 
     @model_validator(mode="after")
@@ -46,12 +48,12 @@ class LakeSettings(Strict):
         "./skybridge-data/lake",
         description="where the files of the tables go: a folder, or s3://bucket/path, hdfs://...",
     )
-    catalog: Catalog = Field(Catalog(), description="which files make a table")
+    catalog: Catalog = Field(Catalog(), description="Iceberg's catalog")
     namespace: Annotated[str, Field(pattern=_NAMESPACE)] = Field(
         "skybridge", description="the tables are lake.NAMESPACE.events, and so on"
     )
     buckets: Annotated[Count, Field(ge=1, le=4096)] = Field(
-        16, description="parts of the table events by source and id, fixed when it is made"
+        16, description="partitions of the table events by source and id, fixed when it is created"
     )
 
 
@@ -60,30 +62,34 @@ class Archive(Strict):
 
     broker: Name | None = Field(
         None,
-        description="a name under brokers, of kind kafka or pulsar, or embedded with a kafka_listener; without it, "
-        "the only one of these",
+        description="a name under brokers, of kind kafka or pulsar, or embedded with a "
+        "kafka_listener; without it, the only such broker",
     )
     topics: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], ...] = Field(
-        (), description="topics to read; without them, those that the broker's routes publish to"
+        (), description="topics to read; without them, the topics of the broker's routes"
     )
     start: StartSetting = Field(
         "earliest",
-        description="where reading starts in what the lake has nothing of: earliest, latest or {time: ...}",
+        description="where reading starts in topics that are new to the lake: earliest, latest "
+        "or {time: ...}",
     )
     trigger: Duration = Field(
-        "30s", validate_default=True, description="time from the begin of one batch to the next"
+        "30s",
+        validate_default=True,
+        description="time from the start of one batch to the start of the next",
     )
     max_offsets_per_trigger: Annotated[Count, Field(ge=1)] = Field(
         200_000, description="most records of one batch, over all partitions"
     )
     metrics: Address | None = Field(
         None,
-        description="host:port where an archive that runs on tells Prometheus of its lag; none without it",
+        description="host:port where a running archive exports its lag to Prometheus; without "
+        "it, nowhere",
     )
     checkpoint: str | None = Field(
         None,
-        description="where Spark keeps what a batch holds while it runs: a folder or a URI that stays; "
-        "without it, a folder of the lake",
+        description="where Spark keeps its checkpoint: a persistent folder or URI; without it, "
+        "a folder of the lake",
     )
 
     @model_validator(mode="after")
@@ -94,17 +100,17 @@ class Archive(Strict):
 
 
 class Spark(Strict):
-    """How Spark runs. By default inside the verb itself, on all cores of this machine."""
+    """How Spark runs. By default inside the command itself, on all cores of this machine."""
 
     master: str = Field(
         "local[*]",
-        description="local[N], spark://host:7077, yarn, k8s://...; empty leaves it to spark-submit",
+        description="local[N], spark://host:7077, yarn, k8s://...; empty: spark-submit decides",
     )
     memory: Annotated[str, Field(pattern=r"^[1-9]\d*[kmgt]$")] = Field(
-        "2g", description="of the driver, which does all the work where master is local"
+        "2g", description="memory of the driver, which does all the work if master is local"
     )
     conf: dict[str, SecretStr] = Field(
-        {}, description="further settings as Spark names them; they win over ours"
+        {}, description="further settings by Spark's names; they override Skybridge's"
     )
 
 
@@ -112,5 +118,5 @@ class Pipeline(Strict):
     """The data pipeline on Spark (the extra ``pipeline``): ``skybridge pipeline``."""
 
     lake: LakeSettings = Field(LakeSettings(), description="the tables")
-    archive: Archive = Field(Archive(), description="what goes into them")
+    archive: Archive = Field(Archive(), description="the job that fills the tables")
     spark: Spark = Field(Spark(), description="how Spark runs")

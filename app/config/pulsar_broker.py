@@ -14,10 +14,11 @@ from app.model.route import Strict
 
 
 class PulsarSecurity(Strict):
-    """How connections are protected, and who we are. A client certificate in tls is a login too."""
+    """Protection of connections, and the login. A client certificate in tls is a login too."""
 
     tls: ClientTls | None = Field(
-        None, description="own authorities and client certificate; for pulsar+ssl:// and https://"
+        None,
+        description="private authorities and client certificate; for pulsar+ssl:// and https://",
     )
     token: SecretStr | None = Field(
         None, description='JSON Web Token; best "${env:NAME}" or "${file:/path}"'
@@ -39,30 +40,32 @@ class PulsarBroker(Strict):
         description="pulsar://host:6650 or pulsar+ssl://host:6651; several hosts joined by commas"
     )
     admin_url: Annotated[str, Field(pattern=r"^https?://[^/?#@\s]+/?$")] = Field(
-        description="http://host:8080 or https://host:8443: topics and owners are asked for there"
+        description="URL of the admin API, for topics and owners: http://host:8080 or "
+        "https://host:8443"
     )
     namespace: Annotated[str, Field(pattern=r"^[\w.=:-]+/[\w.=:-]+$")] = Field(
-        "public/default", description="tenant/namespace of topics that name none"
+        "public/default", description="tenant/namespace of topics without one in their name"
     )
     client_id: Annotated[str, Field(min_length=1)] = Field(
-        "skybridge", description="how the brokers' own logs name us"
+        "skybridge", description="name of Skybridge in the logs of the brokers"
     )
     security: PulsarSecurity = Field(PulsarSecurity(), description="TLS and login")
-    topics: Topics = Field(Topics(), description="what happens to topics that do not exist")
+    topics: Topics = Field(Topics(), description="creation of missing topics")
     compression: Literal["none", "lz4", "zlib", "zstd", "snappy"] = Field(
-        "none", description="of batches"
+        "none", description="compression of batches"
     )
     names: Literal["CE-", "ce_"] = Field(
         "CE-",
-        description="how attributes are called in properties: CE-Id, or ce_id as on Kafka. One for all "
-        "that is written to the cluster, whoever writes it: readers of a topic look for one. Read are both",
+        description="prefix of attributes in properties: CE-Id, or ce_id as on Kafka. Use one "
+        "for the whole cluster, because readers of a topic expect one. Skybridge "
+        "reads both",
     )
     strings: Literal["bare", "json"] = Field(
         "bare",
-        description="text in properties as it is, or quoted as JSON to the letter of the binding",
+        description="text in properties: plain, or quoted as JSON as the binding demands",
     )
     receiver_queue: Annotated[Count, Field(ge=1, le=10_000)] = Field(
-        200, description="messages of one partition that are fetched ahead"
+        200, description="most messages of one partition fetched ahead"
     )
     max_record: MaxRecord = Field(
         "4MiB",
@@ -71,6 +74,6 @@ class PulsarBroker(Strict):
     )
     client_log: Path | None = Field(
         None,
-        description="file for what the client library says about itself; nowhere when left out",
+        description="file for the client library's own log; by default it is discarded",
     )
-    in_flight: InFlight = Field(InFlight(), description="bounds of what has no answer yet")
+    in_flight: InFlight = Field(InFlight(), description="bounds of records without an answer yet")

@@ -15,12 +15,14 @@ HEARTBEAT_MIN = 2  # seconds: a third of it is the client's own clock
 
 
 class RabbitSecurity(Strict):
-    """How the connection is protected, and who we are."""
+    """Protection of the connection, and the login."""
 
     mechanism: Literal["PLAIN", "EXTERNAL"] = Field(
-        "PLAIN", description="EXTERNAL: the client certificate of tls says who we are"
+        "PLAIN", description="EXTERNAL: the client certificate of tls is the login"
     )
-    username: str = Field("guest", description="user name; guest is let in from loopback only")
+    username: str = Field(
+        "guest", description="user name; RabbitMQ accepts guest only from loopback"
+    )
     password: SecretStr = Field(
         SecretStr("guest"), description='password; best "${env:NAME}" or "${file:/path}"'
     )
@@ -39,7 +41,7 @@ class RabbitSecurity(Strict):
 
 class RabbitBroker(Strict):
     """A RabbitMQ cluster. A topic is an exchange with a quorum queue for each partition; publishing
-    waits for the confirm of every queue that took the event, and one that none takes is refused."""
+    waits for the confirm of every queue that accepted the event; an event that no queue accepts is refused."""
 
     kind: Literal["rabbitmq"] = Field(description="rabbitmq")
     addresses: Servers = Field(
@@ -50,35 +52,35 @@ class RabbitBroker(Strict):
         "skybridge", description="the connection's name in the management pages"
     )
     heartbeat: Annotated[Duration, Field(ge=HEARTBEAT_MIN, le=600)] = Field(
-        10.0, description="a connection that is silent for longer is given up; whole seconds"
+        10.0, description="a connection that is silent for longer is closed; whole seconds"
     )
     security: RabbitSecurity = Field(RabbitSecurity(), description="TLS and login")
-    topics: Topics = Field(
-        Topics(), description="what happens to topics whose exchange or queues do not exist"
-    )
+    topics: Topics = Field(Topics(), description="creation of missing exchanges and queues")
     queue: Annotated[str, Field(pattern=r"\{partition\}")] = Field(
         "{topic}.{partition}",
-        description="name of each queue of a topic; with {group} in it each subscription has queues of "
-        "its own and sees everything, without it subscriptions share the queues",
+        description="name of each queue of a topic; with {group} in it each subscription has "
+        "its own queues and gets every event, without it subscriptions share the "
+        "queues",
     )
     queue_type: Literal["quorum", "stream"] = Field(
-        "quorum", description="stream: queues keep what was read, and can be read again"
+        "quorum",
+        description="stream: queues keep messages after reading, so they can be read again",
     )
     dead_letter_queue: Annotated[str, Field(min_length=1)] = Field(
         "{topic}.dead",
-        description="queue for what the broker itself gives up on; made with the topic",
+        description="queue for messages that the broker itself gives up; created with the topic",
     )
     hash_exchange: bool = Field(
         False,
-        description="also make <topic>.hash, which spreads by x-skybridge-key what others publish "
-        "(needs the plugin rabbitmq_consistent_hash_exchange)",
+        description="also create <topic>.hash, which spreads the messages of other publishers "
+        "by x-skybridge-key (needs the plugin rabbitmq_consistent_hash_exchange)",
     )
     prefetch: Annotated[Count, Field(ge=1, le=65_535)] = Field(
-        500, description="messages of one queue that are here and not finished"
+        500, description="most unfinished messages of one queue in this process"
     )
     max_record: MaxRecord = Field(
         "16MiB",
         validate_default=True,
         description="most bytes of one record; the server's max_message_size must allow it",
     )
-    in_flight: InFlight = Field(InFlight(), description="bounds of what has no answer yet")
+    in_flight: InFlight = Field(InFlight(), description="bounds of records without an answer yet")

@@ -25,19 +25,21 @@ StoreKey = Annotated[Secret, AfterValidator(_fits)]
 
 
 class Encryption(Strict):
-    """Credentials of subscriptions that the API makes lie encrypted in the store."""
+    """Encryption of the credentials of subscriptions that the API creates."""
 
     key: StoreKey = Field(
-        description='made by skybridge secret --kind store; best "${file:/path}". Lost with it: what the '
-        "store holds of credentials"
+        description='key made by skybridge secret --kind store; best "${file:/path}". If it is '
+        "lost, the stored credentials are lost"
     )
     previous: StoreKey | None = Field(
-        None, description="the one before: what lies under it is encrypted anew at the next start"
+        None,
+        description="the previous key: the next start decrypts with it and encrypts with the "
+        "new key",
     )
 
 
 class KeptAttempts(Strict):
-    """Attempts to deliver, as rows of the store. What a bound lets go of is counted."""
+    """Attempts to deliver, as rows of the store. Rows deleted by a bound are counted."""
 
     keep: Literal["failures", "all"] = Field(
         "failures",
@@ -73,18 +75,19 @@ class KeptDeadLetters(Strict):
 
     max_rows: Annotated[Count, Field(ge=1)] = Field(
         1_000_000,
-        description="most of them; beyond: what would become one waits, and its key with it",
+        description="most dead letters; beyond, the next one waits unfinished, and its key with it",
     )
 
 
 class _Kept(Strict):
-    attempts: KeptAttempts = Field(KeptAttempts(), description="the log of attempts to deliver")
+    attempts: KeptAttempts = Field(KeptAttempts(), description="the log of delivery attempts")
     dead_letters: KeptDeadLetters = Field(
-        KeptDeadLetters(), description="what will not be delivered"
+        KeptDeadLetters(), description="events that were given up"
     )
     encryption: Encryption | None = Field(
         None,
-        description="without it the API keeps no subscription that has a credential",
+        description="encrypts credentials in the store; without it the API refuses "
+        "subscriptions with credentials",
     )
 
 

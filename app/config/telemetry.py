@@ -11,23 +11,25 @@ from app.model.route import Strict
 
 
 class Traces(Strict):
-    """Where an event went, as OpenTelemetry's spans (the extra ``otel``)."""
+    """Traces of events as OpenTelemetry spans (the extra ``otel``)."""
 
     endpoint: Annotated[str, Field(pattern=r"^https?://[^/]")] = Field(
         description="the collector, OTLP over HTTP, path included: http://collector:4318/v1/traces"
     )
     sample: Annotated[float, Field(ge=0, le=1)] = Field(
         1.0,
-        description="share of the traces that begin here; of one that a sender began, the sender decided",
+        description="sampled share of the traces that begin here; the sender decides for its "
+        "own traces",
     )
     service: Annotated[str, Field(min_length=1, max_length=255)] = Field(
         "skybridge", description="service.name of the spans"
     )
     headers: dict[str, SecretStr] = Field(
-        {}, description='of each request to the collector; secrets best as "${env:NAME}"'
+        {}, description='headers of each request to the collector; secrets best as "${env:NAME}"'
     )
     timeout: Annotated[Duration, Field(gt=0)] = Field(
-        5.0, description="for the collector's answer; what it does not take in time is dropped"
+        5.0,
+        description="for the collector's answer; spans that it does not accept in time are dropped",
     )
 
 

@@ -25,19 +25,17 @@ Sql = Annotated[str, Field(min_length=1, max_length=MAX_LENGTH), AfterValidator(
 
 
 class Filter(BaseModel):
-    """One dialect with its argument (Subscriptions API, filters). Compare is case-sensitive; an
+    """One dialect with its argument (Subscriptions API, filters). Comparison is case-sensitive; an
     attribute that the event lacks does not match."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
-    exact: AttributeMatch | None = Field(
-        None, description="each attribute named has exactly this text"
-    )
+    exact: AttributeMatch | None = Field(None, description="each named attribute equals this text")
     prefix: AttributeMatch | None = Field(
-        None, description="each attribute named begins with this text"
+        None, description="each named attribute begins with this text"
     )
     suffix: AttributeMatch | None = Field(
-        None, description="each attribute named ends with this text"
+        None, description="each named attribute ends with this text"
     )
     all: Annotated[tuple[Filter, ...], Field(min_length=1)] | None = Field(
         None, description="every one of these filters matches"
@@ -47,7 +45,7 @@ class Filter(BaseModel):
     )
     not_: Filter | None = Field(None, alias="not", description="this filter does not match")
     sql: Sql | None = Field(
-        None, description="this CloudEvents SQL expression is true, and has no error"
+        None, description="this CloudEvents SQL expression is true and has no error"
     )
 
     @model_validator(mode="after")

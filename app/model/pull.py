@@ -13,24 +13,26 @@ LONGEST_LOCK = 3600.0  # seconds
 
 
 class PullSettings(Strict):
-    """How events are handed out, in Event Grid's words."""
+    """How events are handed out, with the terms of Event Grid."""
 
     lock: Annotated[Duration, Field(ge=1, le=LONGEST_LOCK)] = Field(
         "60s",
         validate_default=True,
-        description="how long an event that was received is nobody else's; not finished by then, it is "
-        "handed out again; 1s to 1h",
+        description="time for which a received event is locked; if it is not finished by then, "
+        "it is handed out again; 1s to 1h",
     )
     max_deliveries: Annotated[Count, Field(ge=1, le=1_000)] = Field(
-        10, description="how often an event is handed out before it becomes a dead letter"
+        10,
+        description="how often an event is handed out before it becomes a dead letter, cause "
+        "max-deliveries",
     )
     max_waiting: Annotated[Count, Field(ge=1, le=1_000_000)] = Field(
-        1_000, description="most events that wait in the store; beyond them the log is the buffer"
+        1_000, description="most events that wait in the store; further events stay in the log"
     )
 
 
 class Pull(Strict):
-    """``{pull: {}}``: nothing is sent, ``:receive`` and ``:acknowledge`` fetch it."""
+    """``{pull: {}}``: nothing is sent; consumers fetch events with ``:receive`` and ``:acknowledge``."""
 
     pull: PullSettings = Field(description="how events are handed out")
 

@@ -45,7 +45,7 @@ class Target(Strict):
 
 
 class Exchange(Strict):
-    """An exchange of RabbitMQ to publish to: the broker's own bindings decide who gets the event."""
+    """An exchange of RabbitMQ to publish to: the broker's bindings choose the queues."""
 
     broker: Name = Field(description="a name under brokers, of kind rabbitmq")
     exchange: str = Field(
@@ -93,7 +93,7 @@ _MAPPER_SCHEMA = {
 
 
 class KeyPolicy(Strict):
-    """How the record key is made (Kafka binding 3.1). A mapper never touches the event (K10).
+    """How the record key is computed (Kafka binding 3.1). A mapper never changes the event (K10).
 
     ``from_request``  the sender's own key: header ``Skybridge-Key`` or query ``key`` (K7, default)
     ``partitionkey``  the Partitioning extension's attribute, as is (K9); an empty one is none
@@ -107,7 +107,7 @@ class KeyPolicy(Strict):
     """
 
     mapper: Annotated[Name, WithJsonSchema(_MAPPER_SCHEMA)] = Field(
-        "from_request", description="where the record key comes from, or a mapper of your own"
+        "from_request", description="source of the record key, or the name of your own mapper"
     )
     attribute: AttributeName | None = Field(None, description="for mapper attribute: its name")
     template: Annotated[str, Field(min_length=1)] | None = Field(
@@ -117,10 +117,10 @@ class KeyPolicy(Strict):
         None, description="for mapper pointer: a JSON Pointer into the data, such as /order/id"
     )
     attributes: Annotated[tuple[AttributeName, ...], Field(min_length=1)] | None = Field(
-        None, description="for mapper hash: the attributes that the digest is made of"
+        None, description="for mapper hash: the attributes in the digest"
     )
     missing: Literal["none", "reject"] = Field(
-        "none", description="an event that yields no key: goes without one, or is refused with 400"
+        "none", description="an event without a key is sent without one, or refused with 400"
     )
 
     @model_validator(mode="after")
@@ -155,40 +155,47 @@ def _as_list(value: object) -> object:
 
 
 class Route(Strict):
-    """Where the events that match ``filters`` go. The first route that matches wins."""
+    """Targets of the events that match ``filters``. The first matching route wins."""
 
     name: Name = Field(description="name of the route; /events/{name} sends to it directly")
-    filters: tuple[Filter, ...] = Field((), description="all must match; none matches everything")
+    filters: tuple[Filter, ...] = Field(
+        (), description="all must match; an empty list matches everything"
+    )
     to: Annotated[
         tuple[RouteTarget, ...],
         BeforeValidator(_as_list, json_schema_input_type=RouteTarget | tuple[RouteTarget, ...]),
         Field(min_length=1),
-    ] = Field(description="one target or a list; 202 is answered when all of them have the event")
+    ] = Field(
+        description="one target or a list; the answer 202 is sent when all of them have the event"
+    )
     content_mode: Literal["binary", "structured", "as_received"] = Field(
         "binary", description="how the event is written to the log"
     )
     format: FormatName = Field(
         "as_received",
-        description="of documents: the one that came (JSON where none did), or this one",
+        description="format of documents: as received (JSON for events in binary mode), or this "
+        "one",
     )
     specversion: SpecVersion = Field(
-        "as_received", description="the version of CloudEvents that the event is written in"
+        "as_received", description="version of CloudEvents in which the event is written"
     )
-    key: KeyPolicy = Field(KeyPolicy(), description="how the record key is made")
+    key: KeyPolicy = Field(KeyPolicy(), description="how the record key is computed")
     empty_body: Literal["null", "empty"] | None = Field(
         None,
-        description="what an event without data becomes: no value (null), or an empty one; by default "
-        "what the broker's binding says, which is no value on Kafka and the embedded log (K13)",
+        description="value of the record of an event without data: none (null), or empty; the "
+        "default follows the broker's binding, which on Kafka and the embedded log "
+        "is none",
     )
     durability: Literal["full", "relaxed"] = Field(
         "full",
-        description="relaxed: on Kafka, 202 before all in-sync replicas have the event; such a route "
-        "stands outside every guarantee, and all routes to one topic share the setting (rule 1)",
+        description="relaxed: on Kafka, 202 before all in-sync replicas have the event; such a "
+        "route has no guarantee, and all routes to one topic must have the same "
+        "setting",
     )
     acks: Annotated[Literal[1, 0], BeforeValidator(_as_number)] | None = Field(
         None,
-        description="with durability relaxed: the leader alone must have the event (1, what it is when "
-        "left out), or nobody (0)",
+        description="with durability relaxed: wait for the leader (1, the default), or for no "
+        "broker (0)",
     )
 
     @model_validator(mode="after")

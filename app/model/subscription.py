@@ -89,35 +89,38 @@ StartSetting = Annotated[
 
 
 class Retry(Strict):
-    """When a failed attempt is tried again (rules 4 and 7)."""
+    """When a failed attempt is retried."""
 
     schedule: Annotated[tuple[Duration, ...], Field(min_length=1)] = Field(
         DEFAULT_SCHEDULE,
         validate_default=True,
-        description="the waits between attempts, each drawn anew between 0 and its value",
+        description="waits between attempts; each wait is random between 0 and its value",
     )
     hold: Annotated[Count, Field(ge=0)] = Field(
-        3, description="how many of the waits hold the lane of the key"
+        3,
+        description="how many of the first waits block the key in memory; then its events are "
+        "parked in the store",
     )
     retry_after_max: Duration = Field(
-        "24h", validate_default=True, description="the longest Retry-After that is honoured"
+        "24h", validate_default=True, description="longest Retry-After that is honoured"
     )
     statuses: tuple[Annotated[Count, Field(ge=400, le=599)], ...] = Field(
         (404, 408, 409, 425, 429),
-        description="answers that are tried again; 5xx, time-outs and network faults always are",
+        description="statuses that are retried; 5xx, time-outs and network faults always are",
     )
 
 
 class Parking(Strict):
-    """Events of keys that cannot be delivered for long, kept in the store (rules 4 and 5)."""
+    """Events of keys that cannot be delivered for long, kept in the store."""
 
     max_rows: Annotated[Count, Field(ge=1)] = Field(
-        100_000, description="most events kept there by one worker; beyond, nothing more is taken"
+        100_000, description="most parked events of one worker; beyond, it reads no more events"
     )
     retention: Annotated[Duration, Field(gt=0)] = Field(
         "7d",
         validate_default=True,
-        description="after which one becomes a dead letter, parked-too-long, at its next turn",
+        description="a parked event becomes a dead letter after this time, at its next turn; "
+        "cause parked-too-long",
     )
 
 
@@ -144,99 +147,104 @@ TO_WEBHOOKS = ("traceparent", "tracestate")  # forwarded where a subscription do
 
 
 class Subscription(Strict):
-    """Messages of a log, on to a webhook or, as a mirror, to a topic."""
+    """Delivers messages of a log to a webhook or, as a mirror, to a topic."""
 
     id: Name = Field(description="name of the subscription, part of its group's name")
-    source: Source = Field(description="where the messages come from")
+    source: Source = Field(description="broker and topics of the messages")
     start: StartSetting = Field(
-        "latest", description="earliest, latest, {time: ...} or {position: {...}}; used once"
+        "latest",
+        description="earliest, latest, {time: ...} or {position: {...}}; used only at the first "
+        "start",
     )
-    filters: tuple[Filter, ...] = Field((), description="all must match; none matches everything")
+    filters: tuple[Filter, ...] = Field(
+        (), description="all must match; an empty list matches everything"
+    )
     sink: Sink = Field(
-        description="URL that events are posted to; or {broker, topic}, a mirror: the topic may be a "
-        "template over attributes, and on RabbitMQ it may be {broker, exchange, routing_key}; or "
-        "{pull: {}}, to be fetched by consumers that cannot be called"
+        description="URL that events are posted to; or {broker, topic}, a mirror, whose topic "
+        "may be a template over attributes (on RabbitMQ also {broker, exchange, "
+        "routing_key}); or {pull: {}}, for consumers that fetch their events"
     )
     content_mode: Literal["binary", "structured", "as_received"] = Field(
         "binary",
-        description="how the event is written into the request or the record; left out, structured "
-        "where signing is set, for a signature covers the body alone",
+        description="content mode of the request or the record; the default with signing is "
+        "structured, because a signature covers only the body",
     )
     format: FormatName = Field(
         "as_received",
-        description="of documents: the one that came (JSON where none did), or this one",
+        description="format of documents: as received (JSON for events in binary mode), or this "
+        "one",
     )
     specversion: SpecVersion = Field(
-        "as_received", description="the version of CloudEvents that the event is written in"
+        "as_received", description="version of CloudEvents in which the event is written"
     )
     forward_headers: ForwardHeaders | None = Field(
         None,
-        description="headers of the message, beside the event, that go along: names in lower case, or "
-        "the beginning of names with * behind it. Left out: traceparent and tracestate to a webhook, "
-        "all of them to a topic",
+        description="forwarded headers of the message beside the event: names in lower case, or "
+        "prefixes followed by *. Default: traceparent and tracestate to a webhook, "
+        "all headers to a topic",
     )
     ordering: Literal["per_key", "none"] = Field(
-        "per_key", description="one attempt a key at a time, or no order at all (rule 3)"
+        "per_key", description="per_key: one attempt per key at a time; none: no order"
     )
     order_by: AttributeName | None = Field(
-        None, description="attribute that stands for the key; without it the record key"
+        None, description="attribute used as the key for ordering; without it the record key"
     )
-    retry: Retry = Field(Retry(), description="when a failed attempt is tried again")
+    retry: Retry = Field(Retry(), description="when a failed attempt is retried")
     timeout: Duration = Field(
-        "15s", validate_default=True, description="for one attempt, answer included"
+        "15s", validate_default=True, description="time-out of one attempt, including the answer"
     )
     concurrency: Annotated[Count, Field(ge=1, le=10_000)] = Field(
         64, description="most attempts at once"
     )
     window: Annotated[Count, Field(ge=1, le=1_000_000)] = Field(
-        10_000, description="most messages between the commit position and the newest taken"
+        10_000, description="most messages between the commit position and the newest message read"
     )
     rate_limit: RateText | None = Field(
         None, description="most attempts in any span of time: 100/s, 600/min, 10000/h"
     )
-    parked: Parking = Field(Parking(), description="events that wait in the store")
+    parked: Parking = Field(Parking(), description="bounds of events parked in the store")
     max_age: Annotated[Duration, Field(gt=0)] | None = Field(
-        None, description="events that came into the log longer ago become dead letters, max-age"
+        None, description="events stored in the log longer ago become dead letters, cause max-age"
     )
     expirytime: Literal["ignore", "honour"] = Field(
         "ignore",
-        description="whether an event whose attribute expirytime is over is finished, without a dead "
-        "letter",
+        description="honour: an event past its attribute expirytime is finished without "
+        "delivery and without a dead letter",
     )
     response_limit: Size = Field(
         "64KiB", validate_default=True, description="most bytes read of an answer"
     )
     on_foreign: Literal["dead_letter", "skip", "forward", "wrap"] = Field(
         "dead_letter",
-        description="what becomes of a record that is no CloudEvent; forward, to a topic only, copies "
-        "it as it is, whatever the filters; wrap makes an event of type dev.skybridge.record of it, "
-        "which filters see",
+        description="what happens to a record that is no CloudEvent; forward, only to a topic, "
+        "copies it unchanged without filters; wrap makes it an event of type "
+        "dev.skybridge.record, which filters see",
     )
     signing: Signing | None = Field(None, description="sign requests to the webhook")
-    auth: Auth | None = Field(None, description="who we say we are to the webhook")
+    auth: Auth | None = Field(None, description="credentials for the webhook")
     tls: WebhookTls | None = Field(None, description="TLS towards the webhook")
     handshake: Literal["off", "ask", "require"] = Field(
         "ask",
-        description="whether the webhook is asked for its consent (OPTIONS) before the first event: off, "
-        "ask (and go on without one), or require",
+        description="ask the webhook for its consent (OPTIONS) before the first event: off, ask "
+        "(and send without consent too), or require",
     )
     request_rate: Annotated[Count, Field(ge=1)] | None = Field(
-        None, description="deliveries a minute that the handshake asks for; without it, no bound"
+        None, description="deliveries a minute that the handshake requests; without it, no bound"
     )
     strict_webhook: bool = Field(
         False,
-        description="the webhook specification to the letter: https only, and no request without a "
-        "body or its content type: such events go as documents",
+        description="follow the webhook specification exactly: only https, and events without "
+        "data or its content type are sent as documents",
     )
     batch: Together | None = Field(
         None, description="several events in one request, as application/cloudevents-batch+json"
     )
     reply: Name = Field(
         IGNORE,
-        description="the route that an event in a 2xx answer is published by, or ignore",
+        description="name of the route that publishes an event in a 2xx answer, or ignore",
     )
     dead_letter: Target | None = Field(None, description="also copy dead letters to this topic")
-    paused: bool = Field(False, description="keep its place, deliver nothing")
+    paused: bool = Field(False, description="keep the position, deliver nothing")
 
     @model_validator(mode="before")
     @classmethod

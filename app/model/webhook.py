@@ -30,25 +30,27 @@ class Signing(Strict):
     """Signatures after Standard Webhooks. ``whsec_`` signs by HMAC-SHA256, ``whsk_`` by ed25519."""
 
     secret: SigningSecret = Field(
-        description='whsec_ or whsk_ and base64, made by skybridge secret; best "${file:/path}", '
-        "which is read again when it changes"
+        description="whsec_ or whsk_ and base64, made by skybridge secret; best "
+        '"${file:/path}", which is reread when it changes'
     )
     previous_secret: SigningSecret | None = Field(
-        None, description="the one before: requests bear a signature of each while receivers change"
+        None,
+        description="the previous secret: requests carry a signature of each while receivers "
+        "change",
     )
 
 
 Place = Annotated[
     Literal["header", "query"],
     Field(
-        description="header, or query: as access_token in the URL, where logs may keep it (only if the "
-        "target can do nothing else)",
+        description="header, or query: as access_token in the URL, where logs may keep it (use "
+        "it only if the target accepts nothing else)",
     ),
 ]
 
 
 class Bearer(Strict):
-    """A token that was given to us once."""
+    """A fixed token."""
 
     kind: Literal["bearer"] = Field(description="a fixed token")
     token: Secret = Field(description='the token; best "${file:/path}" or "${env:NAME}"')
@@ -66,7 +68,7 @@ class Basic(Strict):
 
 
 class ApiKey(Strict):
-    """A key in a header of the target's choice."""
+    """A key in a header that the target defines."""
 
     kind: Literal["api_key"] = Field(description="a key in a header")
     header: OwnHeader = Field("x-api-key", description="name of the header, in lower case")
@@ -78,12 +80,16 @@ class OAuth2(Strict):
 
     kind: Literal["oauth2"] = Field(description="tokens granted for a client id and secret")
     token_endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#]")] = Field(
-        description="URL that grants tokens; the addresses of webhooks are allowed to it, no others"
+        description="URL of the token endpoint; the address rules of webhooks apply"
     )
-    client_id: Annotated[str, Field(min_length=1)] = Field(description="our id there")
-    client_secret: Secret = Field(description='our secret; best "${file:/path}" or "${env:NAME}"')
-    scope: str = Field("", description="scope to ask for")
-    audience: str = Field("", description="audience to ask for, where the server wants one")
+    client_id: Annotated[str, Field(min_length=1)] = Field(
+        description="client id of Skybridge there"
+    )
+    client_secret: Secret = Field(
+        description='client secret; best "${file:/path}" or "${env:NAME}"'
+    )
+    scope: str = Field("", description="requested scope")
+    audience: str = Field("", description="requested audience, if the server needs one")
     sent_in: Place = "header"
 
 
@@ -99,8 +105,8 @@ class Together(Strict):
     max_wait: Annotated[Duration, Field(le=LONGEST_WAIT)] = Field(
         "0s",
         validate_default=True,
-        description="how long an event that could be sent waits for others, at most 60s; 0s: a request "
-        "takes what is there",
+        description="how long a sendable event waits for others, at most 60s; 0s: a request "
+        "takes the events that are there",
     )
     max_bytes: Annotated[Size, Field(ge=1_024)] = Field(
         "1MiB", validate_default=True, description="most bytes of a request of several events"
@@ -113,7 +119,9 @@ class WebhookTls(Strict):
     ca: Path | None = Field(
         None, description="PEM file of the only authorities to trust, instead of the system's"
     )
-    cert: Path | None = Field(None, description="PEM file of our certificate, for mutual TLS")
+    cert: Path | None = Field(
+        None, description="PEM file of the client certificate, for mutual TLS"
+    )
     key: Path | None = Field(None, description="PEM file of its key, without a pass phrase")
 
     @model_validator(mode="after")

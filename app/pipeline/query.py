@@ -72,7 +72,7 @@ def _demand_harmless(spark: SparkSession, sql: str) -> None:
     for node in _nodes(plan):
         if any(each.isInstance(node) for each in changing):
             raise SetupError(
-                "query only looks, and this would change something",
+                "query only reads, and this statement would change something",
                 cure="SELECT, WITH, SHOW, DESCRIBE and EXPLAIN are taken; skybridge pipeline erase and"
                 " maintain change the lake",
             )

@@ -56,7 +56,7 @@ def keep(store, *numbers):
 
 
 def test_status_tells_what_is_there_and_makes_nothing(folder):
-    assert "is there not yet" in told(folder, "status")
+    assert "does not exist yet" in told(folder, "status")
     assert not (folder / "store.db").exists()
     keep(open_store(folder / "store.db"), 1, 2)
     found = json.loads(told(folder, "status", "--json"))
@@ -68,7 +68,7 @@ def test_an_older_store_is_brought_up_before_the_service_starts(folder):
     connection = sqlite3.connect(folder / "store.db")
     connection.executescript(OLD.read_text())
     connection.close()
-    assert "has schema 0000, known is" in told(folder, "status")
+    assert "has schema 0000, this release knows" in told(folder, "status")
     told(folder, "migrate")
     assert json.loads(told(folder, "status", "--json"))["rows"]["dead_letters"] == 3
     assert (folder / f"store.db.before-{schema.HEAD}").exists()
@@ -183,7 +183,7 @@ def test_a_backup_replaces_no_file(folder):
     keep(open_store(folder / "store.db"), 1)
     (folder / "copy").write_text("somebody's")
     result = run(folder, "backup", "copy")
-    assert (result.returncode, "is there already" in result.stderr) == (2, True)
+    assert (result.returncode, "exists already" in result.stderr) == (2, True)
     assert (folder / "copy").read_text() == "somebody's"
 
 
@@ -192,7 +192,7 @@ def test_a_database_is_told_of_and_left_to_its_own_means(tmp_path, postgres):
     """Its password is in no output."""
     dsn = fresh_database(postgres)
     folder = configured(tmp_path, f"{{kind: postgresql, dsn: '{dsn}'}}")
-    assert "is there not yet" in told(folder, "status")
+    assert "does not exist yet" in told(folder, "status")
     told(folder, "migrate")
     keep(open_shared_store(dsn), 1)
     assert json.loads(told(folder, "status", "--json"))["rows"]["dead_letters"] == 1

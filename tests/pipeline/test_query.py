@@ -58,7 +58,7 @@ CHANGING = (
 @pytest.mark.usefixtures("spark")
 def test_what_would_change_something_is_refused_and_has_not_run(small_lake: Made) -> None:
     for sql in CHANGING:
-        with pytest.raises(SetupError, match="only looks"):
+        with pytest.raises(SetupError, match="only reads"):
             ask(small_lake.session, small_lake.lake, sql, limit=0)
             pytest.fail(f"it was not refused: {sql}")
     count = ask(small_lake.session, small_lake.lake, "SELECT count(*) FROM events", limit=0)

@@ -133,5 +133,5 @@ def test_they_go_back_to_their_topic_as_they_came(lake: Any, kafka: str, tmp_pat
     assert [record for _, record in stored(kafka, topic)] == [
         Record(each.key, (*each.headers, ("skybridge-redrive", b"1")), each.body) for each in came
     ]
-    with pytest.raises(SetupError, match="is no place to send to"):
+    with pytest.raises(SetupError, match="is not a target"):
         _send(load(file, {}).config, "elsewhere")

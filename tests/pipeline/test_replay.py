@@ -432,10 +432,10 @@ def test_notes_are_kept_by_hadoops_file_systems_too(spark: SparkSession, tmp_pat
 
 
 REFUSED: Sequence[tuple[list[str], str]] = (
-    ([], "where to is not said"),
-    (["--to", "orders"], "'orders' is no place to send to"),
-    (["--to", "main/x", "--as", "0.3"], "'0.3' is no form"),
-    (["--to", "main/x", "--from", "yesterday"], "'yesterday' is no time"),
+    ([], "the target is missing"),
+    (["--to", "orders"], "'orders' is not a target"),
+    (["--to", "main/x", "--as", "0.3"], "'0.3' is not a form"),
+    (["--to", "main/x", "--from", "yesterday"], "'yesterday' is not a time"),
     (["--to", "nobody/x"], "there is no broker 'nobody'"),
     (["--to", "main/x", "--filter", "type ="], "--filter"),
     (["--to", "main/x", "--filter", "DATA('/a') = '1'"], "DATA"),

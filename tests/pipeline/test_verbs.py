@@ -204,9 +204,9 @@ def named(kafka: str, topic: str, subject: str) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "one of --subject and --source"),
-        (["--subject", "a", "--source", "b"], "one of --subject and --source"),
-        (["--subject", "a"], "nobody can be asked"),
+        ([], "either --subject or --source"),
+        (["--subject", "a", "--source", "b"], "either --subject or --source"),
+        (["--subject", "a"], "no terminal to ask for confirmation"),
     ],
 )
 def test_an_erasure_that_is_not_clear_is_refused_before_spark_starts(

@@ -14,14 +14,14 @@ Schema = Mapping[str, Any]
 
 PREFACE = """# Configuration
 
-Every setting, written from the model that reads the file: `make docs` writes this page anew, and a
-test fails when it is stale. `skybridge schema` prints the same as a JSON Schema for editors,
-`skybridge init` writes a commented file, `skybridge check FILE` finds mistakes with their lines.
+This page lists every setting. `make docs` generates it from the model that reads the file. `skybridge
+schema` prints the same as a JSON Schema for editors, `skybridge init` writes a commented file, and
+`skybridge check FILE` reports mistakes with their lines.
 
-One YAML file. `${env:NAME}` and `${file:/path}` stand for a value anywhere in a string, `$$` for a
-dollar sign. An environment variable overrides a setting: `SKYBRIDGE_SERVER__EVENTS__PORT` sets
-`server.events.port`. Durations are seconds or text such as `100ms`, `15s`, `5m`, `2h`, `7d`; sizes are
-bytes or text such as `64KiB`, `10MiB`. A setting that is not on this page is refused.
+The configuration is one YAML file. `${env:NAME}` and `${file:/path}` insert a value anywhere in a
+string; `$$` is a dollar sign. An environment variable overrides a setting: `SKYBRIDGE_SERVER__EVENTS__PORT`
+sets `server.events.port`. Durations are seconds or text such as `100ms`, `15s`, `5m`, `2h`, `7d`. Sizes are
+bytes or text such as `64KiB`, `10MiB`. Other settings are refused.
 """
 
 

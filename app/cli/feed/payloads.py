@@ -53,7 +53,7 @@ def payloads(folder: Path) -> list[tuple[str, bytes]]:
 def read(tarball: Path) -> list[tuple[str, bytes]]:
     """What ``payloads`` gives, from a file whose digest must be the known one."""
     if hashlib.sha512(tarball.read_bytes()).hexdigest() != SHA512:
-        raise SetupError(f"{tarball} is not {PACKAGE}.", cure="Delete it and try again.")
+        raise SetupError(f"{tarball} is not {PACKAGE}.", cure="Delete it and retry.")
     with tarfile.open(tarball) as archive:
         document = archive.extractfile(_DOCUMENT)
         content = document.read() if document else b"[]"
@@ -64,7 +64,7 @@ def read(tarball: Path) -> list[tuple[str, bytes]]:
 def _fetch(folder: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
-        raise SetupError("npm is not there.", cure="Install npm.")
+        raise SetupError("npm is not installed.", cure="Install npm.")
     folder.mkdir(parents=True, exist_ok=True)
     command = [npm, "pack", PACKAGE, "--silent", "--pack-destination", os.fspath(folder)]
     try:

@@ -28,20 +28,23 @@ if TYPE_CHECKING:
 def run(
     config: ConfigFile = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Up to what is stored now, and end; else until stopped.")
+        bool,
+        typer.Option(
+            "--once", help="Copy the records stored now, then end; by default run until stopped."
+        ),
     ] = False,
     skip_lost: Annotated[
         bool,
-        typer.Option("--skip-lost", help="Go on behind records that retention dropped unread."),
+        typer.Option("--skip-lost", help="Continue after records that retention dropped unread."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Copy every record of a log into the lake, and make events of them: each exactly once.
+    """Copy every record of a log into the lake and decode the events, each exactly once.
 
     Reads Kafka, or an embedded log through its Kafka listener (a service must be serving it), and writes
-    three tables: events_raw as it was on the wire, events with one row a source and id, quarantine with what
-    is no valid event and why. It may be killed at any moment, and goes on where it was. SIGTERM and Ctrl-C
-    end it when the batch at hand is done. One archive a lake at a time.
+    three tables: events_raw with the unchanged records, events with one row per source and id, quarantine with
+    the invalid records and their faults. After a kill it continues where it stopped. SIGTERM and Ctrl-C end it
+    after the current batch. A lake has one archive at a time.
     """
     settings = read(config)
     from app.pipeline.archive import run as archive
@@ -128,7 +131,7 @@ def _bars() -> Iterator[Callable[[Told], None]]:
 def _line(told: Told) -> None:
     """One a batch, for a log."""
     if told.trouble:
-        printing.explain(f"events are not made now: {told.trouble}", "it is tried again soon")
+        printing.explain(f"events are not made now: {told.trouble}", "it will be retried")
     elif told.derived is not None:
         found = told.derived
         printing.text_line(

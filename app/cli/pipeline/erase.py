@@ -33,15 +33,15 @@ def run(
 ) -> None:
     """Remove all events of a subject or a source: rows, older snapshots, and the files that hold them.
 
-    The rows are counted first, and without --yes the verb asks. Nothing brings them back but the log that they
-    came from: its own retention removes them there. Older snapshots of the tables cannot be read any more. No
-    archive, redrive or maintain may run meanwhile.
+    It first counts the rows, and asks unless --yes is given. Erased rows cannot be restored, except from the
+    log, whose own retention removes them there. Older snapshots of the tables are removed too. No archive,
+    redrive or maintain may run meanwhile.
     """
     attribute, text = _chosen(subject, source)
     if not (dry_run or yes or sys.stdin.isatty()):
         printing.fail(
-            "rows would be removed for good, and nobody can be asked.",
-            cure="say --yes, or look first with --dry-run",
+            "rows would be removed for good, and there is no terminal to ask for confirmation.",
+            cure="add --yes to confirm, or inspect first with --dry-run",
             code=exits.SETUP,
         )
     settings = read(config)
@@ -59,7 +59,7 @@ def run(
 def _chosen(subject: str, source: str) -> tuple[Attribute, str]:
     if bool(subject) == bool(source):
         printing.fail(
-            "one of --subject and --source says what to erase",
+            "give either --subject or --source",
             cure="skybridge pipeline erase --subject TEXT --dry-run",
             code=exits.SETUP,
         )

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 app = verbs.group(
     "pipeline",
-    "Events in a lake of Apache Iceberg tables, and back again, on Spark.\n\n"
-    "Needs the extra `pipeline` (make install brings it, the image `pipeline` has it) and Java 17 or 21. "
+    "Events into a lake of Apache Iceberg tables and out of it, on Spark.\n\n"
+    "Needs the extra `pipeline` (make install installs it, the image `pipeline` has it) and Java 17 or 21. "
     "The section pipeline of the configuration says where the lake is; without it, in ./skybridge-data/lake.",
 )
 verb = functools.partial(verbs.verb, of=app)
@@ -97,5 +97,5 @@ def moment(option: str, text: str) -> datetime | None:
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise SetupError(
-            f"{text!r} is no time", setting=option, cure="write it as 2026-01-01T00:00:00Z"
+            f"{text!r} is not a time", setting=option, cure="write it as 2026-01-01T00:00:00Z"
         ) from None

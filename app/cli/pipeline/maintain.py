@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Age = Annotated[
     float,
-    typer.Option(min=0, help="Days that a snapshot can be read after another took its place."),
+    typer.Option(min=0, help="Days for which a replaced snapshot can still be read."),
 ]
 OrphanAge = Annotated[
     float, typer.Option(min=1, help="Days after which a file that no snapshot names is removed.")
@@ -34,14 +34,14 @@ def run(
     snapshots: Age = 5.0,
     orphans: OrphanAge = 3.0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what there is to do.")
+        bool, typer.Option("--dry-run", help="Only show what would be done.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Compact the tables of the lake, and let old snapshots and files go. Once a day is a good measure.
+    """Compact the tables of the lake, and remove old snapshots and files. Run it about once a day.
 
-    Small files become large ones, events sorted by type and source. Safe beside a running archive: what it
-    looks back for is kept.
+    It rewrites small files as large ones, events sorted by type and source. It may run beside an archive: it keeps
+    the snapshots that the archive needs.
     """
     settings = read(config)
     session, lake = open_lake(settings, "maintain", quiet=as_json)

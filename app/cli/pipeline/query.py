@@ -35,14 +35,14 @@ def run(
     config: ConfigFile = None,
     form: Annotated[
         Format,
-        typer.Option("--format", "-f", help="table, json (an object a line) or csv."),
+        typer.Option("--format", "-f", help="Format: table, json (an object a line) or csv."),
     ] = Format.TABLE,
     limit: Annotated[int, typer.Option(min=0, help="Most rows; 0 for all.")] = 1000,
 ) -> None:
-    """Ask the lake in SQL, as Spark speaks it. The tables are events, events_raw and quarantine.
+    """Query the lake in Spark's SQL. The tables are events, events_raw and quarantine.
 
-    It only looks: what would change anything is refused. Binary values are text where they are UTF-8, and
-    base64 in json. Further tables of Iceberg are there by their whole names: lake.skybridge.events.snapshots.
+    It only reads: a statement that would change anything is refused. Binary values are shown as text if they are
+    UTF-8, and as base64 in json. Iceberg's own tables have long names: lake.skybridge.events.snapshots.
     """
     settings = read(config)
     from app.pipeline.query import ask

@@ -34,20 +34,22 @@ def run(
         list[str] | None,
         typer.Option("--only-rule", help="Records that broke this rule; may be repeated."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Records that go on, at most; 0: all.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Most records to redrive; 0: all.")] = 0,
     to: Annotated[
         str,
-        typer.Option("--to", help="Send them too: topic, each to its own; or BROKER/TOPIC."),
+        typer.Option(
+            "--to", help="Also send the records: topic, each to its own topic; or BROKER/TOPIC."
+        ),
     ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before sending.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Take the records out of quarantine that decode now, and make events of them.
+    """Decode quarantined records again, and make events of those that are valid now.
 
-    A record decodes now when Skybridge takes more than it did, or reads what it misread. Events that are there
-    already are not doubled. With --to the records are sent as they came too, marked by a header
-    skybridge-redrive, at least once. The archive must be stopped meanwhile.
+    A record may be valid now because a newer Skybridge accepts it or decodes it correctly. Existing events are not
+    duplicated. With --to the original records are also sent, at least once, with a header skybridge-redrive.
+    Stop the archive meanwhile.
     """
     from app.pipeline.redrive import Wanted
 
@@ -55,7 +57,9 @@ def run(
     send = _send(settings, to) if to else None
     wanted = Wanted(tuple(only_rule or ()), limit)
     if send is not None and not (dry_run or yes):
-        typer.confirm(f"Send what decodes now to {_named(to)}?", abort=True, err=True)
+        typer.confirm(
+            f"Send the records that can be decoded now to {_named(to)}?", abort=True, err=True
+        )
     _tell(_done(settings, wanted, send, dry_run=dry_run, quiet=as_json), as_json, dry_run)
 
 
@@ -70,14 +74,14 @@ def _done(
             return look(session, lake, wanted)
         if quiet:
             return redrive(session, lake, wanted, send=send)
-        with printing.err().status("decoding what is in quarantine", spinner="line") as status:
+        with printing.err().status("decoding the records in quarantine", spinner="line") as status:
             return redrive(session, lake, wanted, send=send, observe=status.update)
     finally:
         session.stop()
 
 
 def _named(to: str) -> str:
-    return "the topics that they came from" if to == _OWN else to
+    return "their own topics" if to == _OWN else to
 
 
 def _send(config: Config, to: str) -> Send:
@@ -89,7 +93,7 @@ def _send(config: Config, to: str) -> Send:
     if to != _OWN:
         if not (broker and topic):
             raise SetupError(
-                f"{to!r} is no place to send to",
+                f"{to!r} is not a target",
                 setting="--to",
                 cure="--to topic, or --to BROKER/TOPIC",
             )
@@ -131,8 +135,8 @@ def _tell(found: Redriven, as_json: bool, dry_run: bool) -> None:
     rows = [(each.rule or "-", each.records, each.decode) for each in found.rules]
     printing.table(("rule", "records", "decode now"), rows)
     if dry_run:
-        printing.text_line(f"{found.taken} records would go on")
+        printing.text_line(f"{found.taken} records would be redriven")
         return
-    printing.text_line(f"{found.taken} records went on; {found.events} events are new")
+    printing.text_line(f"{found.taken} records were redriven; {found.events} events are new")
     if found.refused:
         printing.table(("not sent", "records"), list(found.refused.items()))

@@ -25,23 +25,29 @@ if TYPE_CHECKING:
     from app.pipeline.settings import Lake
 
 _URL = "http://127.0.0.1:8080/events"
-_MANY = "TEXT, or a beginning with * behind; may be repeated."
+_MANY = "TEXT, or a prefix followed by *; may be repeated."
 
 
 class Records(NamedTuple):
     """Which records of the lake are meant; all of them by default."""
 
     since: Annotated[
-        str, typer.Option("--from", help="The first time of the log, as 2026-01-01T00:00:00Z.")
+        str, typer.Option("--from", help="From this time of the log, as 2026-01-01T00:00:00Z.")
     ] = ""
-    until: Annotated[str, typer.Option(help="The first that is not wanted; likewise.")] = ""
+    until: Annotated[str, typer.Option(help="End of the range, exclusive; same form.")] = ""
     topics: Annotated[
-        list[str] | None, typer.Option("--topic", help="Records of this topic; may be repeated.")
+        list[str] | None,
+        typer.Option("--topic", help="Only records of this topic; may be repeated."),
     ] = None
     types: Annotated[list[str] | None, typer.Option("--type", help=_MANY)] = None
     sources: Annotated[list[str] | None, typer.Option("--source", help=_MANY)] = None
     subjects: Annotated[list[str] | None, typer.Option("--subject", help=_MANY)] = None
-    sql: Annotated[str, typer.Option("--filter", help="CloudEvents SQL that is true.")] = ""
+    sql: Annotated[
+        str,
+        typer.Option(
+            "--filter", help="Only records for which this CloudEvents SQL expression is true."
+        ),
+    ] = ""
 
 
 @verb(
@@ -60,32 +66,31 @@ def run(
     records: Records,
     form: Annotated[
         str,
-        typer.Option("--as", help="recorded, byte for byte; or 1.0: older versions brought up."),
+        typer.Option("--as", help="recorded: byte for byte; or 1.0: convert older versions."),
     ] = "recorded",
-    rate: Annotated[float, typer.Option(min=0, help="Events a second; 0 for any.")] = 0.0,
+    rate: Annotated[float, typer.Option(min=0, help="Events a second; 0: no limit.")] = 0.0,
     speed: Annotated[
         float,
-        typer.Option(min=0, help="1 as fast as they came, 60 an hour in a minute; 0 for any."),
+        typer.Option(min=0, help="1: the original pace; 60: an hour in a minute; 0: no limit."),
     ] = 0.0,
-    url: Annotated[str, typer.Option(help="Of the events listener, for --to gateway.")] = _URL,
+    url: Annotated[str, typer.Option(help="URL of the events listener, for --to gateway.")] = _URL,
     unmarked: Annotated[
         bool, typer.Option("--unmarked", help="Without the header skybridge-replay.")
     ] = False,
     allow_loop: Annotated[
-        bool, typer.Option("--allow-loop", help="Also into a topic that the lake has records of.")
+        bool,
+        typer.Option("--allow-loop", help="Allow a target topic that is archived in the lake."),
     ] = False,
-    resume: Annotated[str, typer.Option(help="The id of a replay that was broken off.")] = "",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count what would be sent, and end.")
-    ] = False,
+    resume: Annotated[str, typer.Option(help="The id of an interrupted replay.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the records.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Send records of the lake once more: to a topic, or through the gateway.
+    """Send records of the lake again: to a topic, or through the gateway.
 
-    Records of one key stay in order; between keys there is none. What is sent is marked by a header
-    skybridge-replay with the id of the replay, outside the event. At least once: a replay that was broken off
-    sends a second's worth again when it is resumed.
+    Records of one key keep their order; between keys there is none. Each record gets a header skybridge-replay
+    with the id of the replay, outside the event. Delivery is at least once: after an interruption --resume
+    repeats up to a second of records.
     """
     settings = read(config)
     order = None
@@ -118,12 +123,14 @@ def _order(to: str, form: str, records: Records, *, marked: bool) -> Order:
     broker, _, topic = to.partition("/")
     if to != GATEWAY and not (broker and topic):
         raise SetupError(
-            f"{to!r} is no place to send to" if to else "where to is not said",
+            f"{to!r} is not a target" if to else "the target is missing",
             setting="--to",
             cure="--to BROKER/TOPIC, or --to gateway",
         )
     if form not in {"recorded", "1.0"}:
-        raise SetupError(f"{form!r} is no form", setting="--as", cure="--as recorded, or --as 1.0")
+        raise SetupError(
+            f"{form!r} is not a form", setting="--as", cure="--as recorded, or --as 1.0"
+        )
     choice = Choice(
         since=moment("--from", records.since),
         until=moment("--until", records.until),
@@ -186,7 +193,7 @@ def _show(plan: Plan, *, as_json: bool) -> None:
         markup=False,
     )
     if not plan.order.topic:
-        console.print("what the gateway's routes publish may be archived again", markup=False)
+        console.print("events that the gateway publishes may be archived again", markup=False)
 
 
 def _ask(plan: Plan, *, yes: bool) -> None:
@@ -194,8 +201,8 @@ def _ask(plan: Plan, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         printing.fail(
-            f"{plan.sent} records would be sent, and nobody can be asked.",
-            cure="say --yes, or look first with --dry-run",
+            f"{plan.sent} records would be sent, and there is no terminal to ask for confirmation.",
+            cure="add --yes to confirm, or inspect first with --dry-run",
             code=exits.SETUP,
         )
     typer.confirm(f"Send {plan.sent} records to {plan.order.to}?", abort=True, err=True)

@@ -34,31 +34,30 @@ def run(
     ),
     since: Annotated[
         str,
-        typer.Option(help="From this time on, as 2026-11-01T00:00:00Z; all there is by default."),
+        typer.Option(help="From this time on, as 2026-11-01T00:00:00Z; by default everything."),
     ] = "",
-    until: Annotated[str, typer.Option(help="Up to this time, which is no longer in it.")] = "",
+    until: Annotated[str, typer.Option(help="Up to this time, exclusive.")] = "",
     tables: Annotated[
-        Path | None, typer.Option(help="A folder for the tables behind the page, as CSV.")
+        Path | None, typer.Option(help="Write the tables of the page into this folder, as CSV.")
     ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
-            help="The --tables of an earlier report: schemas are compared with those, not within the range."
+            help="The --tables folder of an earlier report, to compare the schemas with; "
+            "by default they are compared within the range."
         ),
     ] = None,
     deliveries: Annotated[
         bool,
-        typer.Option(
-            "--deliveries/--no-deliveries", help="Read the attempts of the store as well."
-        ),
+        typer.Option("--deliveries/--no-deliveries", help="Also read the attempts of the store."),
     ] = True,
     config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Write one HTML page about the events of the lake: volume, delay, duplicates, what is invalid and why, sizes,
+    """Write one HTML page about the events of the lake: volume, delay, duplicates, invalid records, sizes,
     hot keys, new types, changes in the data of each type, deliveries.
 
-    The page needs no network and runs no script: it can be mailed or kept. Nothing in the lake is changed.
+    The page needs no network and runs no script. Nothing in the lake is changed.
     """
     settings = read(config)
     from app.pipeline.report.page import page
@@ -117,8 +116,8 @@ def _shapes(folder: Path | None) -> Shapes | None:
         return former(folder / f"{SCHEMAS}.csv")
     except (OSError, ValueError, KeyError) as fault:
         printing.fail(
-            f"--against {folder} is no folder that an earlier report wrote: {fault}",
-            cure="name what was given to --tables then",
+            f"--against {folder} is not a folder of an earlier report: {fault}",
+            cure="name the folder that was given to --tables",
             code=exits.SETUP,
         )
 

@@ -37,32 +37,41 @@ def reroute(
     config: ConfigFile = None,
     once: Annotated[
         bool,
-        typer.Option("--once", help="What is there now, then end; else go on with what comes."),
+        typer.Option(
+            "--once",
+            help="Process the present records, then end; by default continue with new records.",
+        ),
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say what would be written, from the begin of the topics."),
+        typer.Option(
+            "--dry-run", help="Only count what would be written, from the beginning of the topics."
+        ),
     ] = False,
     rejects: Annotated[
         str | None,
         typer.Option(
             "--rejects",
-            help="A topic of the same broker for what does not decode, and what no route takes.",
+            help="A topic of the same broker for records that cannot be decoded or that "
+            "no route accepts.",
         ),
     ] = None,
     seconds: Annotated[
-        int, typer.Option("--every", min=1, help="Seconds from the begin of one batch to the next.")
+        int,
+        typer.Option(
+            "--every", min=1, help="Seconds from the start of one batch to the start of the next."
+        ),
     ] = 10,
     most: Annotated[
         int, typer.Option("--most", min=1, help="Most records of one batch, over all partitions.")
     ] = 200_000,
     as_json: Json = False,
 ) -> None:
-    """Publish the records of topics anew, as the routes of the configuration say: filters, topics, keys, content
+    """Publish the records of topics again by the routes of the configuration, with filters, topics, keys, content
     modes and versions as in the gateway.
 
-    What the routes ask that cannot run on Spark is said before anything is read. A broken-off run goes on where it
-    was; the batch it was in may come twice.
+    Routes that cannot run on Spark are reported before any record is read. After an interruption the job continues
+    where it stopped; the interrupted batch may come twice.
     """
     settings = read(config)
     plan = _plan(settings, broker, topics, rejects)

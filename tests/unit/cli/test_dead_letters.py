@@ -226,7 +226,7 @@ def test_a_halted_subscription_is_not_waited_for(served: Served) -> None:
     served.fill(a_letter(1))
     result = served.letters("redrive", "--yes")
     assert "paused by its configuration" in result.stderr
-    assert "1 are on their way" in result.stdout
+    assert "1 are in delivery" in result.stdout
 
 
 def test_no_wait_leaves_at_once(served: Served) -> None:

@@ -54,7 +54,7 @@ def test_without_npm_the_demo_says_that_it_generates(
     monkeypatch.setattr(shutil, "which", lambda _: None)
     found = feed.load_feed({"SKYBRIDGE_CACHE": str(tmp_path)}, RECEIVED, 10)
     assert len(found.events) == 10
-    assert found.origin == "10 generated events (npm is not there)"
+    assert found.origin == "10 generated events (npm is not installed)"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_none_is_none() -> None:
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "0001-01-01T00:00:00+01:00"])
 def test_what_is_no_time_is_refused_by_the_name_of_its_option(text: str) -> None:
-    with pytest.raises(SetupError, match="is no time") as refused:
+    with pytest.raises(SetupError, match="is not a time") as refused:
         moment("--until", text)
     assert refused.value.setting == "--until"
     assert "2026-01-01T00:00:00Z" in refused.value.cure

@@ -40,14 +40,14 @@ def test_a_change_is_told_from_what_to_what() -> None:
     assert result.stdout == (
         'live    routes.all.to: [{"broker":"log","topic":"events"}] -> [{"broker":"log","topic":"others"}]\n'
     )
-    assert "takes this up without a restart" in result.stderr
+    assert "applies this without a restart" in result.stderr
 
 
 def test_what_needs_a_restart_is_named() -> None:
     result = plan(FILE + "installation: other\n")
     assert result.exit_code == exits.RESTART
     assert 'restart installation: "skybridge" -> "other"' in result.stdout
-    assert "refused whole: 1 change needs a restart" in result.stderr
+    assert "refused: 1 change needs a restart" in result.stderr
 
 
 def test_a_shorter_schedule_tells_what_becomes_of_what_waits() -> None:

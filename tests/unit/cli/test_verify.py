@@ -75,7 +75,7 @@ def test_headers_and_body_may_be_files_of_their_own(tmp_path: Path):
     [
         ((), "no key to verify with"),
         (("--key", "canary"), "--key 1 begins with none of"),
-        (("--headers", "x"), "come together"),
+        (("--headers", "x"), "--headers and --body together"),
         (("--key-file", "/nowhere"), "cannot be read"),
     ],
 )
