@@ -14,8 +14,8 @@ from app.runtime.replies import replies_for
 from app.runtime.tracing import traced
 from app.runtime.webhooks import webhook_for
 from app.sinks.callbacks import Callbacks
+from app.sinks.null_sink import NullSink
 from app.sinks.topic import open_topic
-from app.sinks.unsent import Unsent
 from app.sinks.writing import USUAL
 from app.telemetry import Counters
 
@@ -34,10 +34,10 @@ def open_sink(
     target = subscription.sink
     if isinstance(target, str):
         replies = replies_for(subscription, config, logs, counters or Counters())
-        posting = webhook_for(subscription, config, clock, callbacks, replies)
-        return traced(posting, subscription, config)
+        webhook = webhook_for(subscription, config, clock, callbacks, replies)
+        return traced(webhook, subscription, config)
     if isinstance(target, Pull):
-        return Unsent()
+        return NullSink()
     if target.broker not in logs:
         raise SetupError(
             f"there is no broker {target.broker!r}",

@@ -9,7 +9,7 @@ _ANSWER = SinkAnswer(
 )
 
 
-class Unsent(Sink):
+class NullSink(Sink):
     """For whoever tries all the same, as a test of the subscription does."""
 
     async def send(self, outgoing: Outgoing) -> SinkAnswer:  # noqa: ARG002 - whatever it is
