@@ -40,14 +40,8 @@ CONNECTIONS = 64  # to one host
 
 _SUCCESS = range(200, 300)
 _RETRY_AFTER = b"retry-after"
+_UNSENDABLE = "a header holds CR, LF or NUL"
 _DEFAULTS = {"user-agent": f"User-Agent: {USER_AGENT}\r\n", "accept": "Accept: */*\r\n"}
-
-
-class _Form(msgspec.Struct, frozen=True):
-    """Header lines of requests with the same names, which lack their values."""
-
-    lines: str
-    count: int
 
 
 class _Aim(msgspec.Struct, frozen=True):
@@ -102,7 +96,8 @@ class HttpClient:
     async def post(self, url: str, message: HttpMessage, within: float) -> SinkAnswer:
         """``within``: seconds, in total, answer included."""
         try:
-            return self._told(await self._ask("POST", url, message, within))
+            pool, head = self._prepared("POST", url, message.headers, len(message.body))
+            return self._told(await pool.ask(head, message.body, within))
         except Fault as fault:
             return _refusal(fault)
 
@@ -111,7 +106,8 @@ class HttpClient:
     ) -> tuple[SinkAnswer, Mapping[str, str]]:
         """OPTIONS, and the headers of the answer: none where none came."""
         try:
-            answer = await self._ask("OPTIONS", url, message, within)
+            pool, head = self._prepared("OPTIONS", url, message.headers, len(message.body))
+            answer = await pool.ask(head, message.body, within)
             return self._told(answer), AnswerHeaders(answer.headers)
         except Fault as fault:
             return _refusal(fault), AnswerHeaders(())
@@ -120,32 +116,33 @@ class HttpClient:
         for pool in self._pools.values():
             pool.close()
 
-    async def _ask(self, method: str, url: str, message: HttpMessage, within: float) -> Answer:
-        """Raises Fault."""
+    def _prepared(
+        self, method: str, url: str, headers: tuple[tuple[str, str], ...], length: int
+    ) -> tuple[Pool, bytes]:
+        """Where a request goes, and its head. Raises Fault."""
         if self._tls.files:
             self._tls.look()
         try:
             aim = self._aim(method, url, "" if self._proxy is None else self._proxy())
-            head = _head(aim.begin, message)
-        except ValueError as error:
+            lines = _lines(headers)
+            return aim.pool, f"{aim.begin}{lines}Content-Length: {length}\r\n\r\n".encode()
+        except ValueError as error:  # also for what UTF-8 cannot hold
             raise Fault("bad-request", str(error)) from error
-        pool = aim.pool
-        try:
-            return await pool.ask(head, message.body, pool.loop.time() + within)
-        except TimeoutError as error:
-            raise Fault("timeout", f"no answer within {within:g} s") from error
 
     def _told(self, answer: Answer) -> SinkAnswer:
-        """A status that came counts, also when the body behind it breaks off."""
+        """A status that came counts, also when the body behind it breaks off. Raises Fault of the proxy."""
         status, headers = answer.status, answer.headers
         if status == PROXY_LOGIN and self._proxy is not None:
             raise proxy_fault(f"the proxy answered {status}")
+        retry_after = None
+        for name, value in headers:
+            if name.lower() == _RETRY_AFTER:
+                retry_after = _text(value)
+                break
         return SinkAnswer(
             status,
-            detail=answer.broken and f"answer cut short: {answer.broken}",
-            retry_after=next(
-                (_text(value) for name, value in headers if name.lower() == _RETRY_AFTER), None
-            ),
+            detail=f"answer cut short: {answer.broken}" if answer.broken else "",
+            retry_after=retry_after,
             body=answer.body,
             headers=tuple(headers) if self._replies and status in _SUCCESS else (),
             cut=answer.cut,
@@ -220,26 +217,27 @@ def _begin(method: str, url: URL, proxy: Proxy | None) -> str:
     return f"{method} {url.with_fragment(None)} HTTP/1.1\r\n{host}{login_of(proxy)}"
 
 
-def _form(names: tuple[str, ...]) -> _Form:
-    """What a message says by itself is not said for it."""
-    said = {name.lower() for name in names}
-    lines = [line for name, line in _DEFAULTS.items() if name not in said]
-    lines += [name.replace("%", "%%") + ": %s\r\n" for name in names]
-    return _Form("".join(lines), len(lines))
-
-
-_FORMS: Memo[tuple[str, ...], _Form] = Memo(_form)
-
-
-def _head(begin: str, message: HttpMessage) -> bytes:
-    """Raises ValueError for what would break it, and for what UTF-8 cannot hold."""
-    headers = message.headers
+def _lines(headers: tuple[tuple[str, str], ...]) -> str:
+    """Raises ValueError for what would add a line."""
     names, values = zip(*headers) if headers else ((), ())  # noqa: B905 - pairs all of them
-    form = _FORMS[names]
-    lines = form.lines % values
-    if lines.count("\n") != form.count or lines.count("\r") != form.count or "\0" in lines:
-        raise ValueError("a header holds CR, LF or NUL")
-    return f"{begin}{lines}Content-Length: {len(message.body)}\r\n\r\n".encode()
+    said = "".join(values)
+    if "\n" in said or "\r" in said or "\0" in said:
+        raise ValueError(_UNSENDABLE)
+    return _FORMS[names] % values
+
+
+def _form(names: tuple[str, ...]) -> str:
+    """The lines of headers of these names, which lack their values. What a message says by itself is not
+    said for it. Raises ValueError."""
+    if any(each in name for name in names for each in "\r\n\0"):
+        raise ValueError(_UNSENDABLE)
+    own = {name.lower() for name in names}
+    lines = [line for name, line in _DEFAULTS.items() if name not in own]
+    lines += [name.replace("%", "%%") + ": %s\r\n" for name in names]
+    return "".join(lines)
+
+
+_FORMS: Memo[tuple[str, ...], str] = Memo(_form)
 
 
 def _refusal(fault: Fault) -> SinkAnswer:

@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         *("_loop", "_limit", "_tunnel", "_parser", "_timer", "_fires", "_paused", "_rest"),
         *("_answer", "_deadline", "_begun", "_status", "_headers", "_pieces", "_size"),
-        *("_complete", "_surplus", "_taken", "_line", "_lines"),
+        *("_complete", "_surplus", "_taken", "_line", "_lines", "_trailers"),
         *("transport", "owner", "closed", "used", "idle_since"),
     )
 
@@ -112,7 +112,8 @@ class Connection(asyncio.Protocol):
         goes away calls ``forsake``."""
         answer: asyncio.Future[Answer] = self._loop.create_future()
         if self.closed:
-            answer.set_exception(Stale("reset", BROKEN))
+            kind = Stale if self.used else Fault
+            answer.set_exception(kind("reset", BROKEN))
             return answer
         self._answer = answer
         self._begin()
@@ -188,12 +189,16 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._complete:
-            self._surplus = True
-        else:
-            self._headers = []
+            raise ValueError("more than an answer")
+        self._headers = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
+        if not self._status:
+            self._headers.append((name, value))
+            return
+        self._trailers += 1
+        if self._trailers > MOST_HEADERS:
+            raise ValueError("too many trailers")
 
     def on_headers_complete(self) -> None:
         if len(self._headers) > MOST_HEADERS:
@@ -216,7 +221,8 @@ class Connection(asyncio.Protocol):
 
     def _begin(self) -> None:
         self._begun = self._complete = self._surplus = False
-        self._status = self._size = self._taken = self._line = self._lines = 0
+        self._status = self._size = self._trailers = 0
+        self._taken = self._line = self._lines = 0  # counted where an answer comes in pieces
         self._headers = []
         self._pieces = []
 

@@ -35,24 +35,27 @@ class Pool:
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
 
-    async def ask(self, head: bytes, body: bytes, deadline: float) -> Answer:
-        """Once more where a connection turned out to be closed. Raises Fault and TimeoutError."""
-        connection = self._idle.pop() if self._idle else await self._get(deadline)
-        answer = connection.send(head, body, deadline)
+    async def ask(self, head: bytes, body: bytes, within: float) -> Answer:
+        """``within``: seconds, the wait for a connection included. Raises Fault."""
+        deadline = self.loop.time() + within
+        fresh = False
         try:
-            return await answer
-        except Stale:
-            self._repeated()
-        except asyncio.CancelledError:
-            connection.forsake(answer)
-            raise
-        connection = await self._get(deadline, fresh=True)
-        answer = connection.send(head, body, deadline)
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            connection.forsake(answer)
-            raise
+            while True:
+                if self._idle and not fresh:
+                    connection = self._idle.pop()
+                else:
+                    connection = await self._get(deadline, fresh=fresh)
+                answer = connection.send(head, body, deadline)
+                try:
+                    return await answer
+                except Stale:  # of no fresh one
+                    fresh = True
+                    self._repeated()
+                except asyncio.CancelledError:
+                    connection.forsake(answer)
+                    raise
+        except TimeoutError as error:
+            raise Fault("timeout", f"no answer within {within:g} s") from error
 
     def close(self) -> None:
         """Whoever waits for an answer is told that none comes."""
@@ -64,7 +67,7 @@ class Pool:
 
     def release(self, connection: Connection) -> None:
         """Its answer is complete, and it may be used again."""
-        turn = self._next()
+        turn = self._next() if self._waiting else None
         if turn is not None:
             turn.set_result(connection)
             return
