@@ -33,8 +33,9 @@ def open_sink(
     SetupError for a broker or route that nobody configured, and for a place that can be none on it."""
     target = subscription.sink
     if isinstance(target, str):
-        replies = replies_for(subscription, config, logs, counters or Counters())
-        webhook = webhook_for(subscription, config, clock, callbacks, replies)
+        counters = counters or Counters()
+        replies = replies_for(subscription, config, logs, counters)
+        webhook = webhook_for(subscription, config, clock, callbacks, replies, counters)
         return traced(webhook, subscription, config)
     if isinstance(target, Pull):
         return NullSink()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from app.config.model import Config
 from app.errors import SetupError
 from app.interfaces import Clock
@@ -26,6 +28,7 @@ from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
 from app.sinks.tls import TlsFiles
 from app.sinks.webhook import WebhookSink, open_webhook
+from app.telemetry import Counters
 
 RENEW_BEFORE = 5.0  # seconds before a token ends; an attempt takes less
 _WRITERS = {"header": bearer, "query": in_query}
@@ -37,9 +40,10 @@ def webhook_for(
     clock: Clock,
     callbacks: Callbacks | None = None,
     replies: Replies | None = None,
+    counters: Counters | None = None,
 ) -> WebhookSink:
     """A pool of connections of its own. Raises SetupError for files and keys that cannot be used."""
-    client = client_for(subscription, config)
+    client = client_for(subscription, config, counters or Counters())
     credentials = _credentials(subscription.auth, client, config)
     return open_webhook(
         subscription,
@@ -51,7 +55,7 @@ def webhook_for(
     )
 
 
-def client_for(subscription: Subscription, config: Config) -> HttpClient:
+def client_for(subscription: Subscription, config: Config, counters: Counters) -> HttpClient:
     proxy = config.webhooks.proxy
     return HttpClient(
         allow_private=config.webhooks.allow_private,
@@ -62,6 +66,7 @@ def client_for(subscription: Subscription, config: Config) -> HttpClient:
         replies=subscription.reply != IGNORE,
         dns_timeout=config.timeouts.webhook_dns,
         connect_timeout=config.timeouts.webhook_connect,
+        repeated=partial(counters.add, "webhook_reconnects", subscription.id),
     )
 
 
