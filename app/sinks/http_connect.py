@@ -123,12 +123,16 @@ class Connector:
         """``name``: whose certificate it must be; None for no TLS."""
         loop = asyncio.get_running_loop()
         connection = Connection(loop, self._limit, tunnel=tunnel)
-        await loop.create_connection(
-            lambda: connection,
-            sock=reached,
-            ssl=None if name is None else self._tls.context,
-            server_hostname=None if name is None else name.rstrip("."),
-        )
+        try:
+            await loop.create_connection(
+                lambda: connection,
+                sock=reached,
+                ssl=None if name is None else self._tls.context,
+                server_hostname=None if name is None else name.rstrip("."),
+            )
+        except BaseException:
+            connection.close()  # else TLS would end in an orderly way, for which nobody waits
+            raise
         return connection
 
     async def _through(self, tunnel: Connection, origin: Origin, proxy: Proxy) -> Connection:

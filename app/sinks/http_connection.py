@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
         self._limit = limit
         self._tunnel = tunnel
         self._parser = httptools.HttpResponseParser(self)
-        # Breaks nothing that we rely on, and targets do it: bare LF, odd characters in values.
+        # What targets do and what changes no answer's end: bare LF, odd characters in values.
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
             lenient_optional_cr_before_lf=True,
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
         self._answer: asyncio.Future[Answer] | None = None
         self._deadline = _NEVER
         self._begin()
-        self.transport = cast("asyncio.Transport", None)
+        self.transport = cast("asyncio.Transport", None)  # until the connection is made
         self.owner: Owner | None = None
         self.closed = False
         self.used = False  # an answer came by it before
@@ -139,7 +139,8 @@ class Connection(asyncio.Protocol):
             self._fail(fault or Fault("reset", BROKEN))
         elif not self.closed:
             self.closed = True
-            self.transport.abort()
+            if self.transport is not None:
+                self.transport.abort()
             if self._timer is not None:
                 self._timer.cancel()
             if self.owner is not None:

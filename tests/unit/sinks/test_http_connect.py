@@ -197,6 +197,20 @@ async def test_an_address_without_tls_is_not_the_last_word(
     await plain.stop()
 
 
+async def test_a_large_body_arrives_whole_over_tls(
+    clients: Make, target: WebhookTarget, server_side: ssl.SSLContext, trusting: TlsFiles
+) -> None:
+    await target.start(server_side)
+    client = clients(tls=trusting, lookup=Names("127.0.0.1"))
+    body = bytes(range(256)) * 2**14
+    for _ in range(2):
+        message = HttpMessage((), body)
+        answer = await client.post(f"https://hook.test:{target.port}/", message, WITHIN)
+        assert answer.status == 204
+    assert [request.body == body for request in target.received] == [True, True]
+    assert target.connections == 1
+
+
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_a_handshake_that_hangs_ends(clients: Make, trusting: TlsFiles, leaves: bool) -> None:
     """Within the time to connect, and with its caller."""
