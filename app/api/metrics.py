@@ -41,6 +41,10 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "deliveries": (("subscription", "outcome"), "Deliveries concluded."),
     "filter_errors": (("of", "name"), "Filter expressions that failed on an event."),
     "attempts": (("subscription", "outcome"), "Attempts to deliver."),
+    "webhook_reconnects": (
+        ("subscription",),
+        "Requests sent again because their connection had been closed.",
+    ),
     "parked": (("subscription",), "Events whose key could not be delivered for long."),
     "dead_letters": (("subscription", "cause"), "Messages moved to the dead letters."),
     "replies": (("subscription", "outcome"), "Events that webhooks answered with."),

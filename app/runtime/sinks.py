@@ -54,9 +54,10 @@ def open_sink(
     SetupError for a broker or route that nobody configured, and for a place that can be none on it."""
     target = subscription.sink
     if isinstance(target, str):
-        replies = replies_for(subscription, config, logs, counters or Counters())
-        posting = webhook_for(subscription, config, clock, callbacks, replies)
-        return traced(posting, subscription, config)
+        counters = counters or Counters()
+        replies = replies_for(subscription, config, logs, counters)
+        webhook = webhook_for(subscription, config, clock, callbacks, replies, counters)
+        return traced(webhook, subscription, config)
     if isinstance(target, Pull):
         raise TypeError(f"{subscription.id}: a queue to pull from is made by the worker")
     if target.broker not in logs:

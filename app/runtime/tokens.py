@@ -19,8 +19,8 @@ from app.bindings.http import HttpMessage
 from app.config.brokers import Sasl
 from app.model.secret import is_one_line
 from app.sinks.credentials import NoToken
+from app.sinks.http_client import HttpClient
 from app.sinks.masks import Mask
-from app.sinks.posting import Poster
 
 if TYPE_CHECKING:
     from app.brokers.kafka import TokenSource
@@ -105,7 +105,7 @@ async def ask_directly(
         raise OSError(repr(error)) from error
 
 
-def through(client: Poster) -> Ask:
+def through(client: HttpClient) -> Ask:
     """By a webhook's own client: its guard of addresses, its certificates, its proxy."""
 
     async def ask(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from app.config.model import Config
 from app.errors import SetupError
 from app.interfaces import Clock
@@ -10,7 +12,6 @@ from app.model.subscription import IGNORE, Subscription
 from app.model.webhook import ApiKey, Auth, Basic, Bearer, OAuth2, Place
 from app.runtime.tokens import ClientCredentials, through
 from app.sinks.callbacks import Callbacks
-from app.sinks.consent import Handshake
 from app.sinks.credentials import (
     Credentials,
     Fixed,
@@ -20,12 +21,14 @@ from app.sinks.credentials import (
     in_header,
     in_query,
 )
-from app.sinks.posting import Poster
+from app.sinks.handshake import Handshake
+from app.sinks.http_client import HttpClient
 from app.sinks.replies import Replies
 from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
 from app.sinks.tls import TlsFiles
 from app.sinks.webhook import WebhookSink, open_webhook
+from app.telemetry import Counters
 
 RENEW_BEFORE = 5.0  # seconds before a token ends; an attempt takes less
 _WRITERS = {"header": bearer, "query": in_query}
@@ -37,9 +40,10 @@ def webhook_for(
     clock: Clock,
     callbacks: Callbacks | None = None,
     replies: Replies | None = None,
+    counters: Counters | None = None,
 ) -> WebhookSink:
     """A pool of connections of its own. Raises SetupError for files and keys that cannot be used."""
-    client = poster_for(subscription, config)
+    client = client_for(subscription, config, counters or Counters())
     credentials = _credentials(subscription.auth, client, config)
     return open_webhook(
         subscription,
@@ -51,9 +55,9 @@ def webhook_for(
     )
 
 
-def poster_for(subscription: Subscription, config: Config) -> Poster:
+def client_for(subscription: Subscription, config: Config, counters: Counters) -> HttpClient:
     proxy = config.webhooks.proxy
-    return Poster(
+    return HttpClient(
         allow_private=config.webhooks.allow_private,
         connections=subscription.concurrency,
         response_limit=subscription.response_limit,
@@ -62,6 +66,7 @@ def poster_for(subscription: Subscription, config: Config) -> Poster:
         replies=subscription.reply != IGNORE,
         dns_timeout=config.timeouts.webhook_dns,
         connect_timeout=config.timeouts.webhook_connect,
+        repeated=partial(counters.add, "webhook_reconnects", subscription.id),
     )
 
 
@@ -93,7 +98,7 @@ def _signatures(subscription: Subscription, clock: Clock) -> Signatures | None:
         ) from error
 
 
-def _credentials(auth: Auth | None, client: Poster, config: Config) -> Credentials | None:
+def _credentials(auth: Auth | None, client: HttpClient, config: Config) -> Credentials | None:
     match auth:
         case Bearer(token=token, sent_in=place):
             return _fixed(token, place)
@@ -125,7 +130,7 @@ def _fixed(token: FileSecret, place: Place) -> Fixed:
 def _handshake(
     subscription: Subscription,
     config: Config,
-    client: Poster,
+    client: HttpClient,
     credentials: Credentials | None,
     callbacks: Callbacks | None,
 ) -> Handshake | None:

@@ -1,5 +1,6 @@
 """Shell. One attempt to deliver, and nothing else: no policy, no retry, no opinion on the answer.
 
-``webhook`` writes the event for HTTP, ``posting`` posts it by aiohttp, ``resolver`` keeps it from
-addresses that a webhook may not have, ``lookup`` asks for them; ``topic`` writes it for a broker.
+``webhook`` writes the event for HTTP, ``topic`` writes it for a broker. ``http_client`` posts it:
+``http_pool`` has the connections to one host, ``http_connect`` makes them, ``http_connection`` is one
+of them, and ``dns`` finds the addresses that a webhook may have.
 """

@@ -17,8 +17,8 @@ from app.errors import SenderError
 from app.event.versions import NEWEST
 from app.interfaces import JoiningSink, Outgoing, SinkAnswer
 from app.model.subscription import TO_WEBHOOKS, Subscription
-from app.sinks.consent import Handshake
 from app.sinks.credentials import Credentials, NoToken, Shown
+from app.sinks.handshake import Handshake
 from app.sinks.masks import Mask
 from app.sinks.replies import Replies
 from app.sinks.signatures import Signatures
@@ -32,7 +32,7 @@ _NO_EVENT = "the record is no CloudEvent: only a topic can take it as it is"
 
 
 class Client(Protocol):
-    """What posts: ``posting.Poster``."""
+    """What posts: ``http_client.HttpClient``."""
 
     async def post(self, url: str, message: HttpMessage, within: float) -> SinkAnswer: ...
     async def stop(self) -> None: ...

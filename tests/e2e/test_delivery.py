@@ -20,7 +20,7 @@ from app.model.route import Route
 from app.model.subscription import Subscription
 from app.routing.plan import Router
 from app.runtime.clock import SystemClock
-from app.sinks.posting import Poster
+from app.sinks.http_client import HttpClient
 from app.sinks.webhook import open_webhook
 from app.store import open_store
 from app.telemetry import Counters
@@ -83,7 +83,7 @@ class House:
             {"log": self.log},
             self.store,
             lambda one: open_webhook(
-                one, Poster(allow_private=("127.0.0.0/8",), connections=one.concurrency)
+                one, HttpClient(allow_private=("127.0.0.0/8",), connections=one.concurrency)
             ),
             SystemClock(),
             self.counters,

@@ -19,7 +19,7 @@ from app.brokers.kafka.consumer import KafkaConsumer
 from app.model.receipt import Receipt
 from app.model.subscription import Subscription
 from app.runtime.clock import SystemClock
-from app.sinks.posting import Poster
+from app.sinks.http_client import HttpClient
 from app.sinks.webhook import open_webhook
 from app.store import open_store
 from app.telemetry import Counters
@@ -242,7 +242,7 @@ async def test_a_member_whose_partitions_could_not_be_placed_is_replaced(
         [subscription],
         {"main": log},
         store,
-        lambda one: open_webhook(one, Poster(allow_private=("127.0.0.0/8",))),
+        lambda one: open_webhook(one, HttpClient(allow_private=("127.0.0.0/8",))),
         SystemClock(),
         Counters(),
         installation=topic,

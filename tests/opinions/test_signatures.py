@@ -16,7 +16,7 @@ from app.interfaces import Outgoing
 from app.model.message import Message, Partition
 from app.model.secret import FileSecret
 from app.model.signing_key import Key, KeyKind, write_key
-from app.sinks.posting import Poster
+from app.sinks.http_client import HttpClient
 from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
 from app.sinks.webhook import open_webhook
@@ -54,7 +54,7 @@ async def requests() -> list[Received]:
     """What really left: an event alone, several in one request, one without data."""
     target = WebhookTarget()
     await target.start()
-    client = Poster(allow_private=("127.0.0.0/8",))
+    client = HttpClient(allow_private=("127.0.0.0/8",))
     secrets = [LiveSecret(FileSecret(write_key(key))) for key in (SECRET, PRIVATE)]
     signatures = Signatures(secrets, time.time)  # noqa: TID251 - the package has no other clock
     for settings in ({}, {"content_mode": "structured"}, {"batch": {}}):

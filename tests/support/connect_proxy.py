@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 class ConnectProxy:
     """``hosts``: where names really are. ``refusal``: the status that it answers to everything.
     ``login``: the Proxy-Authorization that it demands. ``silent``: takes connections and says nothing.
-    ``cuts``: closes them without an answer. ``requests``: the first line of each that came."""
+    ``cuts``: closes them without an answer. ``welcome``: its answer where it made a tunnel. ``requests``: the
+    first line of each that came, ``heads``: all of it."""
 
     def __init__(self, hosts: Mapping[str, tuple[str, int]]) -> None:
         self.hosts = dict(hosts)
@@ -19,7 +20,9 @@ class ConnectProxy:
         self.login = ""
         self.silent = False
         self.cuts = False
+        self.welcome = b"HTTP/1.1 200 OK\r\n\r\n"
         self.requests: list[str] = []
+        self.heads: list[bytes] = []
         self.port = 0
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -48,6 +51,7 @@ class ConnectProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
+            self.heads.append(head)
             self.requests.append(head.split(b"\r\n", 1)[0].decode())
             if self.silent:
                 await asyncio.Event().wait()
@@ -77,7 +81,7 @@ class ConnectProxy:
             return
         try:
             if head.startswith(b"CONNECT"):
-                writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+                writer.write(self.welcome)
             else:
                 there_writes.write(head)
             await _both_ways((reader, there_writes), (there_reads, writer))

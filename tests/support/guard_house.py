@@ -25,8 +25,8 @@ import trustme
 
 from app.bindings.http import HttpMessage
 from app.runtime.tokens import through
-from app.sinks import posting
-from app.sinks.posting import Poster
+from app.sinks import dns
+from app.sinks.http_client import HttpClient
 from app.sinks.tls import TlsFiles
 from dns_server import NameServer
 from forbidden_addresses import ADDRESSES, CONFUSIONS, FAMILIES
@@ -184,10 +184,10 @@ class House:
         found["connections"] = dict(self.everywhere.taken)
         found["packets"] = dict(self.packets.seen())
 
-    def poster(self, **settings: Any) -> Poster:
-        return Poster(tls=TlsFiles(self._ca), **settings)
+    def poster(self, **settings: Any) -> HttpClient:
+        return HttpClient(tls=TlsFiles(self._ca), **settings)
 
-    async def told(self, way: str, url: str, poster: Poster | None = None) -> Say:
+    async def told(self, way: str, url: str, poster: HttpClient | None = None) -> Say:
         own = poster or self.poster()
         try:
             return await WAYS[way](own, url)
@@ -196,19 +196,19 @@ class House:
                 await own.stop()
 
 
-async def _event(poster: Poster, url: str) -> Say:
+async def _event(poster: HttpClient, url: str) -> Say:
     answer = await poster.post(url, EVENT, _PATIENCE)
     return answer.status, answer.fault
 
 
-async def _handshake(poster: Poster, url: str) -> Say:
+async def _handshake(poster: HttpClient, url: str) -> Say:
     answer, _ = await poster.ask(
         url, HttpMessage((("WebHook-Request-Origin", "o"),), b""), _PATIENCE
     )
     return answer.status, answer.fault
 
 
-async def _token(poster: Poster, url: str) -> Say:
+async def _token(poster: HttpClient, url: str) -> Say:
     try:
         status, _ = await through(poster)(url, {"grant_type": "x"}, ("id", "secret"), _PATIENCE)
     except OSError as error:
@@ -216,7 +216,7 @@ async def _token(poster: Poster, url: str) -> Say:
     return status, ""
 
 
-WAYS: dict[str, Callable[[Poster, str], Awaitable[Say]]] = {
+WAYS: dict[str, Callable[[HttpClient, str], Awaitable[Say]]] = {
     "event": _event,
     "handshake": _handshake,
     "token": _token,
@@ -301,7 +301,7 @@ async def mixtures(house: House) -> list[dict[str, Any]]:
 async def rebinding(house: House) -> list[dict[str, Any]]:
     """Public first, loopback second, TTL 0, in turns: each attempt on a connection of its own."""
     rows = []
-    posting.DNS_CACHE = 0
+    dns.CACHE = 0
     house.everywhere.answer = b"HTTP/1.1 204 X\r\nConnection: close\r\n\r\n"
     for way in WAYS:
         name = f"rebind-{way}.example"

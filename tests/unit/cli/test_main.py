@@ -15,7 +15,7 @@ from app import __version__
 from app.cli import app, exits, main
 
 VERBS = ["serve", "send", "receive", "tail", "demo", "init", "check", "schema", "openapi"]
-HEAVY = ("aiohttp", "aiokafka", "fastapi", "httpx", "msgspec", "pydantic", "sqlalchemy", "uvicorn")
+HEAVY = ("aiokafka", "fastapi", "httpx", "msgspec", "pydantic", "sqlalchemy", "uvicorn")
 
 run = CliRunner().invoke
 

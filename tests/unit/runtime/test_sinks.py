@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
+from app.bindings.http import HttpMessage
 from app.config.load import load
 from app.config.model import Config
 from app.errors import SetupError
 from app.runtime.clock import SystemClock
 from app.runtime.logs import open_logs
 from app.runtime.sinks import open_sink
+from app.runtime.webhooks import client_for
 from app.sinks.topic import TopicSink
 from app.sinks.webhook import WebhookSink
+from app.telemetry import Counters
+from raw_target import Played, RawTarget
 
 YAML = """
 version: 1
@@ -58,6 +62,29 @@ def test_a_mirror_has_the_settings_of_its_subscription_and_its_broker(tmp_path: 
 def test_a_mirror_on_its_own_broker_knows_its_sources(tmp_path: Path) -> None:
     """Against going round: the same topic of another broker is no circle."""
     assert sink_of(config(tmp_path, "{broker: log, topic: '{type}'}"))._sources == {"events"}
+
+
+async def test_requests_that_are_sent_again_are_counted(tmp_path: Path) -> None:
+    """skybridge_webhook_reconnects_total."""
+
+    async def play(played: Played) -> None:
+        await played.request()
+        await played.say(b"HTTP/1.1 204 X\r\n\r\n")
+        await played.request()
+
+    target = RawTarget(play)
+    file = config(tmp_path, await target.start())
+    file = file.model_copy(
+        update={"webhooks": file.webhooks.model_copy(update={"allow_private": ("127.0.0.0/8",)})}
+    )
+    counters = Counters()
+    client = client_for(file.subscriptions[0], file, counters)
+    url = str(file.subscriptions[0].sink)
+    for _ in range(2):
+        assert (await client.post(url, HttpMessage((), b""), 60.0)).status == 204
+    assert counters.values()["webhook_reconnects"] == {("s",): 1}
+    await client.stop()
+    await target.stop()
 
 
 def test_a_broker_that_nobody_configured_is_told(tmp_path: Path) -> None:

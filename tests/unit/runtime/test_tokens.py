@@ -14,7 +14,7 @@ import pytest
 from app.config.brokers import OAuth
 from app.runtime.tokens import ClientCredentials, through
 from app.sinks.credentials import NoToken
-from app.sinks.posting import Poster
+from app.sinks.http_client import HttpClient
 from webhook_target import Received, WebhookTarget, status
 
 SECRET = "canary-77"
@@ -93,7 +93,7 @@ async def test_a_refusal_is_told_by_its_code_and_its_words_are_kept_apart(
 ) -> None:
     """The message is logged. Its words are for those who look, without what they echo."""
     issuer.answer = lambda _: answer
-    poster = Poster(allow_private=("127.0.0.0/8",))
+    poster = HttpClient(allow_private=("127.0.0.0/8",))
     source = client(issuer)
     if hooked:
         source._ask = through(poster)

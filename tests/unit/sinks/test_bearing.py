@@ -15,7 +15,7 @@ from app.model.secret import FileSecret
 from app.model.webhook import OAuth2
 from app.runtime.tokens import ClientCredentials, through
 from app.sinks.credentials import Fixed, basic
-from app.sinks.posting import Poster
+from app.sinks.http_client import HttpClient
 from app.sinks.secrets import LiveSecret, WatchedFiles
 from app.sinks.signatures import Signatures
 from app.sinks.tls import TlsFiles
@@ -38,7 +38,7 @@ async def posters():
     made = []
 
     def make(**settings):
-        made.append(Poster(**settings))
+        made.append(HttpClient(**settings))
         return made[-1]
 
     yield make

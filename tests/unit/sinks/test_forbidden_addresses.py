@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
-from aiohttp.abc import AbstractResolver
 
 from app.bindings.http import HttpMessage
 from app.delivery.address_guard import allowed
 from app.runtime.tokens import through
-from app.sinks.posting import Poster
+from app.sinks.http_client import HttpClient
 from forbidden_addresses import ADDRESSES, CONFUSIONS, FAMILIES
 from webhook_target import WebhookTarget
 
@@ -22,24 +20,11 @@ EVENT = HttpMessage((("ce-id", "1"),), b"{}")
 LOOPBACK = ("127.0.0.1", "127.0.0.2", "127.255.255.254", "::1")
 
 
-class ToLoopback(AbstractResolver):
+class ToLoopback:
     """Every name is this machine."""
 
-    async def resolve(self, host, port=0, family=socket.AF_INET):
-        return [
-            {
-                "hostname": host,
-                "host": address,
-                "port": port,
-                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
-                "proto": 0,
-                "flags": socket.AI_NUMERICHOST,
-            }
-            for address in LOOPBACK
-        ]
-
-    async def close(self):
-        return
+    async def resolve(self, host: str) -> Sequence[str]:
+        return LOOPBACK
 
 
 @pytest.fixture
@@ -57,8 +42,8 @@ async def listeners() -> AsyncIterator[list[WebhookTarget]]:
 
 
 @pytest.fixture
-async def poster() -> AsyncIterator[Poster]:
-    poster = Poster(resolver=ToLoopback())
+async def poster() -> AsyncIterator[HttpClient]:
+    poster = HttpClient(lookup=ToLoopback())
     yield poster
     await poster.stop()
 
@@ -71,7 +56,7 @@ def test_the_verdict_on_each_address(address: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 async def test_nobody_is_called(
-    listeners: list[WebhookTarget], poster: Poster, family: str
+    listeners: list[WebhookTarget], poster: HttpClient, family: str
 ) -> None:
     port = listeners[0].port
     for host in FAMILIES[family].hosts:
@@ -87,15 +72,15 @@ async def test_nobody_is_called(
 
 @pytest.mark.parametrize("about", CONFUSIONS)
 async def test_nor_by_a_url_that_is_read_in_two_ways(
-    listeners: list[WebhookTarget], poster: Poster, about: str
+    listeners: list[WebhookTarget], poster: HttpClient, about: str
 ) -> None:
     answer = await poster.post(CONFUSIONS[about], EVENT, 2.0)
     assert answer.fault in {"blocked-address", "bad-request"}
     assert [target.connections for target in listeners] == [0] * len(listeners)
 
 
-async def test_credentials_in_a_url_are_neither_sent_nor_told(poster: Poster) -> None:
-    """They would be in every log; aiohttp makes an Authorization of them."""
+async def test_credentials_in_a_url_are_neither_sent_nor_told(poster: HttpClient) -> None:
+    """They would be in every log."""
     answer = await poster.post("https://user:canary@public.example/", EVENT, 2.0)
     assert (answer.status, answer.fault) == (None, "bad-request")
     assert "canary" not in answer.detail

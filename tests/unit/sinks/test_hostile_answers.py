@@ -11,7 +11,7 @@ from itertools import repeat
 import pytest
 
 from app.bindings.http import HttpMessage
-from app.sinks.posting import Poster
+from app.sinks.http_client import HttpClient
 
 EVENT = HttpMessage((("ce-id", "1"),), b"{}")
 WITHIN = 1.0
@@ -53,8 +53,8 @@ class Endless:
 
 
 @pytest.fixture
-async def poster() -> AsyncIterator[Poster]:
-    poster = Poster(allow_private=("127.0.0.0/8",))
+async def poster() -> AsyncIterator[HttpClient]:
+    poster = HttpClient(allow_private=("127.0.0.0/8",))
     yield poster
     await poster.stop()
 
@@ -75,7 +75,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-async def test_what_has_no_end_is_ended(poster: Poster, what: str) -> None:
+async def test_what_has_no_end_is_ended(poster: HttpClient, what: str) -> None:
     """Rule 8. A status that came counts; what never became an answer is a fault."""
     begin, more, every = ENDLESS[what]
     target = Endless(begin, more, every)
@@ -93,7 +93,7 @@ async def test_what_has_no_end_is_ended(poster: Poster, what: str) -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "gzip, gzip"])
-async def test_a_decompression_bomb_stays_packed(poster: Poster, coding: str) -> None:
+async def test_a_decompression_bomb_stays_packed(poster: HttpClient, coding: str) -> None:
     """10 MB of zeros in 10 KB: no answer is unpacked, whatever it says that it is."""
     bomb = (
         gzip.compress(bytes(10_000_000)) if "gzip" in coding else zlib.compress(bytes(10_000_000))

@@ -14,14 +14,15 @@ from app.delivery.outcomes import judge
 from app.delivery.plan import PauseEndpoint, Policy, conclude
 from app.interfaces import SinkAnswer
 from app.model.secret import FileSecret
-from app.sinks.posting import PROXY_PAUSE, Poster
+from app.sinks.http_client import HttpClient
+from app.sinks.http_connect import PROXY_PAUSE
 from app.sinks.secrets import LiveSecret
 from app.sinks.tls import TlsFiles
 from connect_proxy import ConnectProxy
 from webhook_target import WebhookTarget, status
 
 EVENT = HttpMessage((("ce-id", "1"),), b"data")
-Make = Callable[..., Poster]
+Make = Callable[..., HttpClient]
 
 
 @pytest.fixture
@@ -63,9 +64,9 @@ async def proxy(target: WebhookTarget) -> AsyncIterator[ConnectProxy]:
 async def posters(tmp_path: Path, authority: trustme.CA) -> AsyncIterator[Make]:
     made = []
 
-    def make(proxy: str, **settings: object) -> Poster:
+    def make(proxy: str, **settings: object) -> HttpClient:
         given = {"tls": TlsFiles(tmp_path / "ca.pem"), **settings}
-        made.append(Poster(proxy=LiveSecret(FileSecret(proxy)), **given))
+        made.append(HttpClient(proxy=LiveSecret(FileSecret(proxy)), **given))
         return made[-1]
 
     yield make
@@ -73,7 +74,7 @@ async def posters(tmp_path: Path, authority: trustme.CA) -> AsyncIterator[Make]:
         await poster.stop()
 
 
-async def post(poster: Poster, url: str = "https://hook.example/x", within: float = 30.0):
+async def post(poster: HttpClient, url: str = "https://hook.example/x", within: float = 30.0):
     return await poster.post(url, EVENT, within)
 
 

@@ -15,8 +15,8 @@ from app.interfaces import Outgoing, SinkAnswer
 from app.model.message import Message, Partition
 from app.model.secret import FileSecret
 from app.model.signing_key import read_key
-from app.sinks.consent import Handshake
 from app.sinks.credentials import Fixed, bearer
+from app.sinks.handshake import Handshake
 from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
 from app.sinks.webhook import WebhookSink, open_webhook

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Asker(Protocol):
-    """What asks: ``posting.Poster``."""
+    """What asks: ``http_client.HttpClient``."""
 
     async def ask(
         self, url: str, message: HttpMessage, within: float

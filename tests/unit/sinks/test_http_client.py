@@ -8,11 +8,10 @@ import ssl
 
 import pytest
 import trustme
-from aiohttp.abc import AbstractResolver
 
 from app import __version__
 from app.bindings.http import HttpMessage
-from app.sinks.posting import Poster
+from app.sinks.http_client import HttpClient
 from app.sinks.tls import TlsFiles
 from webhook_target import WebhookTarget, status
 
@@ -20,34 +19,21 @@ LOOPBACK = ("127.0.0.0/8",)
 HEADERS = (("ce-id", "1"), ("ce-note", "a%20b"), ("Content-Type", "application/x-odd"))
 
 
-class Names(AbstractResolver):
+class Names:
     """DNS in the test's hand: answers in turn, the last one for ever."""
 
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)
         self.asked = 0
 
-    async def resolve(self, host, port=0, family=socket.AF_INET):
+    async def resolve(self, host):
         self.asked += 1
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
         if answer is None:
             await asyncio.Event().wait()
-        return [
-            {
-                "hostname": host,
-                "host": address,
-                "port": port,
-                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
-                "proto": 0,
-                "flags": socket.AI_NUMERICHOST,
-            }
-            for address in answer
-        ]
-
-    async def close(self):
-        return
+        return answer
 
 
 @pytest.fixture
@@ -63,7 +49,7 @@ async def sinks():
     made = []
 
     def make(**settings):
-        made.append(Poster(**{"allow_private": LOOPBACK, **settings}))
+        made.append(HttpClient(**{"allow_private": LOOPBACK, **settings}))
         return made[-1]
 
     yield make
@@ -282,12 +268,12 @@ async def test_an_address_that_is_none_is_a_bad_request(sinks, url):
 
 async def test_a_name_that_nobody_knows_is_a_dns_fault(sinks):
     names = Names(socket.gaierror(socket.EAI_NONAME, "unknown"))
-    answer = await sinks(resolver=names).post(*a_request("https://nowhere.example/"))
+    answer = await sinks(lookup=names).post(*a_request("https://nowhere.example/"))
     assert (answer.status, answer.fault) == (None, "dns")
 
 
 async def test_dns_that_does_not_answer_is_given_up(sinks):
-    sink = sinks(resolver=Names(None), dns_timeout=0.05)
+    sink = sinks(lookup=Names(None), dns_timeout=0.05)
     answer = await sink.post(*a_request("https://slow.example/"))
     assert (answer.status, answer.fault) == (None, "dns")
     assert "no answer from DNS" in answer.detail
@@ -310,7 +296,7 @@ async def test_loopback_is_not_reached_in_any_spelling(target, sinks, host, sche
 
 async def test_a_name_that_points_inside_is_blocked(target, sinks):
     names = Names(["127.0.0.1", "::1", "10.0.0.1"])
-    sink = sinks(allow_private=(), resolver=names)
+    sink = sinks(allow_private=(), lookup=names)
     answer = await sink.post(*a_request(f"https://rebind.example:{target.port}/"))
     assert answer.fault == "blocked-address"
     assert target.connections == 0
@@ -319,17 +305,17 @@ async def test_a_name_that_points_inside_is_blocked(target, sinks):
 async def test_a_name_that_changes_its_mind_is_checked_again(target, sinks):
     """DNS rebinding: allowed first, forbidden then. Looked at for every new connection."""
     names = Names(["127.0.0.2"], ["127.0.0.1"])
-    sink = sinks(allow_private=("127.0.0.2/32",), resolver=names)
+    sink = sinks(allow_private=("127.0.0.2/32",), lookup=names)
     url = f"http://rebind.example:{target.port}/"
     assert (await sink.post(*a_request(url))).fault == "connect"  # nobody listens there
-    sink._sessions[True].connector.clear_dns_cache()  # its 30 seconds are over
+    sink.names.forget()  # its 30 seconds are over
     assert (await sink.post(*a_request(url))).fault == "blocked-address"
     assert target.connections == 0
 
 
 async def test_of_several_addresses_only_the_allowed_are_tried(target, sinks):
     names = Names(["169.254.169.254", "127.0.0.1"])
-    answer = await sinks(resolver=names).post(*a_request(f"http://mixed.example:{target.port}/"))
+    answer = await sinks(lookup=names).post(*a_request(f"http://mixed.example:{target.port}/"))
     assert answer.status == 204
     assert target.received[0].header("host") == f"mixed.example:{target.port}"
 
@@ -339,7 +325,7 @@ async def test_of_several_addresses_only_the_allowed_are_tried(target, sinks):
 )
 async def test_plain_http_goes_only_to_named_hosts(target, sinks, allow_private, fault):
     """design.md: http only to those in ``webhooks.allow_private``."""
-    sink = sinks(allow_private=allow_private, resolver=Names(["127.0.0.1"]))
+    sink = sinks(allow_private=allow_private, lookup=Names(["127.0.0.1"]))
     answer = await sink.post(*a_request(f"http://hook.internal:{target.port}/"))
     assert answer.fault == fault
 
@@ -360,7 +346,7 @@ async def test_https_is_verified_with_the_authority_named(secure, sinks, tmp_pat
     """Keeps Host and SNI of the name while it connects to the address that was checked."""
     target, authority = secure
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    sink = sinks(tls=TlsFiles(tmp_path / "ca.pem"), resolver=Names(["127.0.0.1"]))
+    sink = sinks(tls=TlsFiles(tmp_path / "ca.pem"), lookup=Names(["127.0.0.1"]))
     assert (await sink.post(*a_request(f"https://hook.example:{target.port}/"))).status == 204
 
 
@@ -370,7 +356,7 @@ async def test_a_certificate_that_does_not_fit_is_a_tls_fault(secure, sinks, tmp
     target, authority = secure
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     ca_file = tmp_path / "ca.pem" if host == "other.example" else None
-    sink = sinks(tls=TlsFiles(ca_file), resolver=Names(["127.0.0.1"]))
+    sink = sinks(tls=TlsFiles(ca_file), lookup=Names(["127.0.0.1"]))
     answer = await sink.post(*a_request(f"https://{host}:{target.port}/"))
     assert (answer.status, answer.fault) == (None, "tls")
     assert target.received == []

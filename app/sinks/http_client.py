@@ -1,0 +1,248 @@
+"""One HTTP POST (W1). Holds no policy and never raises for what a target does.
+
+Redirects are never followed (W3), no cookie is kept, no proxy but a configured one is used, at most
+``response_limit`` bytes of an answer are read, and nothing of it is decoded. https is verified; plain
+http goes only where ``allow_private`` says (reliability 4.3, 5.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+
+import msgspec
+from yarl import URL
+
+from app.bindings.http import HttpMessage
+from app.delivery.address_guard import allowed, host_allowed
+from app.event.memo import Memo
+from app.interfaces import SinkAnswer
+from app.sinks.dns import DNS_TIMEOUT, Lookup, Names, ThreadLookup
+from app.sinks.http_connect import (
+    PROXY_LOGIN,
+    USER_AGENT,
+    Connector,
+    Origin,
+    Proxy,
+    login_of,
+    proxy_fault,
+    proxy_of,
+)
+from app.sinks.http_connection import Answer, Fault
+from app.sinks.http_pool import Pool
+from app.sinks.secrets import LiveSecret
+from app.sinks.tls import TlsFiles, trusted_by_system
+
+CONNECT_TIMEOUT = 3.0  # seconds, TCP and TLS
+RESPONSE_LIMIT = 65_536  # bytes
+CONNECTIONS = 64  # to one host
+
+_SUCCESS = range(200, 300)
+_RETRY_AFTER = b"retry-after"
+_UNSENDABLE = "a header holds CR, LF or NUL"
+_DEFAULTS = {"user-agent": f"User-Agent: {USER_AGENT}\r\n", "accept": "Accept: */*\r\n"}
+
+
+class _Aim(msgspec.Struct, frozen=True):
+    """Of one URL: its connections, and how each request to it begins."""
+
+    pool: Pool
+    begin: str
+
+
+class HttpClient:
+    """A pool of connections for each host, made at the first request, on its loop.
+
+    ``connections``     most connections to one host: the subscription's concurrency.
+    ``allow_private``   networks and host patterns that may be reached although private, or by http.
+    ``tls``             the authorities that are trusted, and our own certificate.
+    ``proxy``           URL of the proxy that every request goes through. It finds the addresses of names
+                        then, and is what keeps them from private ones.
+    ``replies``         keep the headers of 2xx answers: there may be an event in them.
+    ``lookup``          finds addresses; without one, what the system knows (``ThreadLookup``).
+    ``dns_timeout``, ``connect_timeout``   seconds; the total comes with each request.
+    ``repeated``        called for each request that is sent a second time, because its connection turned
+                        out to be closed.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow_private: Sequence[str] = (),
+        connections: int = CONNECTIONS,
+        response_limit: int = RESPONSE_LIMIT,
+        tls: TlsFiles | None = None,
+        proxy: LiveSecret | None = None,
+        replies: bool = False,
+        lookup: Lookup | None = None,
+        dns_timeout: float = DNS_TIMEOUT,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        repeated: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._allow_private = tuple(allow_private)
+        self._connections = connections
+        self._tls = tls or trusted_by_system()
+        self._proxy = proxy
+        self._replies = replies
+        self._repeated = repeated
+        # Behind a proxy only the proxy is looked up, and it was configured.
+        reached = self._allow_private if proxy is None else ("*",)
+        self.names = Names(lookup or ThreadLookup(), reached, dns_timeout)
+        self._connector = Connector(self.names, self._tls, connect_timeout, response_limit)
+        self._pools: dict[Origin, Pool] = {}
+        self._aim = lru_cache(maxsize=256)(self._take_aim)
+
+    async def post(self, url: str, message: HttpMessage, within: float) -> SinkAnswer:
+        """``within``: seconds, in total, answer included."""
+        try:
+            pool, head = self._prepared("POST", url, message.headers, len(message.body))
+            return self._told(await pool.ask(head, message.body, within))
+        except Fault as fault:
+            return _refusal(fault)
+
+    async def ask(
+        self, url: str, message: HttpMessage, within: float
+    ) -> tuple[SinkAnswer, Mapping[str, str]]:
+        """OPTIONS, and the headers of the answer: none where none came."""
+        try:
+            pool, head = self._prepared("OPTIONS", url, message.headers, len(message.body))
+            answer = await pool.ask(head, message.body, within)
+            return self._told(answer), AnswerHeaders(answer.headers)
+        except Fault as fault:
+            return _refusal(fault), AnswerHeaders(())
+
+    async def stop(self) -> None:
+        for pool in self._pools.values():
+            pool.close()
+
+    def _prepared(
+        self, method: str, url: str, headers: tuple[tuple[str, str], ...], length: int
+    ) -> tuple[Pool, bytes]:
+        """Where a request goes, and its head. Raises Fault."""
+        if self._tls.files:
+            self._tls.look()
+        try:
+            aim = self._aim(method, url, "" if self._proxy is None else self._proxy())
+            lines = _lines(headers)
+            return aim.pool, f"{aim.begin}{lines}Content-Length: {length}\r\n\r\n".encode()
+        except ValueError as error:  # also for what UTF-8 cannot hold
+            raise Fault("bad-request", str(error)) from error
+
+    def _told(self, answer: Answer) -> SinkAnswer:
+        """A status that came counts, also when the body behind it breaks off. Raises Fault of the proxy."""
+        status, headers = answer.status, answer.headers
+        if status == PROXY_LOGIN and self._proxy is not None:
+            raise proxy_fault(f"the proxy answered {status}")
+        retry_after = None
+        for name, value in headers:
+            if name.lower() == _RETRY_AFTER:
+                retry_after = _text(value)
+                break
+        return SinkAnswer(
+            status,
+            detail=f"answer cut short: {answer.broken}" if answer.broken else "",
+            retry_after=retry_after,
+            body=answer.body,
+            headers=tuple(headers) if self._replies and status in _SUCCESS else (),
+            cut=answer.cut,
+        )
+
+    def _take_aim(self, method: str, text: str, proxy: str) -> _Aim:
+        """Connections look up names only, so literal addresses are judged here; behind a proxy also which
+        names may have plain http. Raises ValueError, and Fault."""
+        url = _read(text)
+        by = proxy_of(proxy) if proxy else None
+        host = url.host or ""
+        plain = url.scheme == "http"
+        if _is_literal(host) and not allowed(host, host, self._allow_private, plain=plain):
+            raise Fault("blocked-address", f"{host} is an address webhooks may not have")
+        if by is not None and plain and not host_allowed(host, self._allow_private):
+            raise Fault("blocked-address", f"{host} may not be reached by plain http")
+        origin = Origin(url.raw_host or "", url.port or 0, not plain, by)
+        pool = self._pools.get(origin)
+        if pool is None:
+            pool = self._pools[origin] = Pool(
+                origin, self._connector, self._connections, self._repeated
+            )
+        return _Aim(pool, _begin(method, url, by))
+
+
+class AnswerHeaders(Mapping[str, str]):
+    """Found by their names in any case; of several with one name the first."""
+
+    def __init__(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self._values = {_text(name).lower(): _text(value) for name, value in reversed(headers)}
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def _read(text: str) -> URL:
+    """Raises ValueError with words of this side: the URL may hold a secret."""
+    try:
+        url = URL(text)
+        port = url.port
+    except ValueError:
+        raise ValueError("not a URL to post to") from None
+    if url.scheme not in {"http", "https"} or not url.raw_host or port is None:
+        raise ValueError("not a URL to post to")
+    if url.user is not None or url.password is not None:
+        raise ValueError("a URL with credentials in it")  # it would be in every log
+    return url
+
+
+def _is_literal(host: str) -> bool:
+    """An address rather than a name, also in the spellings that only resolvers know (``127.1``,
+    ``0x7f000001``, ``2130706433``): the guard refuses what it cannot read."""
+    try:
+        ip_address(host)
+    except ValueError:
+        last = host.rstrip(".").rpartition(".")[2]
+        return last.isdecimal() or last.startswith(("0x", "0X"))
+    return True
+
+
+def _begin(method: str, url: URL, proxy: Proxy | None) -> str:
+    """The first lines of a head. A proxy is told the whole URL of what it is to ask by plain http."""
+    host = f"Host: {url.host_port_subcomponent}\r\n"
+    if proxy is None or url.scheme == "https":
+        return f"{method} {url.raw_path_qs} HTTP/1.1\r\n{host}"
+    return f"{method} {url.with_fragment(None)} HTTP/1.1\r\n{host}{login_of(proxy)}"
+
+
+def _lines(headers: tuple[tuple[str, str], ...]) -> str:
+    """Raises ValueError for what would add a line."""
+    names, values = zip(*headers) if headers else ((), ())  # noqa: B905 - pairs all of them
+    said = "".join(values)
+    if "\n" in said or "\r" in said or "\0" in said:
+        raise ValueError(_UNSENDABLE)
+    return _FORMS[names] % values
+
+
+def _form(names: tuple[str, ...]) -> str:
+    """The lines of headers of these names, which lack their values. What a message says by itself is not
+    said for it. Raises ValueError."""
+    if any(each in name for name in names for each in "\r\n\0"):
+        raise ValueError(_UNSENDABLE)
+    own = {name.lower() for name in names}
+    lines = [line for name, line in _DEFAULTS.items() if name not in own]
+    lines += [name.replace("%", "%%") + ": %s\r\n" for name in names]
+    return "".join(lines)
+
+
+_FORMS: Memo[tuple[str, ...], str] = Memo(_form)
+
+
+def _refusal(fault: Fault) -> SinkAnswer:
+    return SinkAnswer(None, fault.name, fault.detail, hold=fault.hold)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "surrogateescape").strip(" \t")

@@ -1,0 +1,243 @@
+"""New connections: to an address that a webhook may have or by a proxy, with TLS where the URL says so.
+
+Of several addresses each gets a quarter of a second's start (RFC 8305). https goes through a proxy in
+a tunnel that it is asked for (CONNECT), and is verified behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+import ssl
+from base64 import b64encode
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from ipaddress import ip_address
+from itertools import chain, zip_longest
+
+import msgspec
+from yarl import URL
+
+from app import __version__
+from app.sinks.dns import AddressBlocked, Names
+from app.sinks.http_connection import Connection, Fault, words
+from app.sinks.tls import TlsFiles
+
+STAGGER = 0.25  # seconds until the next address is tried too (RFC 8305 8)
+PROXY_PAUSE = 5.0  # seconds that a proxy at fault is left alone
+PROXY_LOGIN = 407  # only a proxy answers so
+USER_AGENT = f"skybridge/{__version__}"
+
+_PROXY_REFUSES = frozenset({401, 403, PROXY_LOGIN, 429})  # it never asked the target
+_SUCCESS = range(200, 300)
+
+
+class Proxy(msgspec.Struct, frozen=True):
+    """``login``: the value of ``Proxy-Authorization``, or ""."""
+
+    host: str
+    port: int
+    tls: bool
+    login: str
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Whom connections lead to, and how. ``authority``: host and port as a request names them."""
+
+    host: str
+    port: int
+    tls: bool
+    proxy: Proxy | None
+
+    @property
+    def authority(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Connector:
+    """``within``: seconds for TCP and TLS. ``limit``: most bytes of an answer's body."""
+
+    def __init__(self, names: Names, tls: TlsFiles, within: float, limit: int) -> None:
+        self._names = names
+        self._tls = tls
+        self._within = within
+        self._limit = limit
+
+    async def connect(self, origin: Origin) -> Connection:
+        """Raises Fault."""
+        proxy = origin.proxy
+        if proxy is None:
+            return await self._direct(
+                origin.host, origin.port, tls=origin.tls, plain=not origin.tls
+            )
+        try:
+            reached = await self._direct(
+                proxy.host, proxy.port, tls=proxy.tls, plain=True, tunnel=origin.tls
+            )
+        except Fault as fault:
+            raise proxy_fault(f"the proxy cannot be reached: {fault.detail}") from fault
+        if not origin.tls:
+            return reached
+        try:
+            return await self._through(reached, origin, proxy)
+        except BaseException:
+            reached.close()
+            raise
+
+    async def _direct(
+        self, host: str, port: int, *, tls: bool, plain: bool, tunnel: bool = False
+    ) -> Connection:
+        """An address that answers and then fails at TLS is not the last word where there are others."""
+        left = await self._addresses(host, plain=plain)
+        with self._faults():
+            async with asyncio.timeout(self._within):
+                while True:
+                    reached, address = await first_connected(left, port)
+                    try:
+                        return await self._opened(reached, host if tls else None, tunnel=tunnel)
+                    except OSError:
+                        left = [each for each in left if each != address]
+                        if not left:
+                            raise
+
+    async def _addresses(self, host: str, *, plain: bool) -> Sequence[str]:
+        try:
+            ip_address(host)
+        except ValueError:
+            pass
+        else:
+            return (host,)  # judged before, where it is the webhook's
+        try:
+            return await self._names.addresses(host, plain=plain)
+        except AddressBlocked as error:
+            raise Fault("blocked-address", words(error)) from error
+        except OSError as error:
+            raise Fault("dns", words(error)) from error
+
+    async def _opened(
+        self, reached: socket.socket, name: str | None, *, tunnel: bool
+    ) -> Connection:
+        """``name``: whose certificate it must be; None for no TLS."""
+        loop = asyncio.get_running_loop()
+        connection = Connection(loop, self._limit, tunnel=tunnel)
+        try:
+            await loop.create_connection(
+                lambda: connection,
+                sock=reached,
+                ssl=None if name is None else self._tls.context,
+                server_hostname=None if name is None else name.rstrip("."),
+            )
+        except BaseException:
+            connection.close()  # else TLS would end in an orderly way, for which nobody waits
+            raise
+        return connection
+
+    async def _through(self, tunnel: Connection, origin: Origin, proxy: Proxy) -> Connection:
+        """What the proxy says of the target by CONNECT is about the target."""
+        head = (
+            f"CONNECT {origin.authority} HTTP/1.1\r\nHost: {origin.authority}\r\n"
+            f"User-Agent: {USER_AGENT}\r\n{login_of(proxy)}\r\n"
+        )
+        answer = await tunnel.send(head.encode(), b"", math.inf)
+        if answer.status not in _SUCCESS:
+            said = f"the proxy answered {answer.status}"
+            raise proxy_fault(said) if answer.status in _PROXY_REFUSES else Fault("connect", said)
+        loop = asyncio.get_running_loop()
+        connection = Connection(loop, self._limit)
+        with self._faults():
+            async with asyncio.timeout(self._within):
+                transport = await loop.start_tls(
+                    tunnel.transport,
+                    connection,
+                    self._tls.context,
+                    server_hostname=origin.host.rstrip("."),
+                )
+        if transport is None:
+            raise Fault("connect", "the tunnel was closed")
+        connection.connection_made(transport)
+        return connection
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except ssl.SSLError as error:
+            raise Fault("tls", words(error)) from error
+        except OSError as error:
+            if isinstance(error, TimeoutError) and error.errno is None:
+                raise Fault("timeout", f"no connection within {self._within:g} s") from error
+            raise Fault("connect", words(error)) from error
+
+
+def proxy_fault(detail: str) -> Fault:
+    """The proxy serves all targets: nothing is held against the event."""
+    return Fault("proxy", detail, PROXY_PAUSE)
+
+
+def login_of(proxy: Proxy) -> str:
+    """The line of a head that shows it, or none."""
+    return f"Proxy-Authorization: {proxy.login}\r\n" if proxy.login else ""
+
+
+@lru_cache(maxsize=16)
+def proxy_of(url: str) -> Proxy:
+    """By its URL, which may hold a login. Raises ValueError."""
+    read = URL(url)
+    if not read.raw_host or not read.port:
+        raise ValueError("not a URL of a proxy")
+    login = ""
+    if read.user is not None or read.password is not None:
+        pair = f"{read.user or ''}:{read.password or ''}".encode()
+        login = f"Basic {b64encode(pair).decode()}"
+    return Proxy(read.raw_host, read.port, read.scheme == "https", login)
+
+
+async def first_connected(addresses: Sequence[str], port: int) -> tuple[socket.socket, str]:
+    """A socket, and whose it is: the first that answers. Raises the OSError of the first address where
+    none does."""
+    if len(addresses) == 1:
+        return await _connected(addresses[0], port)
+    waiting = deque(interleaved(addresses))
+    begun: list[asyncio.Task[tuple[socket.socket, str]]] = []
+    pending: set[asyncio.Task[tuple[socket.socket, str]]] = set()
+    try:
+        while waiting or pending:
+            if waiting:
+                begun.append(asyncio.create_task(_connected(waiting.popleft(), port)))
+                pending.add(begun[-1])
+            done, pending = await asyncio.wait(
+                pending,
+                timeout=STAGGER if waiting else None,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            won = [each for each in done if each.exception() is None]
+            if won:
+                begun.remove(won[0])
+                return won[0].result()
+        return begun[0].result()
+    finally:
+        for each in begun:
+            if not each.cancel() and not each.cancelled() and each.exception() is None:
+                each.result()[0].close()  # it came second
+
+
+async def _connected(address: str, port: int) -> tuple[socket.socket, str]:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    reached = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        reached.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(reached, (address, port))
+    except BaseException:
+        reached.close()
+        raise
+    return reached, address
+
+
+def interleaved(addresses: Sequence[str]) -> Iterator[str]:
+    """In turns from either family, beginning with that of the first."""
+    first = [each for each in addresses if (":" in each) == (":" in addresses[0])]
+    second = [each for each in addresses if each not in first]
+    return (each for each in chain.from_iterable(zip_longest(first, second)) if each is not None)
