@@ -12,7 +12,7 @@ from app.interfaces.kept import event_name
 from app.model.message import Message
 from app.worker.origins import Origin
 
-OVERHEAD = 1_000  # bytes that a held message costs beside its body and key, about
+OVERHEAD = 3_000  # bytes that a held message costs beside its body and key, about
 
 
 class Verdict(NamedTuple):
@@ -80,8 +80,5 @@ def _size(message: Message) -> int:
     """Headers count twice, as they came and as the attributes they are: an event may be all headers
     (rule 8)."""
     record = message.record
-    size = OVERHEAD + len(record.body or b"") + len(record.key or b"")
-    for _, value in record.headers:
-        if value is not None:
-            size += 2 * len(value)
-    return size
+    headers = sum([len(value) for _, value in record.headers if value])
+    return OVERHEAD + len(record.body or b"") + len(record.key or b"") + 2 * headers

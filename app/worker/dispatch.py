@@ -53,7 +53,8 @@ BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while attempts are on the wire
 AT_REST = 30.0  # and while nothing is held, where a poll can be nudged: a thousand may be at rest
 HAND_OVER = 4.0  # seconds to wait for attempts on the wire when a partition is taken from us; a log
 # waits 5 s, and what is settled later than that is void
-MOST_HELD = 64 * 2**20  # bytes held for one subscription; beyond them nothing is taken
+MOST_HELD = 16 * 2**20  # bytes held for one subscription; beyond them nothing is taken
+BRIEF = 0.5  # seconds that it may be full without a pause, which throws away what was read ahead
 
 _log = logging.getLogger("skybridge.worker")
 
@@ -97,6 +98,7 @@ class Dispatcher:
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
         self._drain_time = hand_over
+        self._full_since: float | None = None
         self._state = "starting"
         self._trouble = ""
 
@@ -359,11 +361,14 @@ class Dispatcher:
         await self._make_ready()
         if self._lanes.waiting:
             self._scheduler.park_holding()
-        self._steer(consumer)
+        full = {each for each in self._ownership.partitions if self._full(each, consumer)}
+        if self._full_briefly(full):
+            await self._room()
+            return
+        self._commits.hold_back(consumer, full)
         wait = self._patience(consumer)
         if self._at_bound():
-            await happened(self._scheduler.landed, self._clock, BUSY)
-            self._scheduler.landed.clear()
+            await self._room()
             wait = 0.0
         event = await consumer.poll(wait)
         if event is not None:
@@ -453,24 +458,36 @@ class Dispatcher:
         landed = self._scheduler.landed
         deadline = self._clock.monotonic() + seconds
         while self._busy(partitions) and (left := deadline - self._clock.monotonic()) > 0:
-            landed.clear()
+            self._scheduler.tell_after(1)
             await happened(landed, self._clock, min(left, BUSY))
-
-    def _steer(self, consumer: Consumer) -> None:
-        owned = self._ownership.partitions
-        full = {partition for partition in owned if self._full(partition, consumer)}
-        self._commits.hold_back(consumer, full)
 
     def _full(self, partition: Partition, consumer: Consumer) -> bool:
         """Whether nothing more may be taken of it; once full, until an eighth of it is free."""
-        if not self._scheduler.takes or self._part.held > MOST_HELD or not self._part.may_hold():
+        paused = partition in self._commits.paused
+        most = MOST_HELD * 7 // 8 if paused else MOST_HELD
+        if not self._scheduler.takes or self._part.held > most or not self._part.may_hold():
             return True
         if self._parking.full or not self._ownership.ready(partition):
             return True
         bound = self._subscription.window
-        if partition in self._commits.paused:
+        if paused:
             bound -= max(1, bound // 8) - 1
         return consumer.window(partition) >= bound
+
+    def _full_briefly(self, full: set[Partition]) -> bool:
+        """All is full, and attempts are under way that will make room in a moment."""
+        if not full or full != self._ownership.partitions.keys() or not self._scheduler.busy:
+            self._full_since = None
+            return False
+        now = self._clock.monotonic()
+        if self._full_since is None:
+            self._full_since = now
+        return not self._commits.paused and now - self._full_since < BRIEF
+
+    async def _room(self) -> None:
+        """Until an eighth of what is held came down, or a moment is over."""
+        self._scheduler.tell_after(max(1, self._lanes.held // 8))
+        await happened(self._scheduler.landed, self._clock, BUSY)
 
     def _at_bound(self) -> bool:
         """All that could be read is full, and attempts are under way that will make room."""

@@ -40,7 +40,7 @@ class Scheduler:
     """Of one subscription.
 
     ``lanes``   all that is held; to be looked at from outside, not touched.
-    ``landed``  set whenever an attempt was concluded.
+    ``landed``  set when as many attempts were concluded as ``tell_after`` was told.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Scheduler:
         self._senders = 0
         self.lanes = lanes
         self.landed = asyncio.Event()
+        self._untold = 0
         sink.when_ready(self._sink_is_ready)
 
     @property
@@ -113,6 +114,11 @@ class Scheduler:
     def flying(self, partitions: set[Partition]) -> bool:
         """Whether an attempt of these partitions is still on the wire."""
         return any(each.message.partition in partitions for each in self.lanes.in_flight())
+
+    def tell_after(self, attempts: int) -> None:
+        """``landed`` is to be set once so many more were concluded."""
+        self._untold = attempts
+        self.landed.clear()
 
     def allow(self) -> None:
         self._gate.halted = ""
@@ -247,7 +253,9 @@ class Scheduler:
                 await self._attempt(lane, now, probe=probe)
         finally:
             self._part.landed()
-        self.landed.set()
+        self._untold -= 1
+        if self._untold <= 0:
+            self.landed.set()
 
     async def _sent_together(self, lane: Lane[Delivery], now: float) -> bool:
         """Whether its head went in a request with others; False: it has to go alone."""

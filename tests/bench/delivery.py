@@ -143,7 +143,11 @@ class FromEmbedded(Way):
     def _signed_round(self, number: int) -> None:
         sink = self.sink()
         with lab.stopping([sink]):
-            cost = self.drain(sink, f"signed-{number}", signing={"secret": SECRET})
+            signed = {
+                "signing": {"secret": SECRET},
+                "content_mode": "binary",
+            }  # as unsigned ones are
+            cost = self.drain(sink, f"signed-{number}", **signed)
         self._signed.measured.append(cost)
 
 

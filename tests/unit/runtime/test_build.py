@@ -216,10 +216,10 @@ def test_webhook_settings_reach_the_sink(tmp_path: Path) -> None:
     supervisor = build(Config.model_validate(parts), SystemClock()).supervisor
     assert supervisor is not None
     webhook: Any = supervisor._runs["hook"].sink
-    sink = webhook._client
-    assert (sink._connections, sink._response_limit) == (7, 1024)
-    assert (sink._dns_timeout, sink._connect_timeout) == (1.0, 0.5)
-    assert sink._allow_private == ("10.0.0.0/8",)
+    client = webhook._client
+    assert (client._connections, client._connector._limit) == (7, 1024)
+    assert (client.names._timeout, client._connector._within) == (1.0, 0.5)
+    assert client._allow_private == ("10.0.0.0/8",)
 
 
 async def test_a_service_starts_takes_an_event_and_stops(tmp_path: Path) -> None:
