@@ -19,6 +19,7 @@ from app.delivery.address_guard import allowed, host_allowed
 from app.event.memo import Memo
 from app.interfaces import SinkAnswer
 from app.sinks.dns import DNS_TIMEOUT, Lookup, Names, ThreadLookup
+from app.sinks.http_answer import Answer, Fault
 from app.sinks.http_connect import (
     PROXY_LOGIN,
     USER_AGENT,
@@ -29,7 +30,6 @@ from app.sinks.http_connect import (
     proxy_fault,
     proxy_of,
 )
-from app.sinks.http_connection import Answer, Fault
 from app.sinks.http_pool import Pool
 from app.sinks.secrets import LiveSecret
 from app.sinks.tls import TlsFiles, trusted_by_system

@@ -23,7 +23,8 @@ from yarl import URL
 
 from app import __version__
 from app.sinks.dns import AddressBlocked, Names
-from app.sinks.http_connection import Connection, Fault, words
+from app.sinks.http_answer import Fault
+from app.sinks.http_connection import Connection, words
 from app.sinks.tls import TlsFiles
 
 STAGGER = 0.25  # seconds until the next address is tried too (RFC 8305 8)
