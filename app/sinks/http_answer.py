@@ -57,7 +57,7 @@ class AnswerReader:
         self._limit = limit
         self._tunnel = tunnel
         self._parser = httptools.HttpResponseParser(self)
-        # What targets do and what changes no answer's end: bare LF, odd characters in values.
+        # What targets do and what changes no answer's end: bare LF, odd characters in values (but NUL).
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
             lenient_optional_cr_before_lf=True,
@@ -123,6 +123,8 @@ class AnswerReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.status:
+            if b"\0" in value:
+                raise ValueError("NUL in a header")
             self._headers.append((name, value))
             return
         self._trailers += 1

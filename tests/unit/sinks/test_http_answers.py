@@ -180,6 +180,13 @@ async def test_a_head_that_comes_byte_by_byte(clients: Make, targets: Targets) -
     assert (answer.status, answer.retry_after, answer.body) == (429, "7", b"no")
 
 
+async def test_space_around_a_value_is_none_of_it(clients: Make, targets: Targets) -> None:
+    """An event in an answer has the values of its headers (RFC 9110 5.5)."""
+    said = OK + b"ce-id: \t a \t\r\nX:\r\nContent-Length: 0 \r\n\r\n"
+    answer = await post(clients(replies=True), await targets(saying(said)))
+    assert answer.headers == ((b"ce-id", b"a"), (b"X", b""), (b"Content-Length", b"0"))
+
+
 @pytest.mark.parametrize(
     ("said", "kept"),
     [
@@ -247,6 +254,7 @@ async def test_one_that_is_reset_instead_is_cut_short(clients: Make, targets: Ta
         OK + b"Content-Length: 99999999999999999999999999\r\n\r\n",
         OK + b"".join(b"X-%d: a\r\n" % n for n in range(129)) + b"\r\n",
         OK + b"X: " + b"a" * 9_000,
+        OK + b"X: a\0b\r\nContent-Length: 0\r\n\r\n",
     ],
 )
 async def test_what_is_no_answer_is_a_reset(clients: Make, targets: Targets, said: bytes) -> None:
