@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from ipaddress import ip_address
 from itertools import chain, zip_longest
+from typing import Any
 
 import msgspec
 from yarl import URL
@@ -124,13 +125,15 @@ class Connector:
         """``name``: whose certificate it must be; None for no TLS."""
         loop = asyncio.get_running_loop()
         connection = Connection(loop, self._limit, tunnel=tunnel)
+        tls: dict[str, Any] = {}
+        if name is not None:
+            tls = {
+                "ssl": self._tls.context,
+                "server_hostname": name.rstrip("."),
+                "ssl_handshake_timeout": self._within,  # a handshake that was left is held as long
+            }
         try:
-            await loop.create_connection(
-                lambda: connection,
-                sock=reached,
-                ssl=None if name is None else self._tls.context,
-                server_hostname=None if name is None else name.rstrip("."),
-            )
+            await loop.create_connection(lambda: connection, sock=reached, **tls)
         except BaseException:
             connection.close()  # else TLS would end in an orderly way, for which nobody waits
             raise
@@ -155,6 +158,7 @@ class Connector:
                     connection,
                     self._tls.context,
                     server_hostname=origin.host.rstrip("."),
+                    ssl_handshake_timeout=self._within,
                 )
         if transport is None:
             raise Fault("connect", "the tunnel was closed")

@@ -177,7 +177,7 @@ class Connection(asyncio.Protocol):
                     self.data_received(data)
 
     def _write_on(self) -> None:
-        while self._rest and not self._paused:
+        while self._rest and not self._paused and not self.transport.is_closing():
             piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
             self.transport.write(piece)
         if not self._rest:
