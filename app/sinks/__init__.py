@@ -2,5 +2,5 @@
 
 ``webhook`` writes the event for HTTP, ``topic`` writes it for a broker. ``http_client`` posts it:
 ``http_pool`` has the connections to one host, ``http_connect`` makes them, ``http_connection`` is one
-of them, and ``dns`` finds the addresses that a webhook may have.
+of them, ``http_answer`` reads what comes back, ``dns`` finds the addresses that a webhook may have.
 """

@@ -19,6 +19,7 @@ from app.delivery.address_guard import allowed, host_allowed
 from app.event.memo import Memo
 from app.interfaces import SinkAnswer
 from app.sinks.dns import DNS_TIMEOUT, Lookup, Names, ThreadLookup
+from app.sinks.http_answer import Answer, Fault, Headers
 from app.sinks.http_connect import (
     PROXY_LOGIN,
     USER_AGENT,
@@ -29,7 +30,6 @@ from app.sinks.http_connect import (
     proxy_fault,
     proxy_of,
 )
-from app.sinks.http_connection import Answer, Fault
 from app.sinks.http_pool import Pool
 from app.sinks.secrets import LiveSecret
 from app.sinks.tls import TlsFiles, trusted_by_system
@@ -40,7 +40,7 @@ CONNECTIONS = 64  # to one host
 
 _SUCCESS = range(200, 300)
 _RETRY_AFTER = b"retry-after"
-_UNSENDABLE = "a header holds CR, LF or NUL"
+_CONTROLS = bytes({*range(0x20), 0x7F} - {0x09})  # what no value may hold (RFC 9110 5.5)
 _DEFAULTS = {"user-agent": f"User-Agent: {USER_AGENT}\r\n", "accept": "Accept: */*\r\n"}
 
 
@@ -144,7 +144,7 @@ class HttpClient:
             detail=f"answer cut short: {answer.broken}" if answer.broken else "",
             retry_after=retry_after,
             body=answer.body,
-            headers=tuple(headers) if self._replies and status in _SUCCESS else (),
+            headers=_stripped(headers) if self._replies and status in _SUCCESS else (),
             cut=answer.cut,
         )
 
@@ -218,23 +218,27 @@ def _begin(method: str, url: URL, proxy: Proxy | None) -> str:
 
 
 def _lines(headers: tuple[tuple[str, str], ...]) -> str:
-    """Raises ValueError for what would add a line."""
+    """Raises ValueError for what would break them."""
     names, values = zip(*headers) if headers else ((), ())  # noqa: B905 - pairs all of them
-    said = "".join(values)
-    if "\n" in said or "\r" in said or "\0" in said:
-        raise ValueError(_UNSENDABLE)
+    _demand_sendable(values)
     return _FORMS[names] % values
 
 
 def _form(names: tuple[str, ...]) -> str:
     """The lines of headers of these names, which lack their values. What a message says by itself is not
     said for it. Raises ValueError."""
-    if any(each in name for name in names for each in "\r\n\0"):
-        raise ValueError(_UNSENDABLE)
+    _demand_sendable(names)
     own = {name.lower() for name in names}
     lines = [line for name, line in _DEFAULTS.items() if name not in own]
     lines += [name.replace("%", "%%") + ": %s\r\n" for name in names]
     return "".join(lines)
+
+
+def _demand_sendable(texts: Sequence[str]) -> None:
+    """All at once: nearly always there is nothing to find."""
+    said = "".join(texts).encode()
+    if len(said.translate(None, _CONTROLS)) != len(said):
+        raise ValueError("a header holds a control character")
 
 
 _FORMS: Memo[tuple[str, ...], str] = Memo(_form)
@@ -242,6 +246,11 @@ _FORMS: Memo[tuple[str, ...], str] = Memo(_form)
 
 def _refusal(fault: Fault) -> SinkAnswer:
     return SinkAnswer(None, fault.name, fault.detail, hold=fault.hold)
+
+
+def _stripped(headers: Headers) -> tuple[tuple[bytes, bytes], ...]:
+    """The parser leaves what is behind a value (RFC 9110 5.5)."""
+    return tuple([(name, value.strip(b" \t")) for name, value in headers])
 
 
 def _text(value: bytes) -> str:

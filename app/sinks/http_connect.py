@@ -17,13 +17,15 @@ from contextlib import contextmanager
 from functools import lru_cache
 from ipaddress import ip_address
 from itertools import chain, zip_longest
+from typing import Any
 
 import msgspec
 from yarl import URL
 
 from app import __version__
 from app.sinks.dns import AddressBlocked, Names
-from app.sinks.http_connection import Connection, Fault, words
+from app.sinks.http_answer import Fault
+from app.sinks.http_connection import Connection, words
 from app.sinks.tls import TlsFiles
 
 STAGGER = 0.25  # seconds until the next address is tried too (RFC 8305 8)
@@ -123,13 +125,15 @@ class Connector:
         """``name``: whose certificate it must be; None for no TLS."""
         loop = asyncio.get_running_loop()
         connection = Connection(loop, self._limit, tunnel=tunnel)
+        tls: dict[str, Any] = {}
+        if name is not None:
+            tls = {
+                "ssl": self._tls.context,
+                "server_hostname": name.rstrip("."),
+                "ssl_handshake_timeout": self._within,  # a handshake that was left is held as long
+            }
         try:
-            await loop.create_connection(
-                lambda: connection,
-                sock=reached,
-                ssl=None if name is None else self._tls.context,
-                server_hostname=None if name is None else name.rstrip("."),
-            )
+            await loop.create_connection(lambda: connection, sock=reached, **tls)
         except BaseException:
             connection.close()  # else TLS would end in an orderly way, for which nobody waits
             raise
@@ -154,6 +158,7 @@ class Connector:
                     connection,
                     self._tls.context,
                     server_hostname=origin.host.rstrip("."),
+                    ssl_handshake_timeout=self._within,
                 )
         if transport is None:
             raise Fault("connect", "the tunnel was closed")

@@ -1,8 +1,7 @@
-"""One connection of HTTP/1.1: writes a request, reads its answer, and keeps both within bounds.
+"""One connection of HTTP/1.1: writes a request, waits for its answer, and ends where either fails.
 
 One request at a time, no pipelining. What a target says beyond its answer, and whatever is no HTTP,
-ends the connection. All bytes of an answer are counted, also those that nobody gets to see (interim
-answers, extensions of chunks, trailers).
+ends the connection.
 """
 
 from __future__ import annotations
@@ -13,48 +12,19 @@ import math
 import os
 from typing import Protocol, cast
 
-import httptools
-import msgspec
+from app.sinks.http_answer import BROKEN, Answer, AnswerReader, Fault
 
-BESIDE_BODY = 2**20  # bytes of an answer beyond its body: the head, and what chunks are wrapped in
-MOST_HEADERS = 128
-LONGEST_LINE = 8_190  # bytes of the head without an end of line
 IN_ONE_WRITE = 2**16  # bytes of a body that is copied behind its head
 PIECE = 2**18  # bytes of a longer one that are handed to the transport at once
-BROKEN = "the answer is broken off, or is no HTTP"
 
 _TICK = 0.001  # seconds that a loop's timer may be early
 _CLIP = 200  # characters of an error's text
-_FINAL = 200
-_SWITCHING = 101  # the only interim status with no other behind it
 _NEVER = math.inf
-
-Headers = list[tuple[bytes, bytes]]
-
-
-class Fault(Exception):
-    """No answer. ``name`` as ``SinkAnswer.fault`` has it; ``detail``: words of this side; ``hold``:
-    seconds that nothing is sent, because the fault is not the target's."""
-
-    def __init__(self, name: str, detail: str, hold: float = 0.0) -> None:
-        super().__init__(name, detail)
-        self.name, self.detail, self.hold = name, detail, hold
 
 
 class Stale(Fault):
     """A connection that had been used before was closed before any byte of this answer came: the
     target may have closed it while it was idle, and may be asked again (RFC 9112 9.3.1)."""
-
-
-class Answer(msgspec.Struct, frozen=True, gc=False):
-    """``cut``: the body goes on beyond its bound, or broke off; then ``broken`` says why, and there is
-    none."""
-
-    status: int
-    headers: Headers
-    body: bytes = b""
-    cut: bool = False
-    broken: str = ""
 
 
 class Owner(Protocol):
@@ -69,38 +39,22 @@ class Connection(asyncio.Protocol):
     head of its answer."""
 
     __slots__ = (
-        *("_loop", "_limit", "_tunnel", "_parser", "_timer", "_fires", "_paused", "_rest"),
-        *("_answer", "_deadline", "_begun", "_status", "_headers", "_pieces", "_size"),
-        *("_complete", "_surplus", "_taken", "_line", "_lines", "_trailers"),
-        *("transport", "owner", "closed", "used", "idle_since"),
+        *("_loop", "_reader", "_tunnel", "_answer", "_deadline", "_timer", "_fires"),
+        *("_paused", "_rest", "transport", "owner", "closed", "used", "idle_since"),
     )
-
-    _begun: bool  # a byte of the answer came
-    _complete: bool
-    _surplus: bool  # more than the answer came: no other may follow on this connection
-    _headers: Headers
-    _pieces: list[bytes]
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, limit: int, *, tunnel: bool = False
     ) -> None:
         self._loop = loop
-        self._limit = limit
+        self._reader = AnswerReader(limit, tunnel=tunnel)
         self._tunnel = tunnel
-        self._parser = httptools.HttpResponseParser(self)
-        # What targets do and what changes no answer's end: bare LF, odd characters in values.
-        self._parser.set_dangerous_leniencies(
-            lenient_headers=True,
-            lenient_optional_cr_before_lf=True,
-            lenient_spaces_after_chunk_size=True,
-        )
+        self._answer: asyncio.Future[Answer] | None = None
+        self._deadline = _NEVER
         self._timer: asyncio.TimerHandle | None = None
         self._fires = _NEVER
         self._paused = False
         self._rest: memoryview | None = None
-        self._answer: asyncio.Future[Answer] | None = None
-        self._deadline = _NEVER
-        self._begin()
         self.transport = cast("asyncio.Transport", None)  # until the connection is made
         self.owner: Owner | None = None
         self.closed = False
@@ -116,7 +70,7 @@ class Connection(asyncio.Protocol):
             answer.set_exception(kind("reset", BROKEN))
             return answer
         self._answer = answer
-        self._begin()
+        self._reader.begin()
         self._deadline = deadline
         if deadline < self._fires:
             self._set_timer(deadline)
@@ -155,27 +109,19 @@ class Connection(asyncio.Protocol):
         if self._answer is None:
             self.close()  # nobody asked
             return
-        self._begun = True
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._surplus = True
-        except httptools.HttpParserError:
-            self._surplus = True
-            if not self._complete:
-                self._fail(Fault("reset", BROKEN))
-                return
-        if self._complete:
+            self._reader.feed(data)
+        except Fault as fault:
+            self._fail(fault)
+            return
+        if self._reader.complete:
             self._finish()
-        else:
-            self._bound(len(data))
 
     def eof_received(self) -> None:
         self._hung_up(None)
 
     def connection_lost(self, error: Exception | None) -> None:
         if error is not None and self._answer is not None:
-            self._surplus = True
             self._read_left()
         self._hung_up(error)
 
@@ -186,61 +132,15 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._write_on()
 
-    # Called by the parser.
-
-    def on_message_begin(self) -> None:
-        if self._complete:
-            raise ValueError("more than an answer")
-        self._headers = []
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._status:
-            self._headers.append((name, value))
-            return
-        self._trailers += 1
-        if self._trailers > MOST_HEADERS:
-            raise ValueError("too many trailers")
-
-    def on_headers_complete(self) -> None:
-        if len(self._headers) > MOST_HEADERS:
-            raise ValueError("too many headers")
-        status = self._parser.get_status_code()
-        if status >= _FINAL or status == _SWITCHING:
-            self._status = status
-            if self._tunnel:
-                self._complete = True
-
-    def on_body(self, body: bytes) -> None:
-        self._pieces.append(body)
-        self._size += len(body)
-
-    def on_message_complete(self) -> None:
-        if self._status and not self._complete:  # else an interim answer, and the next one follows
-            self._complete = True
-            if not self._parser.should_keep_alive():
-                self._surplus = True
-
-    def _begin(self) -> None:
-        self._begun = self._complete = self._surplus = False
-        self._status = self._size = self._trailers = 0
-        self._taken = self._line = self._lines = 0  # counted where an answer comes in pieces
-        self._headers = []
-        self._pieces = []
-
     def _finish(self) -> None:
-        """The answer is complete, or as much of it as may be."""
         answer, self._answer = self._answer, None
-        whole = self._rest is None and not self._paused
-        self._rest = None
-        body = b"".join(self._pieces)
-        cut = self._size > self._limit or not self._complete
+        found = self._reader.whole()
         if answer is not None and not answer.done():
-            answer.set_result(
-                Answer(self._status, self._headers, body[: self._limit] if cut else body, cut)
-            )
+            answer.set_result(found)
         if self._tunnel:
             return
-        if self._surplus or cut or not whole or self.owner is None:
+        if self._reader.last or self._rest is not None or self._paused or self.owner is None:
+            self._rest = None  # a target that answers early does not want it
             self.close()
         else:
             self.used = True
@@ -251,8 +151,8 @@ class Connection(asyncio.Protocol):
         answer, self._answer = self._answer, None
         self._rest = None
         if answer is not None and not answer.done():
-            if self._status:
-                answer.set_result(Answer(self._status, self._headers, b"", True, words(error)))
+            if self._reader.status:
+                answer.set_result(self._reader.cut_short(words(error)))
             else:
                 answer.set_exception(error)
         self.close()
@@ -260,37 +160,12 @@ class Connection(asyncio.Protocol):
     def _hung_up(self, error: Exception | None) -> None:
         if self._answer is None:
             self.close()
-        elif self._status and error is None and self._ends_with_connection():
-            self._complete = self._surplus = True
+        elif error is None and self._reader.end():
             self._finish()
-        elif self.used and not self._begun:
+        elif self.used and not self._reader.begun:
             self._fail(Stale("reset", words(error)))
         else:
             self._fail(Fault("reset", words(error)))
-
-    def _ends_with_connection(self) -> bool:
-        """Whether the length of the body is not said (RFC 9112 6.3)."""
-        said = {name.lower(): value.lower() for name, value in self._headers}
-        coding = said.get(b"transfer-encoding")
-        if coding is not None:
-            return not coding.rstrip().endswith(b"chunked")
-        return b"content-length" not in said
-
-    def _bound(self, taken: int) -> None:
-        """The answer goes on beyond these bytes."""
-        self._taken += taken
-        if self._status and self._size >= self._limit:
-            self._finish()  # the rest is not worth reading to keep the connection
-            return
-        lines = len(self._headers)
-        self._line = 0 if self._status or lines != self._lines else self._line + taken
-        self._lines = lines
-        if (
-            self._taken > 2 * self._limit + BESIDE_BODY
-            or lines > MOST_HEADERS
-            or self._line > LONGEST_LINE
-        ):
-            self._fail(Fault("reset", BROKEN))
 
     def _read_left(self) -> None:
         """A target that refuses a body hangs up while we write it. Its answer may be in the socket still."""
@@ -298,10 +173,11 @@ class Connection(asyncio.Protocol):
             socket = self.transport.get_extra_info("socket")
             with contextlib.suppress(OSError):
                 if data := os.read(socket.fileno(), PIECE):
+                    self._paused = True  # whatever it says, no other request may follow
                     self.data_received(data)
 
     def _write_on(self) -> None:
-        while self._rest and not self._paused:
+        while self._rest and not self._paused and not self.transport.is_closing():
             piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
             self.transport.write(piece)
         if not self._rest:

@@ -6,8 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from app.sinks.http_answer import Answer, Fault
 from app.sinks.http_connect import Connector, Origin
-from app.sinks.http_connection import Answer, Connection, Fault, Stale
+from app.sinks.http_connection import Connection, Stale
 
 KEEP_ALIVE = 15.0  # seconds that an idle connection is kept
 

@@ -244,7 +244,7 @@ async def test_an_answer_that_is_no_http_is_a_reset(target, sinks, junk):
     assert answer.fault in {"reset", "timeout"}
 
 
-@pytest.mark.parametrize("value", ["a\r\nx-evil: 1", "a\nb", "a\rb", "a\0b"])
+@pytest.mark.parametrize("value", ["a\r\nx-evil: 1", "a\nb", "a\rb", "a\0b", "a\x01b", "a\x7fb"])
 @pytest.mark.parametrize("place", ["name", "value"])
 async def test_what_would_break_a_header_is_never_sent(target, sinks, value, place):
     """Reliability 4.6: a permanent fault of the request; else one event adds headers to another."""
@@ -252,6 +252,27 @@ async def test_what_would_break_a_header_is_never_sent(target, sinks, value, pla
     answer = await sinks().post(*a_request(target.url, headers=headers))
     assert (answer.status, answer.fault) == (None, "bad-request")
     assert target.received == []
+
+
+async def test_what_utf_8_cannot_hold_is_not_sent_without_it(target, sinks):
+    answer = await sinks().post(*a_request(target.url, headers=(("ce-a", "a\udcffb"),)))
+    assert (answer.status, answer.fault, target.received) == (None, "bad-request", [])
+
+
+async def test_a_header_is_sent_as_the_text_that_it_is(target, sinks):
+    """In UTF-8, tabs and per cent signs included; an empty one too."""
+    texts = {"ce-a": "\u00fc\u20ac\U0001f600", "x%s": "%d %%", "ce-tab": "a\tb", "ce-none": ""}
+    await sinks().post(*a_request(target.url, headers=tuple(texts.items())))
+    (request,) = target.received
+    found = dict(request.headers)
+    assert {name: found[name].decode() for name in texts} == texts
+
+
+async def test_what_a_message_says_itself_is_not_said_twice(target, sinks):
+    headers = (("accept", "application/json"), ("USER-AGENT", "me"))
+    await sinks().post(*a_request(target.url, headers=headers))
+    (request,) = target.received
+    assert (request.header("accept"), request.header("user-agent")) == ("application/json", "me")
 
 
 @pytest.mark.parametrize("headers", [(("ce a", "x"),), (("ce-a", "\udcff"),)])

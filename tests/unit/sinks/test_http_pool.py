@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
@@ -274,15 +276,17 @@ async def test_who_goes_away_at_any_moment_leaves_no_place_taken(
 async def test_who_goes_away_closes_what_it_asked(
     clients: Make, raw: Callable[[Play], RawTarget]
 ) -> None:
+    came = asyncio.Event()
+
     async def play(played: Played) -> None:
         await played.request()
+        came.set()
         await played.until_left()
 
     target = raw(play)
     url = await target.start()
     asked = asyncio.create_task(post(clients(), url))
-    await until(lambda: target.connections == 1)
-    await asyncio.sleep(0.01)
+    await came.wait()
     asked.cancel()
     await until(lambda: target.gone == 1)
 
@@ -316,10 +320,13 @@ async def test_a_surplus_is_closed_while_one_is_in_use(
 async def test_a_client_that_is_stopped_says_so_to_who_waits(
     clients: Make, raw: Callable[[Play], RawTarget]
 ) -> None:
+    came = asyncio.Event()
+
     async def play(played: Played) -> None:
         await played.request()
         await played.say(EMPTY)
         await played.request()
+        came.set()
         await played.until_left()
 
     target = raw(play)
@@ -327,7 +334,7 @@ async def test_a_client_that_is_stopped_says_so_to_who_waits(
     client = clients()
     assert (await post(client, url)).status == 204
     waiting = asyncio.create_task(post(client, url))
-    await asyncio.sleep(0.01)
+    await came.wait()
     await client.stop()
     answer = await waiting
     assert (answer.fault, answer.detail) == ("reset", "the client was stopped")
@@ -344,6 +351,67 @@ async def test_origins_have_pools_of_their_own(clients: Make) -> None:
     assert [each.connections for each in targets] == [1, 1]
     for each in targets:
         await each.stop()
+
+
+class Moody:
+    """A target that answers with the id of the request, mostly; each mood is one of ``dice``."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self.dice = dice
+
+    async def __call__(self, played: Played) -> None:
+        while True:
+            head = await played.head()
+            (event,) = re.findall(rb"ce-id: (\d+)", head)
+            said = b"HTTP/1.1 200 X\r\nRetry-After: %b\r\nContent-Length: 2\r\n\r\nok" % event
+            mood = self.dice.random()
+            if mood < 0.05:
+                played.reset()
+                return
+            if mood < 0.1:
+                await played.say(b"HTTP/1.1 413 X\r\nConnection: close\r\n\r\n")
+                return
+            (length,) = re.findall(rb"Content-Length: (\d+)", head)
+            await played.reader.readexactly(int(length))
+            if mood < 0.15:
+                await asyncio.sleep(0.1)
+            await played.say(said + b"x" if mood < 0.2 else said)
+            if mood < 0.3:
+                return
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_answer_goes_astray_and_no_place_is_lost(
+    clients: Make, raw: Callable[[Play], RawTarget], seed: int
+) -> None:
+    """Whatever a target does, and whenever callers leave."""
+    dice = random.Random(seed)
+    url = await raw(Moody(dice)).start()
+    client = clients(connections=4)
+
+    async def one(number: int) -> None:
+        body = b"x" * dice.choice((0, 10, 1_000, 2**20))
+        message = HttpMessage((("ce-id", str(number)),), body)
+        asked = asyncio.create_task(client.post(url, message, dice.choice((0.02, 30.0))))
+        if dice.random() < 0.2:
+            for _ in range(dice.randrange(12)):
+                await asyncio.sleep(0)
+            asked.cancel()
+        await asyncio.wait([asked])
+        answer = None if asked.cancelled() else asked.result()
+        assert answer is None or answer.status in {200, 413, None}
+        assert answer is None or answer.status != 200 or answer.retry_after == str(number)
+
+    async def caller(lane: int) -> None:
+        for number in range(lane, 240, 12):
+            await one(number)
+
+    await asyncio.gather(*(caller(lane) for lane in range(12)))
+    pool = pool_of(client)
+    await until(lambda: pool._places == len(pool._open) == len(pool._idle))
+    assert pool._places <= 4
+    await client.stop()
+    assert (pool._places, len(pool._open), len(pool._waiting)) == (0, 0, 0)
 
 
 class Shared:
@@ -367,7 +435,7 @@ async def test_a_name_is_looked_up_once_for_all(clients: Make, target: WebhookTa
     tasks = [asyncio.create_task(post(client, url)) for _ in range(10)]
     await until(lambda: names.asked == 1)
     tasks[0].cancel()
-    await asyncio.sleep(0.01)
+    await asyncio.wait(tasks[:1])
     names.go.set()
     done = await asyncio.gather(*tasks, return_exceptions=True)
     assert [each.status for each in done if isinstance(each, SinkAnswer)] == [204] * 9

@@ -1,0 +1,166 @@
+"""Reads the answers of one connection, within bounds, and says where no other may follow.
+
+All bytes of an answer are counted, also those that nobody gets to see (interim answers, extensions of
+chunks, trailers): else a target could talk until the time of the attempt is over.
+"""
+
+from __future__ import annotations
+
+import httptools
+import msgspec
+
+BESIDE_BODY = 2**20  # bytes of an answer beyond its body: the head, and what chunks are wrapped in
+MOST_HEADERS = 128
+LONGEST_LINE = 8_190  # bytes of the head without an end of line
+BROKEN = "the answer is broken off, or is no HTTP"
+
+_FINAL = 200
+_SWITCHING = 101  # the only interim status with no other behind it
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Fault(Exception):
+    """No answer. ``name`` as ``SinkAnswer.fault`` has it; ``detail``: words of this side; ``hold``:
+    seconds that nothing is sent, because the fault is not the target's."""
+
+    def __init__(self, name: str, detail: str, hold: float = 0.0) -> None:
+        super().__init__(name, detail)
+        self.name, self.detail, self.hold = name, detail, hold
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """``cut``: the body goes on beyond its bound, or broke off; then ``broken`` says why, and there is
+    none."""
+
+    status: int
+    headers: Headers
+    body: bytes = b""
+    cut: bool = False
+    broken: str = ""
+
+
+class AnswerReader:
+    """``limit``: most bytes of a body. ``tunnel``: the answer ends with its head (CONNECT).
+
+    ``begun``: a byte came. ``status``: of the final answer, 0 before it. ``complete``: or as much of it as
+    may be. ``last``: no other answer may follow it.
+    """
+
+    __slots__ = (
+        *("_limit", "_tunnel", "_parser", "_headers", "_pieces", "_size", "_cut"),
+        *("_taken", "_line", "_lines", "_trailers"),
+        *("begun", "status", "complete", "last"),
+    )
+
+    def __init__(self, limit: int, *, tunnel: bool = False) -> None:
+        self._limit = limit
+        self._tunnel = tunnel
+        self._parser = httptools.HttpResponseParser(self)
+        # What targets do and what changes no answer's end: bare LF, odd characters in values (but NUL).
+        self._parser.set_dangerous_leniencies(
+            lenient_headers=True,
+            lenient_optional_cr_before_lf=True,
+            lenient_spaces_after_chunk_size=True,
+        )
+        self._headers: Headers = []
+        self._pieces: list[bytes] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """The next answer."""
+        self.begun = self.complete = self.last = self._cut = False
+        self.status = self._size = self._trailers = 0
+        self._taken = self._line = self._lines = 0  # counted where an answer comes in pieces
+        self._headers = []
+        self._pieces = []
+
+    def feed(self, data: bytes) -> None:
+        """Raises Fault for what is no HTTP or too much of it."""
+        self.begun = True
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.last = True
+        except httptools.HttpParserError:
+            self.last = True
+            if not self.complete:
+                raise Fault("reset", BROKEN) from None
+        if not self.complete:
+            self._bound(len(data))
+
+    def whole(self) -> Answer:
+        """Of one that is complete."""
+        body = b"".join(self._pieces)
+        if self._cut or self._size > self._limit:
+            self.last = True
+            return Answer(self.status, self._headers, body[: self._limit], cut=True)
+        return Answer(self.status, self._headers, body)
+
+    def cut_short(self, why: str) -> Answer:
+        """Of one whose status came."""
+        return Answer(self.status, self._headers, cut=True, broken=why)
+
+    def end(self) -> bool:
+        """The target closed the connection in an orderly way. Whether that completes the answer: where
+        the length of its body is not said (RFC 9112 6.3)."""
+        said = {name.lower(): value.lower() for name, value in self._headers}
+        coding = said.get(b"transfer-encoding")
+        open_end = (
+            b"content-length" not in said
+            if coding is None
+            else not coding.rstrip().endswith(b"chunked")
+        )
+        self.complete = self.last = bool(self.status) and open_end
+        return self.complete
+
+    # Called by the parser.
+
+    def on_message_begin(self) -> None:
+        if self.complete:
+            raise ValueError("more than an answer")
+        self._headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.status:
+            if b"\0" in value:
+                raise ValueError("NUL in a header")
+            self._headers.append((name, value))
+            return
+        self._trailers += 1
+        if self._trailers > MOST_HEADERS:
+            raise ValueError("too many trailers")
+
+    def on_headers_complete(self) -> None:
+        if len(self._headers) > MOST_HEADERS:
+            raise ValueError("too many headers")
+        status = self._parser.get_status_code()
+        if status >= _FINAL or status == _SWITCHING:
+            self.status = status
+            self.complete = self._tunnel
+
+    def on_body(self, body: bytes) -> None:
+        self._pieces.append(body)
+        self._size += len(body)
+
+    def on_message_complete(self) -> None:
+        if self.status and not self.complete:  # else an interim answer, and the next one follows
+            self.complete = True
+            if not self._parser.should_keep_alive():
+                self.last = True
+
+    def _bound(self, taken: int) -> None:
+        """The answer goes on beyond these bytes."""
+        self._taken += taken
+        if self.status and self._size >= self._limit:
+            self.complete = self._cut = True  # the rest is not worth reading to keep the connection
+            return
+        lines = len(self._headers)
+        self._line = 0 if self.status or lines != self._lines else self._line + taken
+        self._lines = lines
+        if (
+            self._taken > 2 * self._limit + BESIDE_BODY
+            or lines > MOST_HEADERS
+            or self._line > LONGEST_LINE
+        ):
+            raise Fault("reset", BROKEN)
