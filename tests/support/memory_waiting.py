@@ -81,28 +81,13 @@ class ParkedRows:
         ]
         return sorted(mine, key=lambda row: row.message.offset)
 
-    async def rows(
-        self,
-        subscription: str,
-        broker: str,
-        partition: Partition,
-        lane: bytes,
-        *,
-        after: int,
-        limit: int,
-    ) -> list[Parked]:
+    async def rows(self, *place: Any, after: int, limit: int) -> list[Parked]:
+        subscription, broker, partition, lane = place
         mine = self._of((subscription, broker, partition))
         return [row for row in mine if row.lane == lane and row.message.offset > after][:limit]
 
-    async def redriven(
-        self,
-        subscription: str,
-        broker: str,
-        partitions: Collection[Partition],
-        *,
-        now_ms: int,
-        limit: int,
-    ) -> list[Parked]:
+    async def redriven(self, *places: Any, now_ms: int, limit: int) -> list[Parked]:
+        subscription, broker, partitions = places
         due = [
             row
             for row in self.rows_by_id.values()
