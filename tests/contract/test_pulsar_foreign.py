@@ -15,8 +15,8 @@ from app.brokers.portable import PortableLog
 from app.event.value import CloudEvent
 from app.model.message import Message, Partition
 from app.model.start import EARLIEST
-from contract_tools import bodies, fresh_group, publish, running, take
-from pulsar_harness import open_calm_log
+from contract_tools import bodies, fresh_group, publish, take
+from pulsar_harness import calm_log, open_calm_log
 from pulsar_readback import run_tool, send_batch
 
 pytestmark = [pytest.mark.nightly, pytest.mark.pulsar]
@@ -27,9 +27,7 @@ TIME_MS = 1_522_949_460_123
 
 @pytest.fixture
 async def log(pulsar: tuple[str, str]) -> AsyncIterator[PortableLog]:
-    async with running(
-        open_calm_log(name="pulsar", service_url=pulsar[0], admin_url=pulsar[1])
-    ) as log:
+    async with calm_log(pulsar) as log:
         yield log
 
 

@@ -19,8 +19,8 @@ from app.brokers.pulsar.positions import Position, read_position
 from app.brokers.pulsar.start_positions import INTENT, prepare
 from app.model.start import EARLIEST, LATEST, StartAt
 from app.routing.partitions import partition_of
-from contract_tools import ANSWERED_WITHIN, bodies, fresh_group, publish, running, take, text
-from pulsar_harness import open_calm_log
+from contract_tools import ANSWERED_WITHIN, bodies, fresh_group, publish, take, text
+from pulsar_harness import calm_log
 
 pytestmark = [pytest.mark.nightly, pytest.mark.pulsar]
 
@@ -103,9 +103,7 @@ def settings(pulsar: tuple[str, str]) -> PulsarSettings:
 
 @pytest.fixture
 async def log(pulsar: tuple[str, str]) -> AsyncIterator[PortableLog]:
-    async with running(
-        open_calm_log(name="pulsar", service_url=pulsar[0], admin_url=pulsar[1])
-    ) as log:
+    async with calm_log(pulsar) as log:
         yield log
 
 

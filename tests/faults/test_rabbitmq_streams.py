@@ -15,11 +15,11 @@ from app.brokers.rabbitmq import at_exchange, open_log, producer
 from app.errors import BrokerUnavailable
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from app.store import SqlStore, open_store
+from app.store import SqlStore
 from contract_tools import Member, fresh_group, until
 from rabbitmq_harness import bind, until_there
 from rabbitmq_server import RabbitServer
-from store_house import PATIENT
+from store_house import opened_store
 
 pytestmark = [pytest.mark.nightly, pytest.mark.rabbitmq, pytest.mark.fault]
 
@@ -35,10 +35,8 @@ def _always_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
-    store = open_store(tmp_path / "store.db", timeout=PATIENT)
-    await store.start()
-    yield store
-    await store.stop()
+    async with opened_store(tmp_path) as store:
+        yield store
 
 
 async def opened(server: RabbitServer, store: SqlStore, **settings: float) -> PortableLog:
