@@ -26,15 +26,20 @@ class EventView(BaseModel):
     type: str
 
 
-class AttemptView(View):
-    """One try to deliver one message. ``detail``: what came instead of a success, clipped; the target's
-    words, which are never in the log of the process."""
+class _Delivered(View):
+    """One message on its way to one subscription."""
 
     subscription: str
     topic: str
     partition: int
     position: str
     event: EventView
+
+
+class AttemptView(_Delivered):
+    """One try to deliver one message. ``detail``: what came instead of a success, clipped; the target's
+    words, which are never in the log of the process."""
+
     number: int = Field(description="1 for the first of this message")
     started_ms: int
     duration_ms: Rounded
@@ -45,14 +50,9 @@ class AttemptView(View):
     together: int = Field(description="how many events the request had")
 
 
-class WaitingView(View):
+class WaitingView(_Delivered):
     """An event on its way that was not tried yet."""
 
-    subscription: str
-    topic: str
-    partition: int
-    position: str
-    event: EventView
     behind: EventView | None = Field(
         description="the one of its key that is tried first; null: it is that one"
     )

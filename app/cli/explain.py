@@ -108,9 +108,8 @@ def _by_configuration(
     """No broker is asked: how many partitions there are, and what runs, is not known."""
     from app.api import journeys, problems
     from app.bindings import http
-    from app.config.kinds import kinds_of
+    from app.config.kinds import guide_of, kinds_of
     from app.errors import SenderError
-    from app.runtime.explain import guide_of
 
     settings = options.configuration(file)
     key = headers.get("skybridge-key")

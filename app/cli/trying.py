@@ -9,13 +9,13 @@ import msgspec
 
 from app.bindings import http
 from app.cli.event_input import Recipe, request
+from app.config.kinds import guide_of
 from app.config.model import Config
 from app.errors import SkybridgeError
 from app.filters.model import Filter
 from app.model.route import Exchange, Route
 from app.routing.journey import Guide
 from app.routing.templates import placeholders
-from app.runtime.explain import guide_of
 
 _USUAL = {"id": "1", "source": "/try", "type": "com.example.hello"}
 _KEY = "try"

@@ -1,9 +1,12 @@
-"""What the brokers of a configuration are, by name: as far as it decides how events are written there."""
+"""What the brokers of a configuration are, by name, as far as it decides how events are written there; and what
+explains an event's way by it."""
 
 from __future__ import annotations
 
 from app.config.brokers import PulsarBroker
+from app.config.key_mappers import load_key_mappers
 from app.config.model import Config
+from app.routing.journey import Guide
 from app.routing.plan import Manner
 
 
@@ -19,3 +22,14 @@ def manners_of(config: Config) -> dict[str, Manner]:
         for name, broker in config.brokers.items()
         if isinstance(broker, PulsarBroker)
     }
+
+
+def guide_of(config: Config) -> Guide:
+    """By its routes and subscriptions alone; those made by the API are in the store."""
+    return Guide(
+        config.routes,
+        config.subscriptions,
+        load_key_mappers(config.routes),
+        kinds_of(config),
+        manners_of(config),
+    )

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from app.config.finding import Finding
 from app.config.lint_brokers import check_brokers
-from app.config.lint_filters import check_filters
 from app.config.lint_kafka_listeners import check_kafka_listeners
 from app.config.lint_mirrors import check_mirrors
-from app.config.lint_operator_events import check_operator_events
-from app.config.lint_pipeline import check_pipeline
 from app.config.lint_replies import check_replies
 from app.config.lint_routes import check_routes
+from app.config.lint_sections import (
+    check_filters,
+    check_operator_events,
+    check_pipeline,
+    check_store,
+)
 from app.config.lint_servers import check_servers
 from app.config.lint_sinks import check_sinks
-from app.config.lint_store import check_store
 from app.config.lint_subscriptions import check_subscriptions
 from app.config.lint_webhooks import check_webhooks
 from app.config.lint_writing import check_writing

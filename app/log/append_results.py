@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import Literal
 
 import apsw
 
@@ -13,11 +14,37 @@ from app.interfaces import PublishResult
 from app.log.catalogue import Catalogue, PartitionLog
 from app.log.codec import Unstorable
 from app.log.commit import Append, CommitGroup, Fates, Rider, Single, all_failed
-from app.log.faults import judge
 from app.log.partition_append import Placed
 from app.log.producers import Producers
 from app.log.settings import EngineSettings
 from app.log.size import Space
+
+Verdict = Literal["broken", "full", "busy", "row"]
+
+_BROKEN = (
+    apsw.IOError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.CantOpenError,
+    apsw.ConnectionClosedError,
+)
+_SHM_FULL = frozenset({apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMMAP})
+
+
+def judge(error: apsw.Error) -> Verdict:
+    """``broken``: the disk did not do what it said, or the file is damaged. Never tried again: after
+    a failed fsync the kernel may have dropped the pages, and a second fsync would report success.
+    ``full``: no room; everything before is intact, and it may be tried when room returns.
+    ``busy``: somebody else holds the file for now. ``row``: this row will not go in.
+    """
+    if isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) in _SHM_FULL:
+        return "full"
+    if isinstance(error, _BROKEN):
+        return "broken"
+    if isinstance(error, apsw.BusyError | apsw.LockedError | apsw.NoMemError):
+        return "busy"
+    return "row"
+
 
 _log = logging.getLogger(__name__)
 FULL_RETRY = 1.0  # seconds a sender is asked to wait for room

@@ -12,12 +12,11 @@ from app.bindings.record import Decoded
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from app.config.cases import Case
-from app.config.kinds import kinds_of
+from app.config.kinds import guide_of, kinds_of
 from app.config.model import Config
 from app.errors import SenderError
 from app.filters.explain import Verdict
 from app.routing.journey import Guide, Hop, Journey, SubscriptionVerdict
-from app.runtime.explain import guide_of
 
 JSON_EVENT = "application/cloudevents+json"
 

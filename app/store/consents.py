@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import ColumnElement, Connection, delete, select, update
 
 from app.store import revision
-from app.store.dialect import insert
-from app.store.rows import text
+from app.store.rows import insert, text
 from app.store.tables import consents
 from app.store.transactions import Transactions
 

@@ -9,9 +9,8 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
 from app.errors import StoreFull
 from app.interfaces import DeadLetter, LetterChoice
 from app.store import parked, revision
-from app.store.dialect import insert
 from app.store.owners import fence
-from app.store.rows import kept_of, kept_values, text
+from app.store.rows import insert, kept_of, kept_values, text
 from app.store.tables import dead_letters
 from app.store.transactions import Transactions
 

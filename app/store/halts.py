@@ -9,8 +9,7 @@ from sqlalchemy import Connection, delete, select
 
 from app.interfaces import Halt
 from app.store import revision
-from app.store.dialect import insert
-from app.store.rows import text
+from app.store.rows import insert, text
 from app.store.tables import halts
 from app.store.transactions import Transactions
 

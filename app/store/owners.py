@@ -9,8 +9,7 @@ from sqlalchemy import Connection, select, update
 
 from app.errors import StaleOwner
 from app.model.message import Partition
-from app.store.dialect import insert
-from app.store.rows import Kept, in_partition
+from app.store.rows import Kept, in_partition, insert
 from app.store.tables import owners
 from app.store.transactions import Transactions
 

@@ -10,9 +10,8 @@ from sqlalchemy import Connection, Row, and_, case, delete, false, func, select,
 
 from app.interfaces import Parked, ParkedCount, ParkedKey, ParkedLane
 from app.model.message import Partition
-from app.store.dialect import insert
 from app.store.owners import fence_all, numbers
-from app.store.rows import in_partition, kept_of, kept_values, text
+from app.store.rows import in_partition, insert, kept_of, kept_values, text
 from app.store.tables import parked
 from app.store.transactions import Transactions
 

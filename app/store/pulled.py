@@ -10,9 +10,8 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, upd
 
 from app.interfaces import DeadLetter, Offered
 from app.store.dead_letters import DeadLetters
-from app.store.dialect import insert
 from app.store.owners import fence_all
-from app.store.rows import kept_of, kept_values, text
+from app.store.rows import insert, kept_of, kept_values, text
 from app.store.tables import pulled
 from app.store.transactions import Transactions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, select
 
-from app.store.dialect import insert
+from app.store.rows import insert
 from app.store.tables import revision
 
 _ROW = 1

@@ -1,4 +1,4 @@
-"""Structs as columns of a row and back; a message byte for byte.
+"""Structs as columns of a row and back; a message byte for byte; and an INSERT as both databases have it.
 
 A column and a field that mean the same bear the same name.
 """
@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec.msgpack import Ext
-from sqlalchemy import ColumnElement, Row, Table, and_
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_
+from sqlalchemy.dialects import postgresql, sqlite
 
 from app.bindings.record import NO_NATIVES, Header, Record
 from app.interfaces import DeadLetter, EventName, Offered, Parked
@@ -174,3 +175,10 @@ def _read(stored: bytes) -> tuple[Header, ...]:
         (name if isinstance(name, str) else name.decode("utf-8", "surrogateescape"), value)
         for name, value in _decode(stored)
     )
+
+
+def insert(connection: Connection, table: Table) -> Any:
+    """An INSERT that knows ON CONFLICT. Both dialects write it alike, SQLAlchemy has two classes."""
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table)
+    return sqlite.insert(table)

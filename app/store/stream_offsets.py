@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, select, update
 from app.errors import StaleOwner
 from app.interfaces import Commit
 from app.model.message import Partition
-from app.store.dialect import insert
+from app.store.rows import insert
 from app.store.tables import stream_offsets
 from app.store.transactions import Transactions
 

@@ -7,8 +7,7 @@ from sqlalchemy import Connection, delete, select
 from app.errors import VersionConflict
 from app.interfaces import StoredSubscription
 from app.store import revision
-from app.store.dialect import insert
-from app.store.rows import struct_of, values_of
+from app.store.rows import insert, struct_of, values_of
 from app.store.tables import commands, consents, halts, parked, pulled, replays, subscriptions
 from app.store.transactions import Transactions
 

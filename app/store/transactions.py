@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
-from app.errors import StoreUnavailable
-from app.store import errors
+from app.errors import StoreFull, StoreUnavailable
 from app.telemetry import Histogram
 
 P = ParamSpec("P")
@@ -29,6 +29,8 @@ TIMEOUT = 5.0  # seconds; a write that takes longer is unknown, and every write 
 TRIES = 4  # of a transaction that met another process's
 MOST_IN_GROUP = 256  # works that share a transaction: the last of them waits for all
 
+_MET_ANOTHER = {"40001", "40P01"}  # PostgreSQL: serialization failure, deadlock
+_DISK_FULL = "53100"
 _log = logging.getLogger("skybridge.store")
 
 
@@ -95,9 +97,9 @@ class Transactions:
         except TimeoutError:  # the job is cancelled where it has not begun
             raise StoreUnavailable(f"{self._name}: no answer in {self._timeout:g} s") from None
         except SQLAlchemyError as error:
-            if errors.will_fail_again(error):
+            if _will_fail_again(error):
                 raise
-            raise errors.said(self._name, error) from error
+            raise _said(self._name, error) from error
 
     async def together(
         self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -151,7 +153,7 @@ def _transaction(engine: Engine, work: Callable[[Connection], T]) -> T:
             with engine.begin() as connection:
                 return work(connection)
         except SQLAlchemyError as error:
-            if not errors.met_another(error):
+            if not _met_another(error):
                 raise
             _log.debug("a transaction begins anew: %s", error)
     with engine.begin() as connection:
@@ -165,9 +167,38 @@ def _each(connection: Connection, works: Sequence[Work]) -> list[Fate]:
             with connection.begin_nested():
                 fates.append(work(connection))
         except SQLAlchemyError as error:
-            if not errors.will_fail_again(error):
+            if not _will_fail_again(error):
                 raise  # not about the rows of this one work
             fates.append(error)
         except Exception as error:  # noqa: BLE001 - the fate of this one work
             fates.append(error)
     return fates
+
+
+def _said(name: str, error: SQLAlchemyError) -> StoreUnavailable:
+    """StoreFull for a full disk, which is a full bound (rule 8)."""
+    cause: object = error
+    if isinstance(error, DBAPIError):
+        cause = " ".join(str(error.orig).split())
+    kind = StoreFull if _disk_is_full(error) else StoreUnavailable
+    return kind(f"{name}: {cause}")
+
+
+def _met_another(error: SQLAlchemyError) -> bool:
+    """Nothing is wrong with it: begun anew, the same transaction succeeds."""
+    return _state(error) in _MET_ANOTHER
+
+
+def _will_fail_again(error: SQLAlchemyError) -> bool:
+    """The rows themselves are at fault: a bug of ours, and no time will mend it."""
+    return isinstance(error, DataError | IntegrityError)
+
+
+def _disk_is_full(error: SQLAlchemyError) -> bool:
+    original = getattr(error, "orig", None)
+    code = getattr(original, "sqlite_errorcode", None)
+    return code == sqlite3.SQLITE_FULL or _state(error) == _DISK_FULL
+
+
+def _state(error: SQLAlchemyError) -> str | None:
+    return getattr(getattr(error, "orig", None), "sqlstate", None)

@@ -16,7 +16,7 @@ from app.brokers.portable import PortableLog
 from app.errors import BrokerRefused
 from app.model.message import Message, Partition
 from app.model.start import EARLIEST
-from contract_tools import PATIENCE, assigned, bodies, fresh_group, publish, take, text
+from contract_tools import PATIENCE, assigned, bodies, fresh_group, publish, running, take, text
 from kafka_harness import open_calm_log
 
 pytestmark = [pytest.mark.nightly, pytest.mark.kafka]
@@ -27,10 +27,8 @@ NAMED = "\udcff\udcfe\udcfdb"  # as we have the name b"\xff\xfe\xfdb"
 
 @pytest.fixture
 async def log(kafka: str) -> AsyncIterator[PortableLog]:
-    log = open_calm_log(name="kafka", bootstrap_servers=kafka)
-    await log.start()
-    yield log
-    await log.stop()
+    async with running(open_calm_log(name="kafka", bootstrap_servers=kafka)) as log:
+        yield log
 
 
 async def everything(log: PortableLog, topic: str) -> list[Message]:

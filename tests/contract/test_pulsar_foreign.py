@@ -16,7 +16,7 @@ from app.event.value import CloudEvent
 from app.model.message import Message, Partition
 from app.model.start import EARLIEST
 from contract_tools import bodies, fresh_group, publish, take
-from pulsar_harness import open_calm_log
+from pulsar_harness import calm_log, open_calm_log
 from pulsar_readback import run_tool, send_batch
 
 pytestmark = [pytest.mark.nightly, pytest.mark.pulsar]
@@ -27,10 +27,8 @@ TIME_MS = 1_522_949_460_123
 
 @pytest.fixture
 async def log(pulsar: tuple[str, str]) -> AsyncIterator[PortableLog]:
-    log = open_calm_log(name="pulsar", service_url=pulsar[0], admin_url=pulsar[1])
-    await log.start()
-    yield log
-    await log.stop()
+    async with calm_log(pulsar) as log:
+        yield log
 
 
 def event(data: bytes | None) -> Decoded:

@@ -20,7 +20,7 @@ from app.brokers.pulsar.start_positions import INTENT, prepare
 from app.model.start import EARLIEST, LATEST, StartAt
 from app.routing.partitions import partition_of
 from contract_tools import ANSWERED_WITHIN, bodies, fresh_group, publish, take, text
-from pulsar_harness import open_calm_log
+from pulsar_harness import calm_log
 
 pytestmark = [pytest.mark.nightly, pytest.mark.pulsar]
 
@@ -103,10 +103,8 @@ def settings(pulsar: tuple[str, str]) -> PulsarSettings:
 
 @pytest.fixture
 async def log(pulsar: tuple[str, str]) -> AsyncIterator[PortableLog]:
-    log = open_calm_log(name="pulsar", service_url=pulsar[0], admin_url=pulsar[1])
-    await log.start()
-    yield log
-    await log.stop()
+    async with calm_log(pulsar) as log:
+        yield log
 
 
 async def one_each(log: PortableLog, topic: str, what: str) -> dict[int, str]:

@@ -13,7 +13,7 @@ from app.errors import PositionOutOfRange
 from app.interfaces import Commit
 from app.model.message import Partition
 from app.model.start import EARLIEST, LATEST, StartAt
-from app.store import SqlStore, open_store
+from app.store import SqlStore
 from broker_contract import BrokerContract
 from contract_running import OutageCase
 from contract_tools import (
@@ -28,15 +28,13 @@ from contract_tools import (
 )
 from rabbitmq_harness import StreamHarness, channel_to
 from rabbitmq_server import RabbitServer
-from store_house import PATIENT
+from store_house import opened_store
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
-    store = open_store(tmp_path / "store.db", timeout=PATIENT)
-    await store.start()
-    yield store
-    await store.stop()
+    async with opened_store(tmp_path) as store:
+        yield store
 
 
 @pytest.mark.rabbitmq

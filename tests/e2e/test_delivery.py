@@ -20,12 +20,10 @@ from app.model.route import Route
 from app.model.subscription import Subscription
 from app.routing.plan import Router
 from app.runtime.clock import SystemClock
-from app.sinks.http_client import HttpClient
-from app.sinks.webhook import open_webhook
 from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
-from webhook_target import Received, WebhookTarget, status
+from webhook_target import Received, WebhookTarget, status, to_loopback
 
 PATIENCE = 240.0  # a bound: every wait ends with its condition
 TOPIC = "orders"
@@ -82,9 +80,7 @@ class House:
             [subscription],
             {"log": self.log},
             self.store,
-            lambda one: open_webhook(
-                one, HttpClient(allow_private=("127.0.0.0/8",), connections=one.concurrency)
-            ),
+            to_loopback,
             SystemClock(),
             self.counters,
             installation="e2e",

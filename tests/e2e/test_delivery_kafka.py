@@ -19,8 +19,6 @@ from app.brokers.kafka.consumer import KafkaConsumer
 from app.model.receipt import Receipt
 from app.model.subscription import Subscription
 from app.runtime.clock import SystemClock
-from app.sinks.http_client import HttpClient
-from app.sinks.webhook import open_webhook
 from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
@@ -28,7 +26,7 @@ from delivery_house import PATIENCE, House, Ledger, numbered, steady, until
 from delivery_scenarios import DeliveryScenarios
 from kafka_harness import open_calm_log
 from kafka_server import KafkaServer
-from webhook_target import WebhookTarget
+from webhook_target import WebhookTarget, to_loopback
 
 pytestmark = [pytest.mark.kafka, pytest.mark.fault]
 
@@ -242,7 +240,7 @@ async def test_a_member_whose_partitions_could_not_be_placed_is_replaced(
         [subscription],
         {"main": log},
         store,
-        lambda one: open_webhook(one, HttpClient(allow_private=("127.0.0.0/8",))),
+        to_loopback,
         SystemClock(),
         Counters(),
         installation=topic,

@@ -21,14 +21,12 @@ from app.model.route import Route
 from app.model.subscription import Subscription
 from app.routing.plan import Router
 from app.runtime.clock import SystemClock
-from app.sinks.http_client import HttpClient
-from app.sinks.webhook import open_webhook
 from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
 from listening import listening
 from raw_http import RawAnswer, RawConnection, request
-from webhook_target import WebhookTarget, status
+from webhook_target import WebhookTarget, status, to_loopback
 
 TOPIC = "events"
 GOOD = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
@@ -241,9 +239,7 @@ class House:
             [Subscription.model_validate(named | settings)],
             {"log": self.log},
             self.store,
-            lambda one: open_webhook(
-                one, HttpClient(allow_private=("127.0.0.0/8",), connections=one.concurrency)
-            ),
+            to_loopback,
             SystemClock(),
             self.counters,
             installation="e2e",

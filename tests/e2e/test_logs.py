@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from service_process import ServiceProcess, free_ports, until
+from service_process import free_ports, one_subscription, serving, until
 
 DATA = "d4ta-of-the-event"
 SECRETS = {
@@ -65,29 +65,11 @@ def hook() -> Iterator[str]:
 
 
 def configuration(folder: Path, hook: str, events: int, admin: int) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "server": {
-            "events": {"port": events},
-            "admin": {"port": admin, "token": SECRETS["token"]},
-        },
-        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
-        "brokers": {"log": {"kind": "embedded", "path": str(folder / "log"), "partitions": 1}},
-        "routes": [{"name": "all", "to": {"broker": "log", "topic": "events"}}],
-        "subscriptions": [
-            {
-                "id": "billing",
-                "source": {"broker": "log", "topics": ["events"]},
-                "start": "earliest",
-                "handshake": "off",
-                "sink": hook,
-                "auth": {"kind": "basic", "username": "u", "password": SECRETS["password"]},
-            }
-        ],
-        "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
-        "log": {"level": "debug", "format": "json"},
-    }
+    whole = one_subscription(folder, hook, events, admin)
+    whole["server"]["admin"]["token"] = SECRETS["token"]
+    (one,) = whole["subscriptions"]
+    one["auth"] = {"kind": "basic", "username": "u", "password": SECRETS["password"]}
+    return whole | {"log": {"level": "debug", "format": "json"}}
 
 
 def masked(folder: Path, hook: str, events: int, admin: int) -> dict[str, Any]:
@@ -141,16 +123,10 @@ def test_ids_are_told_and_data_and_secrets_are_not(tmp_path, hook):
     """Issue 9, point 5: at level debug, of an event that is refused and of one that ends as a dead letter,
     whose target says the data back."""
     events, admin = free_ports(2)
-    config = tmp_path / "skybridge.json"
-    config.write_text(json.dumps(configuration(tmp_path, hook, events, admin)))
-    service = ServiceProcess(config, tmp_path, admin)
-    service.start()
-    try:
+    with serving(configuration(tmp_path, hook, events, admin), tmp_path) as service:
         assert send(events, "refused-1", "") == 400
         assert send(events, "buried-1", "com.example.order") == 202
         until(lambda: "dead letter" in service.log.read_text(), 120, "dead letter")
-    finally:
-        service.stop()
     text = service.log.read_text()
     entries = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     told = {entry["message"]: entry for entry in entries}
@@ -165,18 +141,12 @@ def test_ids_are_told_and_data_and_secrets_are_not(tmp_path, hook):
 def test_credentials_that_a_target_echoes_are_masked(tmp_path, hook):
     """Wherever an answer is quoted: the log, what the API shows, the store."""
     events, admin = free_ports(2)
-    config = tmp_path / "skybridge.json"
-    config.write_text(json.dumps(masked(tmp_path, hook, events, admin)))
-    service = ServiceProcess(config, tmp_path, admin)
-    service.start()
-    try:
+    with serving(masked(tmp_path, hook, events, admin), tmp_path) as service:
         assert send(events, "1", "com.example.order") == 202
         until(lambda: shown(admin, "/v1/dead-letters").count('"status-400"') >= 3, 120, "letters")
         until(lambda: "no token from" in shown(admin, "/status"), 120, "a refused token")
         until(lambda: "did not consent" in shown(admin, "/status"), 120, "a refusal")
         told = [shown(admin, path) for path in ("/v1/attempts", "/v1/dead-letters", "/status")]
-    finally:
-        service.stop()
     told += [file.read_bytes().decode("latin-1") for file in tmp_path.glob("store.db*")]
     told.append(service.log.read_text())
     assert "Authorization: B" in told[0]

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from posted import posted
-from service_process import ServiceProcess, free_ports, until
+from service_process import free_ports, one_subscription, serving, until
 
 
 @pytest.fixture
@@ -35,37 +35,12 @@ def scraped(port: int) -> dict[str, float]:
 
 def test_one_event_is_in_every_histogram_on_its_way(tmp_path, hook):
     events, admin = free_ports(2)
-    config = {
-        "version": 1,
-        "server": {
-            "events": {"port": events},
-            "admin": {"port": admin},
-        },
-        "store": {"kind": "sqlite", "path": str(tmp_path / "store.db")},
-        "brokers": {"log": {"kind": "embedded", "path": str(tmp_path / "log"), "partitions": 1}},
-        "routes": [{"name": "all", "to": {"broker": "log", "topic": "events"}}],
-        "subscriptions": [
-            {
-                "id": "billing",
-                "source": {"broker": "log", "topics": ["events"]},
-                "start": "earliest",
-                "handshake": "off",
-                "sink": hook,
-            }
-        ],
-        "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
-    }
-    file = tmp_path / "skybridge.json"
-    file.write_text(json.dumps(config))
-    service = ServiceProcess(file, tmp_path, admin)
-    service.start()
     headers = {
         "ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t",
         "content-type": "application/json",
     }  # fmt: skip
     request = urllib.request.Request(f"http://127.0.0.1:{events}/events", b"{}", headers)
-    try:
+    with serving(one_subscription(tmp_path, hook, events, admin), tmp_path):
         with urllib.request.urlopen(request, timeout=60) as answer:
             assert answer.status == 202
 
@@ -91,5 +66,3 @@ def test_one_event_is_in_every_histogram_on_its_way(tmp_path, hook):
             assert 0 < free < size
         status = urllib.request.urlopen(f"http://127.0.0.1:{admin}/status", timeout=60).read()
         assert b"_seconds" not in json.dumps(json.loads(status)["counters"]).encode()
-    finally:
-        service.stop()

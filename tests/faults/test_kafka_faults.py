@@ -19,7 +19,16 @@ from app.interfaces import Consumer, PublishResult
 from app.model.message import Assigned, Lost, Message
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from broker_senders import HEALED_WITHIN, OVERHEAD, Sender, now_ms, progress, record, until_stored
+from broker_senders import (
+    HEALED_WITHIN,
+    OVERHEAD,
+    Sender,
+    assert_refused_alone,
+    now_ms,
+    progress,
+    record,
+    until_stored,
+)
 from contract_tools import CALM
 from kafka_librdkafka import Stored, read_back
 from kafka_librdkafka import make_topic as made_by_librdkafka
@@ -181,10 +190,7 @@ class TestAProducerThatIsOfNoUse:
         sent = [record("k", f"small {n}") for n in range(30)]
         sent.insert(11, record("k", "x" * 30_000))
         results = await log.submit(topic, sent)
-        refused = [n for n, result in enumerate(results) if not isinstance(result, Receipt)]
-        assert refused == [11]
-        assert isinstance(results[11], BrokerRefused)
-        assert results[11].kind == "record-too-large"
+        assert_refused_alone(results, 11)
         assert self._positions(results) == sorted(self._positions(results))
         producer = self._producer_id(log)
         (again,) = await log.submit(topic, [record("k", "x" * 30_000)])

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -20,11 +19,11 @@ from app.brokers.portable import PortableLog
 from app.brokers.security import ClientTls
 from app.config.brokers import OAuth as OAuthSettings
 from app.errors import BrokerError
-from app.model.metadata import Health
 from app.model.start import EARLIEST
 from app.runtime.tokens import ClientCredentials
 from authority import Authority
-from contract_tools import PATIENCE, fresh_group, publish, take, text, until
+from broker_senders import works
+from contract_tools import PATIENCE, fresh_group, text, until
 from kafka_harness import open_calm_log
 from kafka_secure import PASSWORD, USER, SecureKafka, token
 from publishing_service import PublishingService
@@ -72,18 +71,6 @@ def _sockets() -> int:
     """How many this event loop watches."""
     loop: Any = asyncio.get_running_loop()
     return len(loop._selector.get_map())
-
-
-async def works(log: PortableLog) -> None:
-    """Admin, producer and consumer: three clients of their own, each of which has to get in."""
-    assert await log.health() == Health(healthy=True, cause="")
-    topic = f"t-{uuid4().hex[:12]}"
-    await log.create_topic(topic, 2)
-    await publish(log, topic, [text("x" * 300_000, "k")])
-    consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
-    (message,) = await take(consumer, 1)
-    assert message.record.body == b"x" * 300_000
-    await consumer.close()
 
 
 async def kept_out(log: PortableLog, words: str) -> None:

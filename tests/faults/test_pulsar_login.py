@@ -19,7 +19,7 @@ from app.brokers.security import ClientTls, OAuth2
 from app.errors import BrokerError, BrokerRefused
 from app.model.start import EARLIEST
 from authority import Authority
-from contract_tools import bodies, fresh_group, publish, take, text
+from contract_tools import bodies, fresh_group, publish, running, take, text
 from pulsar_harness import open_calm_log
 from pulsar_server import PulsarServer
 from service_process import free_ports
@@ -98,11 +98,8 @@ def _settings(authority: Authority, tls_port: int, web_tls_port: int) -> dict[st
 @asynccontextmanager
 async def logged_in(urls: tuple[str, str], **security: Any) -> AsyncIterator[PortableLog]:
     log = open_calm_log(name="main", service_url=urls[0], admin_url=urls[1], **security)
-    await log.start()
-    try:
+    async with running(log):
         yield log
-    finally:
-        await log.stop()
 
 
 async def test_events_pass_over_tls_with_a_token(guarded: Guarded) -> None:

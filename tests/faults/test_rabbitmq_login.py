@@ -18,7 +18,17 @@ from app.brokers.security import ClientTls
 from app.errors import BrokerRefused, BrokerUnavailable, SetupError
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from contract_tools import ANSWERED_WITHIN, CALM, PATIENCE, fresh_group, publish, take, text
+from broker_senders import works
+from contract_tools import (
+    ANSWERED_WITHIN,
+    CALM,
+    PATIENCE,
+    fresh_group,
+    publish,
+    running,
+    take,
+    text,
+)
 from rabbitmq_server import RabbitServer
 from service_process import free_ports
 
@@ -88,22 +98,8 @@ def guarded(rabbitmq: str, authority: Authority) -> Iterator[RabbitServer]:
 async def opened(addresses: str, **settings) -> AsyncIterator[PortableLog]:
     calm = {"bounds": CALM, "request_timeout": ANSWERED_WITHIN}
     log = open_log(name="main", addresses=addresses, **(calm | settings))
-    await log.start()
-    try:
+    async with running(log):
         yield log
-    finally:
-        await log.stop()
-
-
-async def works(log: PortableLog) -> None:
-    assert (await log.health()).healthy
-    topic = f"t-{uuid4().hex[:12]}"
-    await log.create_topic(topic, 2)
-    await publish(log, topic, [text("x" * 300_000, "k")])
-    consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
-    (message,) = await take(consumer, 1)
-    assert message.record.body == b"x" * 300_000
-    await consumer.close()
 
 
 async def test_a_wrong_password_is_told_from_a_right_one(guarded: RabbitServer) -> None:

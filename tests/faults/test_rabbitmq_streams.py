@@ -10,16 +10,16 @@ from uuid import uuid4
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.portable import Bounds
+from app.brokers.portable import Bounds, PortableLog
 from app.brokers.rabbitmq import at_exchange, open_log, producer
 from app.errors import BrokerUnavailable
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from app.store import SqlStore, open_store
+from app.store import SqlStore
 from contract_tools import Member, fresh_group, until
 from rabbitmq_harness import bind, until_there
 from rabbitmq_server import RabbitServer
-from store_house import PATIENT
+from store_house import opened_store
 
 pytestmark = [pytest.mark.nightly, pytest.mark.rabbitmq, pytest.mark.fault]
 
@@ -35,10 +35,21 @@ def _always_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
-    store = open_store(tmp_path / "store.db", timeout=PATIENT)
-    await store.start()
-    yield store
-    await store.stop()
+    async with opened_store(tmp_path) as store:
+        yield store
+
+
+async def opened(server: RabbitServer, store: SqlStore, **settings: float) -> PortableLog:
+    log = open_log(
+        name="rabbit",
+        addresses=server.address,
+        kind="stream",
+        offsets=store.offsets,
+        bounds=Bounds(publish_timeout=1.5),
+        **settings,
+    )
+    await log.start()
+    return log
 
 
 class Sender:
@@ -65,15 +76,7 @@ async def test_acknowledged_events_are_delivered_in_order_through_kills(
     own_rabbitmq: RabbitServer, store: SqlStore, kills: int
 ) -> None:
     """Reliability R2 and R20 on streams, to the end of the way: a member polls and settles all the while."""
-    log = open_log(
-        name="rabbit",
-        addresses=own_rabbitmq.address,
-        kind="stream",
-        offsets=store.offsets,
-        balance_interval=0.1,
-        bounds=Bounds(publish_timeout=1.5),
-    )
-    await log.start()
+    log = await opened(own_rabbitmq, store, balance_interval=0.1)
     topic, group = f"t-{uuid4().hex[:12]}", fresh_group()
     await log.create_topic(topic, 2)
     await asyncio.to_thread(own_rabbitmq.remember)
@@ -119,14 +122,7 @@ async def test_an_exchange_of_others_is_not_refused_while_its_stream_comes_back(
     own_rabbitmq: RabbitServer, store: SqlStore, kills: int
 ) -> None:
     """The server lets us in, and returns for a moment what goes there: no fault of the sender's."""
-    log = open_log(
-        name="rabbit",
-        addresses=own_rabbitmq.address,
-        kind="stream",
-        offsets=store.offsets,
-        bounds=Bounds(publish_timeout=1.5),
-    )
-    await log.start()
+    log = await opened(own_rabbitmq, store)
     topic = f"t-{uuid4().hex[:12]}"
     await log.create_topic(topic, 1)
     await bind(own_rabbitmq.address, f"{topic}.0", "amq.topic", topic)

@@ -11,41 +11,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+import store_house as house
 from app.errors import SkybridgeError
 from app.interfaces import AttemptChoice, Command, Commit, LetterChoice, Offered
 from app.store import open_store
 from example_counts import examples
 from folder_in_memory import folder_in_memory
 from memory_store import MemoryStore
-from store_house import (
-    ALL,
-    BROKER,
-    NOW,
-    ORDERS,
-    PAYMENTS,
-    SUBSCRIPTION,
-    a_letter,
-    a_replay,
-    a_row,
-    an_attempt,
-    an_offer,
-)
 
-MINE = (SUBSCRIPTION, BROKER)
+MINE = (house.SUBSCRIPTION, house.BROKER)
 MAX_LETTERS = 4
 
 few, numbers = st.integers(0, 3), st.integers(1, 6)
-epochs, times = st.integers(4, 6), st.integers(0, 4).map(lambda n: NOW + n * 1000)
-names, lanes = st.sampled_from([SUBSCRIPTION, "audit"]), st.sampled_from([b"a", b"b"])
-places = st.sampled_from([ORDERS, PAYMENTS])
+epochs, times = st.integers(4, 6), st.integers(0, 4).map(lambda n: house.NOW + n * 1000)
+names, lanes = st.sampled_from([house.SUBSCRIPTION, "audit"]), st.sampled_from([b"a", b"b"])
+places = st.sampled_from([house.ORDERS, house.PAYMENTS])
 choices = st.sampled_from(
-    [ALL, LetterChoice(subscription="audit"), LetterChoice(ids=(1, 2)), LetterChoice(until_ms=NOW)]
+    [
+        house.ALL,
+        LetterChoice(subscription="audit"),
+        LetterChoice(ids=(1, 2)),
+        LetterChoice(until_ms=house.NOW),
+    ]
 )
 kept = {"partition": places, "epoch": epochs, "subscription": names}
-letters = st.builds(a_letter, few, lane=lanes, **kept)
-parked = st.builds(a_row, few, lanes, due_ms=times, **kept)
-offered = st.builds(an_offer, few, lanes, **kept)
-attempts = st.builds(an_attempt, few, outcome=st.sampled_from(["retry", "delivered"]))
+letters = st.builds(house.a_letter, few, lane=lanes, **kept)
+parked = st.builds(house.a_row, few, lanes, due_ms=times, **kept)
+offered = st.builds(house.an_offer, few, lanes, **kept)
+attempts = st.builds(house.an_attempt, few, outcome=st.sampled_from(["retry", "delivered"]))
 
 
 def _step(concern: str, verb: str, *args: Any, **more: Any) -> st.SearchStrategy[Any]:
@@ -58,7 +51,7 @@ def _tokens() -> st.SearchStrategy[list[int]]:
 
 
 STEPS = st.one_of(
-    _step("owners", "own", names, st.just(BROKER), st.lists(places, max_size=2), epochs),
+    _step("owners", "own", names, st.just(house.BROKER), st.lists(places, max_size=2), epochs),
     _step("letters", "add", letters, st.none() | numbers),
     _step("letters", "find", choices, numbers, st.none() | numbers),
     _step("letters", "count", choices),
@@ -67,14 +60,20 @@ STEPS = st.one_of(
     _step("parked", "park", st.lists(parked, max_size=3), numbered=st.booleans()),
     _step("parked", "unpark", st.lists(st.builds(replace, parked, id=numbers), max_size=2)),
     _step("parked", "defer", st.builds(replace, parked, id=numbers, attempts=few)),
-    _step("parked", "lanes", names, st.just(BROKER), st.just([ORDERS, PAYMENTS])),
+    _step("parked", "lanes", names, st.just(house.BROKER), st.just([house.ORDERS, house.PAYMENTS])),
     _step(
-        *("parked", "rows", names, st.just(BROKER), places, lanes),
+        *("parked", "rows", names, st.just(house.BROKER), places, lanes),
         after=st.integers(-1, 3),
         limit=few,
     ),
     _step(
-        *("parked", "redriven", names, st.just(BROKER), st.just([ORDERS, PAYMENTS])),
+        *(
+            "parked",
+            "redriven",
+            names,
+            st.just(house.BROKER),
+            st.just([house.ORDERS, house.PAYMENTS]),
+        ),
         now_ms=times,
         limit=few,
     ),
@@ -84,7 +83,7 @@ STEPS = st.one_of(
     _step("parked", "forget", names),
     _step("attempts", "add", st.lists(attempts, max_size=3), st.lists(attempts, max_size=1)),
     _step("attempts", "find", st.builds(AttemptChoice, outcome=st.none() | st.just("retry"))),
-    _step("attempts", "trim", before_ms=st.integers(NOW, NOW + 3), most=few),
+    _step("attempts", "trim", before_ms=st.integers(house.NOW, house.NOW + 3), most=few),
     _step(
         *("subscriptions", "put", names, st.binary(max_size=2)),
         expected=st.none() | few,
@@ -104,8 +103,13 @@ STEPS = st.one_of(
     _step("commands", "take", st.lists(names), times.map(lambda at: at + 58_000)),
     _step("commands", "answer", numbers, st.binary(max_size=2)),
     _step("commands", "get", numbers),
-    _step("replays", "ask", st.lists(st.builds(a_replay, subscription=names), max_size=2)),
-    _step("replays", "save", st.builds(a_replay, id=numbers, done=few, subscription=names), epochs),
+    _step("replays", "ask", st.lists(st.builds(house.a_replay, subscription=names), max_size=2)),
+    _step(
+        "replays",
+        "save",
+        st.builds(house.a_replay, id=numbers, done=few, subscription=names),
+        epochs,
+    ),
     _step("replays", "all", st.none() | names),
     _step("replays", "end", numbers),
     _step("pulled", "offer", st.lists(offered, max_size=3)),
@@ -117,13 +121,19 @@ STEPS = st.one_of(
     _step("pulled", "bury", st.dictionaries(st.integers(0, 4), letters, max_size=2), times),
     _step("pulled", "worn_out", names, most_deliveries=numbers, now_ms=times),
     _step("pulled", "count"),
-    _step("offsets", "start_offsets", *map(st.just, MINE), st.just({ORDERS: Commit(1)})),
-    _step("offsets", "own_offsets", *map(st.just, MINE), epochs, st.just([ORDERS, PAYMENTS])),
+    _step("offsets", "start_offsets", *map(st.just, MINE), st.just({house.ORDERS: Commit(1)})),
+    _step(
+        "offsets",
+        "own_offsets",
+        *map(st.just, MINE),
+        epochs,
+        st.just([house.ORDERS, house.PAYMENTS]),
+    ),
     _step(
         *("offsets", "save_offsets", *map(st.just, MINE), epochs),
         st.dictionaries(places, st.builds(Commit, few), max_size=2),
     ),
-    _step("offsets", "offsets", *map(st.just, MINE), st.just([ORDERS, PAYMENTS])),
+    _step("offsets", "offsets", *map(st.just, MINE), st.just([house.ORDERS, house.PAYMENTS])),
 )
 
 

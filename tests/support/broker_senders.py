@@ -12,10 +12,12 @@ from uuid import uuid4
 
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
-from app.errors import BrokerUnavailable
+from app.errors import BrokerRefused, BrokerUnavailable
 from app.interfaces import PublishResult
+from app.model.metadata import Health
 from app.model.receipt import Receipt
-from contract_tools import until
+from app.model.start import EARLIEST
+from contract_tools import fresh_group, publish, take, text, until
 from pulsar_readback import Stored
 
 HEALED_WITHIN = 120.0  # seconds after the broker is up: reliability R1, on a busy machine
@@ -83,6 +85,26 @@ async def make_topic(log: PortableLog, partitions: int = 4) -> str:
     topic = f"t-{uuid4().hex[:12]}"
     await log.create_topic(topic, partitions)
     return topic
+
+
+async def works(log: PortableLog) -> None:
+    """Admin, producer and consumer: three clients of their own, each of which has to get in."""
+    assert await log.health() == Health(healthy=True, cause="")
+    topic = await make_topic(log, 2)
+    await publish(log, topic, [text("x" * 300_000, "k")])
+    consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+    (message,) = await take(consumer, 1)
+    assert message.record.body == b"x" * 300_000
+    await consumer.close()
+
+
+def assert_refused_alone(results: Sequence[PublishResult], place: int) -> None:
+    """The record at ``place`` is too large, and its neighbours are no culprits."""
+    refused = [n for n, result in enumerate(results) if not isinstance(result, Receipt)]
+    assert refused == [place]
+    too_large = results[place]
+    assert isinstance(too_large, BrokerRefused)
+    assert too_large.kind == "record-too-large"
 
 
 async def progress(senders: Sequence[Sender], by: int) -> None:

@@ -138,6 +138,15 @@ async def closing(harness: A) -> AsyncIterator[A]:
     await harness.close()
 
 
+@contextlib.asynccontextmanager
+async def running(log: PortableLog) -> AsyncIterator[PortableLog]:
+    await log.start()
+    try:
+        yield log
+    finally:
+        await log.stop()
+
+
 class NumberedPlaces:
     """For harnesses of logs whose positions are counted."""
 

@@ -19,14 +19,8 @@ from app.model.start import StartAt
 from app.routing.partitions import partition_of
 from app.worker.waiting import happened
 
-CAPABILITIES = Capabilities(
-    replayable=True,
-    partitions=True,
-    seek_by_time=True,
-    null_body=True,
-    binary_keys=True,
-    generations=True,
-)
+_ABLE = "replayable", "partitions", "seek_by_time", "null_body", "binary_keys", "generations"
+CAPABILITIES = Capabilities(**dict.fromkeys(_ABLE, True))
 Stored = tuple[Record, int]  # with its time, milliseconds since the epoch
 Commit = tuple[int, str]  # position, finished runs above it
 

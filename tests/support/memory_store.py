@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -83,15 +84,8 @@ class _Owners:
     def epochs(self) -> dict[Partition, int]:
         return {partition: epoch for (_, _, partition), epoch in self.noted.items()}
 
-    async def own(
-        self,
-        subscription: str,
-        broker: str,
-        partitions: Collection[Partition],
-        epoch: int,
-        *,
-        newest: bool = False,
-    ) -> None:
+    async def own(self, *claim: Any, newest: bool = False) -> None:
+        subscription, broker, partitions, epoch = claim
         for partition in partitions if newest else ():
             if self.noted.get((subscription, broker, partition), epoch) > epoch:
                 raise StaleOwner(f"{partition} is owned under a greater epoch than {epoch}")

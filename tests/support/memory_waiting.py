@@ -82,29 +82,15 @@ class ParkedRows:
         return sorted(mine, key=lambda row: row.message.offset)
 
     async def rows(
-        self,
-        subscription: str,
-        broker: str,
-        partition: Partition,
-        lane: bytes,
-        *,
-        after: int,
-        limit: int,
-        epoch: int | None = None,
+        self, *place: Any, after: int, limit: int, epoch: int | None = None
     ) -> list[Parked]:
+        subscription, broker, partition, lane = place
         mine = self._of((subscription, broker, partition))
         found = [row for row in mine if row.lane == lane and row.message.offset > after][:limit]
         return found if epoch is None else [_under(row, epoch) for row in found]
 
-    async def redriven(
-        self,
-        subscription: str,
-        broker: str,
-        epochs: Mapping[Partition, int],
-        *,
-        now_ms: int,
-        limit: int,
-    ) -> list[Parked]:
+    async def redriven(self, *places: Any, now_ms: int, limit: int) -> list[Parked]:
+        subscription, broker, epochs = places
         due = [
             row
             for row in self.rows_by_id.values()

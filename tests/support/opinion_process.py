@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from types import TracebackType
 from typing import Any, Self
 
 from opinion_install import Sdk, command, installed
@@ -40,12 +39,7 @@ class Driver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.communicate(timeout=60)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
 from app.brokers.portable import Bounds, PortableLog
 from app.brokers.pulsar import CAPABILITIES, open_log
-from contract_tools import ANSWERED_WITHIN, CALM, Logs
+from contract_tools import ANSWERED_WITHIN, CALM, Logs, running
 from pulsar_server import PulsarServer
 
 open_calm_log = partial(
@@ -45,3 +46,9 @@ class PulsarHarness(Logs):
             name="pulsar", service_url=service_url, admin_url=admin_url, **(calm | settings)
         )
         return await self.started(log)
+
+
+def calm_log(addresses: tuple[str, str]) -> AbstractAsyncContextManager[PortableLog]:
+    """Runs until the block ends."""
+    service_url, admin_url = addresses
+    return running(open_calm_log(name="pulsar", service_url=service_url, admin_url=admin_url))

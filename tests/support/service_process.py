@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from forked import FORKER, Forked
 
@@ -46,6 +49,41 @@ def until(condition: Callable[[], bool], within: float, what: str, turn: float =
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} not within {within} s")
         time.sleep(turn)
+
+
+def one_subscription(folder: Path, sink: str, events: int, admin: int) -> dict[str, Any]:
+    """A configuration of one route and one subscription on the embedded log; ports of both listeners."""
+    return {
+        "version": 1,
+        "server": {"events": {"port": events}, "admin": {"port": admin}},
+        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
+        "brokers": {"log": {"kind": "embedded", "path": str(folder / "log"), "partitions": 1}},
+        "routes": [{"name": "all", "to": {"broker": "log", "topic": "events"}}],
+        "subscriptions": [
+            {
+                "id": "billing",
+                "source": {"broker": "log", "topics": ["events"]},
+                "start": "earliest",
+                "handshake": "off",
+                "sink": sink,
+            }
+        ],
+        "webhooks": {"allow_private": ["127.0.0.0/8"]},
+        "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
+    }
+
+
+@contextmanager
+def serving(settings: dict[str, Any], folder: Path) -> Iterator[ServiceProcess]:
+    """Up until the block ends."""
+    config = folder / "skybridge.json"
+    config.write_text(json.dumps(settings))
+    service = ServiceProcess(config, folder, settings["server"]["admin"]["port"])
+    service.start()
+    try:
+        yield service
+    finally:
+        service.stop()
 
 
 class ServiceProcess:

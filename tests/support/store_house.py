@@ -19,6 +19,7 @@ from app.interfaces import (
     Store,
 )
 from app.model.message import Message, Partition
+from app.store import SqlStore, open_store
 
 ALL = LetterChoice()
 ORDERS, PAYMENTS = Partition("orders", 3), Partition("payments", 0)
@@ -58,6 +59,14 @@ async def housed(make: Callable[..., Store]) -> AsyncIterator[House]:
         yield house
     finally:
         await house.close()
+
+
+@asynccontextmanager
+async def opened_store(folder: Path) -> AsyncIterator[SqlStore]:
+    store = open_store(folder / "store.db", timeout=PATIENT)
+    await store.start()
+    yield store
+    await store.stop()
 
 
 def a_message(

@@ -462,6 +462,18 @@ def test_a_record_is_read_or_refused_as_the_sender_s_fault(
             assert again.foreign == decoded.foreign
 
 
+@on_each_broker
+def test_an_ordinary_event_takes_the_hot_path(name: str) -> None:
+    """Whole budget of an event; foreign headers do not spoil it."""
+    module = MODULES[name]
+    event = CloudEvent(GOOD | {"myext": "v", "datacontenttype": "a/b"}, b"x")
+    written = module.encode(Decoded(event, BINARY), PLAIN, None)
+
+    hot = module._read_plainly(replace(written, headers=(*written.headers, ("trace", b"\xff"))))
+    assert hot is not None
+    assert (hot.event, hot.foreign) == (event, (("trace", b"\xff"),))
+
+
 @given(NAMES, events(), st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=2))))
 def test_the_hot_reader_agrees_with_the_liberal_and_the_strict_one(
     name: str, event: CloudEvent, others: list[Header]

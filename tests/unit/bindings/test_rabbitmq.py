@@ -371,17 +371,6 @@ def test_a_document_of_the_wrong_type_is_recognised(content_type: str | None) ->
 # Beside the event
 
 
-def test_an_ordinary_event_takes_the_hot_path() -> None:
-    """Whole budget of an event; foreign headers do not spoil it."""
-    event = CloudEvent(GOOD | {"myext": "v", "datacontenttype": "a/b"}, b"x")
-    written = rabbitmq.encode(Decoded(event, BINARY), PLAIN, None)
-    message = replace(written, headers=(*written.headers, ("trace", b"\xff")))
-
-    hot = rabbitmq._read_plainly(message)
-    assert hot is not None
-    assert hot.event == event
-
-
 def test_foreign_headers_are_ignored_and_stay_distinguishable() -> None:
     """I3, trap 15: they may be anything, and are never fatal."""
     others: tuple[Header, ...] = (("x-death", None), ("trace", b"\xff"), ("cx", b"\xff"), ("", b""))

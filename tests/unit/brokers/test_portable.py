@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from app.bindings.record import Record
 from app.brokers.portable import Bounds, PortableLog, Submission, size_of
 from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUnknown
-from app.model.capabilities import Capabilities
 from app.model.metadata import Health
 from app.model.receipt import Receipt
+from fake_log import CAPABILITIES
 
 STORED = Receipt("fake", "t", 0, "1")
 RECORD = Record(b"key", (("name", b"value"), ("null", None)), b"body")
@@ -23,14 +24,7 @@ class FakeDriver:
     """Keeps what it is given; the test resolves it."""
 
     name = "fake"
-    capabilities = Capabilities(
-        replayable=True,
-        partitions=True,
-        seek_by_time=True,
-        null_body=True,
-        binary_keys=True,
-        max_record=1_000,
-    )
+    capabilities = replace(CAPABILITIES, generations=False, max_record=1_000)
 
     def __init__(self) -> None:
         self.taken: list[Submission] = []

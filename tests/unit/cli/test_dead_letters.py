@@ -192,12 +192,15 @@ def test_nothing_to_do_is_done(served: Served) -> None:
     assert served.letters("discard").exit_code == exits.OK
 
 
-def test_a_redrive_goes_in_portions_and_is_followed_to_its_end(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All of them, whatever a request takes at most; the bar ends when the last row is gone."""
+@pytest.fixture
+def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redrive_progress, "PORTION", 2)
     monkeypatch.setattr(redrive_progress, "LOOK", 0.02)
+
+
+@pytest.mark.usefixtures("_small_portions")
+def test_a_redrive_goes_in_portions_and_is_followed_to_its_end(served: Served) -> None:
+    """All of them, whatever a request takes at most; the bar ends when the last row is gone."""
     served.fill(*map(a_letter, range(5)))
     with _draining(served):
         result = served.letters("redrive", "--yes", "--rate", "1000")
@@ -207,12 +210,9 @@ def test_a_redrive_goes_in_portions_and_is_followed_to_its_end(
     assert served.left == 0
 
 
-def test_what_is_dead_again_is_told_and_not_redriven_for_ever(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("_small_portions")
+def test_what_is_dead_again_is_told_and_not_redriven_for_ever(served: Served) -> None:
     """A target that was not mended: each letter is tried once, and the operator is told."""
-    monkeypatch.setattr(redrive_progress, "PORTION", 2)
-    monkeypatch.setattr(redrive_progress, "LOOK", 0.02)
     served.fill(*map(a_letter, range(4)))
     with _draining(served, dead={0, 3}):
         said = json.loads(served.letters("redrive", "--yes", "--json").stdout)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.event.value import CloudEvent, DataForm
-from app.routing.pointer import compile_pointer
+from app.routing.keys import compile_pointer
 
 MakeEvent = Callable[..., CloudEvent]
 RFC = b"""{"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\\\j": 5,
