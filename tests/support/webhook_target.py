@@ -127,4 +127,4 @@ class WebhookTarget:
 def to_loopback(subscription: Subscription) -> Sink:
     """The sink of a subscription to a target that is here."""
     client = HttpClient(allow_private=("127.0.0.0/8",), connections=subscription.concurrency)
-    return open_webhook(subscription, poster)
+    return open_webhook(subscription, client)
