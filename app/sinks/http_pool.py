@@ -30,9 +30,7 @@ class Pool:
         self._repeated = repeated
         self._places = 0  # taken: by a connection, or by who makes one
         self._open: set[Connection] = set()
-        self._idle: deque[Connection] = (
-            deque()
-        )  # the last one used is used first, so that others end
+        self._idle: deque[Connection] = deque()  # the last one is used first, so that others end
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
 
