@@ -30,6 +30,8 @@ REMEMBERED = 1_000
 CLIP = 500  # bytes of an answer that a dead letter or an attempt quotes
 DELIVERED, EXPIRED = "delivered", "expired"
 
+_DELIVERED = Fate.DELIVERED.value
+
 _log = logging.getLogger("skybridge.attempts")
 
 
@@ -52,6 +54,7 @@ class AttemptLog:
         self.counters = self._counters = counters
         self._keep = keep
         self._filter_errors = FilterErrors(counters, "subscription", subscription)
+        self._made, self._ended = counters.series("attempts"), counters.series("deliveries")
         self._attempted = counters.histogram("attempt_seconds")
         self._delivered = counters.histogram("delivery_seconds", LONG)
         self._recent: deque[Attempt] = deque(maxlen=REMEMBERED)
@@ -67,7 +70,7 @@ class AttemptLog:
     ) -> None:
         """``times``: monotonic at the start and at the end, and the wall clock at the end.
         ``together``: how many events the request had."""
-        self._counters.add("attempts", self._subscription, outcome.label)
+        self._made[self._subscription, outcome.label] += 1
         started, ended, wall = times
         self._attempted[self._subscription,].add(ended - started)
         if outcome.fate is Fate.DELIVERED:
@@ -83,7 +86,7 @@ class AttemptLog:
 
     def finished(self, outcome: str, count: int = 1) -> None:
         """Messages are finished: ``delivered``, ``expired``, ``filtered``, ``filter_error``, ``skipped``."""
-        self._counters.add("deliveries", self._subscription, outcome, by=count)
+        self._ended[self._subscription, outcome] += count
 
     def filter_failed(self, event: CloudEvent, expression: str, failure: Failure) -> None:
         """A filter expression failed on an event, whatever becomes of the event."""
@@ -113,6 +116,7 @@ class AttemptLog:
         together: int,
     ) -> Attempt:
         attributes = delivery.decoded.event.attributes if delivery.decoded else {}
+        delivered = outcome.fate is Fate.DELIVERED  # the usual case: nothing is to be found out
         return Attempt(
             subscription=self._subscription,
             partition=delivery.message.partition,
@@ -123,10 +127,10 @@ class AttemptLog:
             number=delivery.attempts,
             started_ms=int((wall - ended + started) * 1000),
             duration_ms=(ended - started) * 1000,
-            outcome=_fate(decision).value,
+            outcome=_DELIVERED if delivered else _fate(decision).value,
             status=answer.status,
-            detail="" if outcome.fate is Fate.DELIVERED else quote(answer),
-            next_try_in=_next_try(decision, ended),
+            detail="" if delivered else quote(answer),
+            next_try_in=None if delivered else _next_try(decision, ended),
             together=together,
         )
 

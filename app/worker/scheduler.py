@@ -13,7 +13,7 @@ from collections.abc import Callable
 from app.delivery.endpoint import Flow
 from app.delivery.lanes import Lane, Lanes
 from app.delivery.outcomes import Fate, Outcome
-from app.delivery.plan import Decision, PauseEndpoint, WaitsIn
+from app.delivery.plan import SETTLE, Decision, PauseEndpoint, WaitsIn
 from app.interfaces import Clock, Sink, SinkAnswer
 from app.model.message import Partition
 from app.model.subscription import Subscription
@@ -300,6 +300,9 @@ class Scheduler:
         probe: bool = False,
     ) -> Decision:
         """The conclusion of this event, and what the answer says about the endpoint (rule 6)."""
+        if outcome.fate is Fate.DELIVERED:
+            self._endpoint.answered(probe=probe)
+            return SETTLE
         asked = self._policy.asked(answer)
         decision = self.concluded(lane, answer, outcome, now)
         if asked and (isinstance(decision, PauseEndpoint) or answer.status == TOO_MANY):
