@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,7 +22,6 @@ app = verbs.group(
     "A document is the same in the file and here: `export` writes what the file takes, `create --file` "
     "takes what stands there.",
 )
-_verb = functools.partial(verbs.verb, of=app)
 
 PATH = "/v1/subscriptions"
 Name = Annotated[str, typer.Argument(help="Its id.", metavar="ID")]
@@ -36,7 +34,7 @@ Etag = Annotated[
 ]
 
 
-@_verb(
+@app.verb(
     "list",
     "skybridge subscriptions list",
     "skybridge subscriptions list --state paused",
@@ -73,7 +71,7 @@ _SUBSCRIPTIONS: Sequence[Column] = (
 )
 
 
-@_verb(
+@app.verb(
     "show", "skybridge subscriptions show billing", "skybridge subscriptions show billing --json"
 )
 def show(name: Name, *, service: Service) -> None:
@@ -105,7 +103,7 @@ def _show(status: Mapping[str, Any]) -> None:
     printing.text_line(subscription_files.write([status["document"]])[0].rstrip())
 
 
-@_verb(
+@app.verb(
     "create",
     "skybridge subscriptions create --id billing --topic events --sink https://billing.example/hook",
     "skybridge subscriptions create --topic events --type com.example.order.created --sink http://127.0.0.1:9000/",
@@ -147,7 +145,7 @@ def create(
         _change(service, "POST", PATH, "made", json=document)
 
 
-@_verb("replace", "skybridge subscriptions replace billing --file billing.yaml")
+@app.verb("replace", "skybridge subscriptions replace billing --file billing.yaml")
 def replace(name: Name, file: File, if_match: Etag = "", *, service: Service) -> None:
     """Put another document in the place of what it is."""
     documents = subscription_files.read(file)
@@ -158,7 +156,7 @@ def replace(name: Name, file: File, if_match: Etag = "", *, service: Service) ->
     _change(service, "PUT", subscription_path(name), "replaced", json=document, headers=headers)
 
 
-@_verb(
+@app.verb(
     "patch",
     "skybridge subscriptions patch billing '{\"concurrency\": 8}'",
     "skybridge subscriptions patch billing '{\"retry\": null}'      # back to its default",
@@ -178,7 +176,7 @@ def patch(
     _change(service, "PATCH", subscription_path(name), "changed", content=content, headers=headers)
 
 
-@_verb("delete", "skybridge subscriptions delete billing --yes")
+@app.verb("delete", "skybridge subscriptions delete billing --yes")
 def delete(name: Name, yes: Yes = False, *, service: Service) -> None:
     """Delete it: what waits for it is finished, but for its dead letters."""
     if not yes:
@@ -198,7 +196,7 @@ def _change(service: Service, method: str, path: str, done: str, **sent: Any) ->
     service.show(answer.json(), lambda found: printing.text_line(f"{done}  {found['id']}"))
 
 
-@_verb("pause", "skybridge subscriptions pause billing --cause 'until the migration is done'")
+@app.verb("pause", "skybridge subscriptions pause billing --cause 'until the migration is done'")
 def pause(
     name: Name,
     cause: Annotated[str, typer.Option(help="Why, for those who find it paused.")] = "",
@@ -209,7 +207,7 @@ def pause(
     service.show(service.post(subscription_path(name, ":pause"), {"cause": cause}), _show_state)
 
 
-@_verb("resume", "skybridge subscriptions resume billing")
+@app.verb("resume", "skybridge subscriptions resume billing")
 def resume(name: Name, *, service: Service) -> None:
     """Deliver again, after a pause or after its target answered 410."""
     service.show(service.post(subscription_path(name, ":resume")), _show_state)
@@ -222,7 +220,7 @@ def _show_state(standing: Mapping[str, Any]) -> None:
     printing.text_line(f"{standing['id']} is {health['state']}{why}")
 
 
-@_verb(
+@app.verb(
     "test",
     "skybridge subscriptions test billing",
     "skybridge subscriptions test billing --event @order.json",
@@ -256,7 +254,7 @@ def _show_attempt(found: Mapping[str, Any]) -> None:
         printing.text_line(printing.one_line(found["response"]))
 
 
-@_verb(
+@app.verb(
     "export",
     "skybridge subscriptions export > made.yaml",
     "skybridge subscriptions export billing audit",
