@@ -8,7 +8,7 @@ from functools import cache
 from app.bindings import profile as profiles
 from app.bindings.documents import content_type_of
 from app.bindings.headers import NotACloudEvent
-from app.bindings.layout import layouts, read_plainly
+from app.bindings.layout import attribute_under, layouts, read_plainly
 from app.bindings.older import older_headers
 from app.bindings.profile import Profile, Words, apart_from, strict
 from app.bindings.reading import read
@@ -64,13 +64,7 @@ def _content_types(leniency: Leniency) -> tuple[Callable[[str], bool], ...]:
 FOREIGN = apart_from(_spellings(LIBERAL), _content_types(LIBERAL))
 
 
-def _attribute(header: str) -> str | None:
-    if header.startswith("ce_") and header != "ce_datacontenttype":
-        return header.removeprefix("ce_")
-    return "" if header[:1] in "cC" else None  # perhaps one of ours in another case
-
-
-LAYOUTS = layouts(_attribute, CONTENT_TYPE, FOREIGN.read_name)
+LAYOUTS = layouts(attribute_under("ce_"), CONTENT_TYPE, FOREIGN.read_name)
 """Of events as we write them."""
 
 _WORDS = Words(

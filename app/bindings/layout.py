@@ -77,6 +77,18 @@ def layout_of(headers: tuple[Name, ...], spelled: Spelled[Name]) -> Layout:
     return Layout(names, pick, checks, typed[-1] if typed else None, repeated, tuple(foreign))
 
 
+def attribute_under(prefix: str) -> Callable[[str], str | None]:
+    """``attribute`` of ``Spelled``, for bindings whose headers are a prefix and the attribute's name."""
+    not_ours = f"{prefix}datacontenttype"
+
+    def attribute(header: str) -> str | None:
+        if header.startswith(prefix) and header != not_ours:
+            return header.removeprefix(prefix)
+        return "" if header[:1] in "cC" else None  # perhaps one of ours in another spelling
+
+    return attribute
+
+
 def layouts(
     attribute: Callable[[str], str | None],
     content_type: str | None,

@@ -14,7 +14,7 @@ from app.bindings import profile as profiles
 from app.bindings.amqp_table import KEY_HEADER
 from app.bindings.documents import content_type_of
 from app.bindings.headers import NotACloudEvent, header_names
-from app.bindings.layout import layouts, read_plainly
+from app.bindings.layout import attribute_under, layouts, read_plainly
 from app.bindings.modes import WireType, wire_type
 from app.bindings.older import older_headers
 from app.bindings.profile import Profile, Words, apart_from, strict
@@ -93,13 +93,7 @@ def _content_types(leniency: Leniency) -> tuple[Callable[[str], bool], ...]:
 FOREIGN = apart_from(_spellings(LIBERAL), _content_types(LIBERAL), frozenset({KEY_HEADER}))
 
 
-def _attribute(header: str) -> str | None:
-    if header.startswith("ce-") and header != "ce-datacontenttype":
-        return header.removeprefix("ce-")
-    return "" if header[:1] in "cC" else None  # perhaps one of ours in another spelling
-
-
-LAYOUTS = layouts(_attribute, None, FOREIGN.read_name)
+LAYOUTS = layouts(attribute_under("ce-"), None, FOREIGN.read_name)
 """Of events as we write them: the content type is a property."""
 
 _WORDS = Words(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -25,7 +24,6 @@ app = verbs.group(
     "is redriven or discarded. Begin with `count`, inspect one with `show`, repair the target, then "
     "`redrive`.",
 )
-_verb = functools.partial(verbs.verb, of=app)
 
 Ids = Annotated[
     list[int] | None, typer.Option("--id", min=1, help="Only this subscription; may be repeated.")
@@ -58,7 +56,7 @@ class Choice(NamedTuple):
         return {name: it for name, it in {**self._asdict(), "id": ids}.items() if it}
 
 
-@_verb(
+@app.verb(
     "list",
     "skybridge dead-letters list",
     "skybridge dead-letters list --subscription billing --cause status-415 --limit 500",
@@ -77,7 +75,7 @@ def list_(
         printing.err().print("there are more: raise --limit, or see `count`", markup=False)
 
 
-@_verb("show", "skybridge dead-letters show 17", "skybridge dead-letters show 17 --json")
+@app.verb("show", "skybridge dead-letters show 17", "skybridge dead-letters show 17 --json")
 def show(
     letter: Annotated[int, typer.Argument(help="Id, as `list` shows it.", min=1)],
     *,
@@ -87,7 +85,7 @@ def show(
     service.show(service.get(f"{PATH}/{letter}"), _show)
 
 
-@_verb(
+@app.verb(
     "count",
     "skybridge dead-letters count",
     "skybridge dead-letters count --since 2026-01-01T00:00:00Z --json",
@@ -97,7 +95,7 @@ def count(choice: Choice, *, service: Service) -> None:
     service.show(service.get(f"{PATH}/count", choice._asdict()), _show_counts)
 
 
-@_verb(
+@app.verb(
     "redrive",
     "skybridge dead-letters redrive --subscription billing --cause status-415",
     "skybridge dead-letters redrive --subscription billing --rate 50 --yes",
@@ -136,7 +134,7 @@ def redrive(
         printing.json_line(found)
 
 
-@_verb(
+@app.verb(
     "discard",
     "skybridge dead-letters discard --subscription billing --cause status-400",
     "skybridge dead-letters discard --until 2026-01-01T00:00:00Z --yes",

@@ -10,7 +10,6 @@ import typer
 from app.cli import exits, printing, subscriptions
 from app.cli.admin_client import Service, subscription_path
 from app.cli.subscriptions import Name
-from app.cli.verbs import verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,13 +19,12 @@ if TYPE_CHECKING:
 LOOK = 0.5  # seconds between looks
 
 
-@verb(
+@subscriptions.app.verb(
     "replay",
     "skybridge subscriptions replay billing --from 2026-01-01T00:00:00Z --dry-run",
     "skybridge subscriptions replay billing --from 2026-01-01T00:00:00Z --until 2026-01-02T00:00:00Z --rate 50",
     "skybridge subscriptions replay billing --from 0@42,3@17 --topic orders",
     "skybridge subscriptions replay billing --cancel",
-    of=subscriptions.app,
 )
 def replay(
     name: Name,

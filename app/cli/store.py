@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,12 +19,13 @@ app = verbs.group(
     "These commands work on the file or database that the configuration names, without a service. A service "
     "upgrades an older store when it starts; `migrate` upgrades it beforehand.",
 )
-_verb = functools.partial(verbs.verb, of=app)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 
-@_verb("status", "skybridge store status", "skybridge store status --config skybridge.yaml --json")
+@app.verb(
+    "status", "skybridge store status", "skybridge store status --config skybridge.yaml --json"
+)
 def status(config: ConfigFile = None, as_json: Json = False) -> None:
     """Show where the store is, its schema and its number of rows. Nothing is changed."""
     from app.config.store import PostgresStore
@@ -40,7 +40,7 @@ def status(config: ConfigFile = None, as_json: Json = False) -> None:
     _tell(found, as_json=as_json)
 
 
-@_verb("migrate", "skybridge store migrate --config skybridge.yaml")
+@app.verb("migrate", "skybridge store migrate --config skybridge.yaml")
 def migrate(config: ConfigFile = None) -> None:
     """Upgrade the store to the schema of this release, or create it.
 
@@ -61,7 +61,7 @@ def migrate(config: ConfigFile = None) -> None:
     printing.text_line(f"the store has schema {schema.HEAD}")
 
 
-@_verb("backup", "skybridge store backup backup-2026-01-31 --config skybridge.yaml")
+@app.verb("backup", "skybridge store backup backup-2026-01-31 --config skybridge.yaml")
 def backup(
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
     config: ConfigFile = None,
@@ -92,7 +92,7 @@ def backup(
         printing.text_line(f"{part.name} is not there yet: {part.place}")
 
 
-@_verb("restore", "skybridge store restore backup-2026-01-31 --config skybridge.yaml")
+@app.verb("restore", "skybridge store restore backup-2026-01-31 --config skybridge.yaml")
 def restore(
     folder: Annotated[Path, typer.Argument(help="A folder made by backup.")],
     config: ConfigFile = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +21,6 @@ app = verbs.group(
     "in the file. Others are in the store, and every worker applies a change within a second. The file and "
     "the API use the same document: `export` writes the form of the file, and `create --file` reads it.",
 )
-_verb = functools.partial(verbs.verb, of=app)
 
 PATH = "/v1/subscriptions"
 Name = Annotated[str, typer.Argument(help="Id of the subscription.", metavar="ID")]
@@ -38,7 +36,7 @@ Etag = Annotated[
 ]
 
 
-@_verb(
+@app.verb(
     "list",
     "skybridge subscriptions list",
     "skybridge subscriptions list --state paused",
@@ -79,7 +77,7 @@ _SUBSCRIPTIONS: Sequence[Column] = (
 )
 
 
-@_verb(
+@app.verb(
     "show", "skybridge subscriptions show billing", "skybridge subscriptions show billing --json"
 )
 def show(name: Name, *, service: Service) -> None:
@@ -111,7 +109,7 @@ def _show(status: Mapping[str, Any]) -> None:
     printing.text_line(subscription_files.write([status["document"]])[0].rstrip())
 
 
-@_verb(
+@app.verb(
     "create",
     "skybridge subscriptions create --id billing --topic events --sink https://billing.example/hook",
     "skybridge subscriptions create --topic events --type com.example.order.created --sink http://127.0.0.1:9000/",
@@ -151,7 +149,7 @@ def create(
         _change(service, "POST", PATH, "made", json=document)
 
 
-@_verb("replace", "skybridge subscriptions replace billing --file billing.yaml")
+@app.verb("replace", "skybridge subscriptions replace billing --file billing.yaml")
 def replace(name: Name, file: File, if_match: Etag = "", *, service: Service) -> None:
     """Replace the document of a subscription."""
     documents = subscription_files.read(file)
@@ -162,7 +160,7 @@ def replace(name: Name, file: File, if_match: Etag = "", *, service: Service) ->
     _change(service, "PUT", subscription_path(name), "replaced", json=document, headers=headers)
 
 
-@_verb(
+@app.verb(
     "patch",
     "skybridge subscriptions patch billing '{\"concurrency\": 8}'",
     "skybridge subscriptions patch billing '{\"retry\": null}'      # back to its default",
@@ -182,7 +180,7 @@ def patch(
     _change(service, "PATCH", subscription_path(name), "changed", content=content, headers=headers)
 
 
-@_verb("delete", "skybridge subscriptions delete billing --yes")
+@app.verb("delete", "skybridge subscriptions delete billing --yes")
 def delete(name: Name, yes: Yes = False, *, service: Service) -> None:
     """Delete a subscription and its waiting events; its dead letters stay."""
     if not yes:
@@ -202,7 +200,7 @@ def _change(service: Service, method: str, path: str, done: str, **sent: Any) ->
     service.show(answer.json(), lambda found: printing.text_line(f"{done}  {found['id']}"))
 
 
-@_verb("pause", "skybridge subscriptions pause billing --cause 'until the migration is done'")
+@app.verb("pause", "skybridge subscriptions pause billing --cause 'until the migration is done'")
 def pause(
     name: Name,
     cause: Annotated[str, typer.Option(help="Reason, shown with the paused subscription.")] = "",
@@ -213,7 +211,7 @@ def pause(
     service.show(service.post(subscription_path(name, ":pause"), {"cause": cause}), _show_state)
 
 
-@_verb("resume", "skybridge subscriptions resume billing")
+@app.verb("resume", "skybridge subscriptions resume billing")
 def resume(name: Name, *, service: Service) -> None:
     """Resume a subscription after a pause, or after its target answered 410."""
     service.show(service.post(subscription_path(name, ":resume")), _show_state)
@@ -226,7 +224,7 @@ def _show_state(standing: Mapping[str, Any]) -> None:
     printing.text_line(f"{standing['id']} is {health['state']}{why}")
 
 
-@_verb(
+@app.verb(
     "test",
     "skybridge subscriptions test billing",
     "skybridge subscriptions test billing --event @order.json",
@@ -260,7 +258,7 @@ def _show_attempt(found: Mapping[str, Any]) -> None:
         printing.text_line(printing.one_line(found["response"]))
 
 
-@_verb(
+@app.verb(
     "export",
     "skybridge subscriptions export > made.yaml",
     "skybridge subscriptions export billing audit",

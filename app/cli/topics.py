@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +21,6 @@ app = verbs.group(
     "Metadata (list, show), Fetch (peek, tail), Offset (offsets) and Produce (publish) of the Kafka "
     "protocol guide, asked of a running service. It changes no consumer group and creates no topic.",
 )
-_verb = functools.partial(verbs.verb, of=app)
 
 TopicName = Annotated[str, typer.Argument(help="The topic, by its name on the broker.")]
 
@@ -32,7 +30,7 @@ class Mode(StrEnum):
     structured = "structured"
 
 
-@_verb("list", "skybridge topics list", "skybridge topics list --broker main --json")
+@app.verb("list", "skybridge topics list", "skybridge topics list --broker main --json")
 def list_(
     broker: Annotated[
         str, typer.Option("--broker", "-b", help="Only this broker; all by default.")
@@ -61,7 +59,7 @@ def _miss(brokers: Mapping[str, Mapping[str, Any]]) -> None:
             printing.err().print(f"broker {name} does not answer: {health['cause']}", markup=False)
 
 
-@_verb("show", "skybridge topics show events", "skybridge topics show orders -b main --json")
+@app.verb("show", "skybridge topics show events", "skybridge topics show orders -b main --json")
 def show(topic: TopicName, broker: Broker = BROKER, *, service: Service) -> None:
     """Show a topic's partitions: leader, replicas, in-sync replicas, both ends."""
     columns = ("number", "leader", "replicas", "isr", "earliest", "latest")
@@ -69,7 +67,7 @@ def show(topic: TopicName, broker: Broker = BROKER, *, service: Service) -> None
     service.show(found, lambda found: printing.listing(columns, found["partitions"]))
 
 
-@_verb(
+@app.verb(
     "peek",
     "skybridge topics peek events",
     "skybridge topics peek orders -b main --from latest-5",
@@ -95,7 +93,7 @@ def peek(
         printing.err().print(f"more with --from '{page['next']}'", markup=False)
 
 
-@_verb(
+@app.verb(
     "offsets",
     "skybridge topics offsets events",
     "skybridge topics offsets orders -b main --time 2026-01-01T00:00:00Z",
@@ -133,7 +131,7 @@ def offsets(
     service.show(found, show)
 
 
-@_verb(
+@app.verb(
     "publish",
     'skybridge topics publish events --type com.example.hello --data \'{"hello": "world"}\'',
     "skybridge topics publish orders -b main -t com.example.fix -k order-7 --data @order.json",
@@ -173,7 +171,7 @@ def _stored(receipt: Mapping[str, Any]) -> None:
     printing.out().print(f"stored  {place}", markup=False)
 
 
-_verb(
+app.verb(
     "tail",
     *(each.replace("skybridge tail", "skybridge topics tail") for each in tail.EXAMPLES),
 )(tail.run)

@@ -19,8 +19,21 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., None]")
 
 
-def group(name: str, text: str, **more: Any) -> typer.Typer:
-    return typer.Typer(
+class Group(typer.Typer):
+    def verb(self, name: str, *examples: str, json: str = "") -> Callable[[F], F]:
+        """Registers a verb. ``json``: what its --json prints, where that is not what other verbs print."""
+
+        def register(run: F) -> F:
+            # Examples must not be wrapped.
+            text = f"{inspect.cleandoc(run.__doc__ or '')}\n\n\b\nExamples:\n  "
+            self.command(name=name, help=text + "\n  ".join(examples))(_expanded(run, json))
+            return run
+
+        return register
+
+
+def group(name: str, text: str, **more: Any) -> Group:
+    return Group(
         name=name,
         help=text,
         no_args_is_help=True,
@@ -38,18 +51,7 @@ root = group(
     epilog="Exit codes: " + " · ".join(f"{code} {text}" for code, text in exits.MEANING.items()),
     pretty_exceptions_enable=False,
 )
-
-
-def verb(name: str, *examples: str, of: typer.Typer = root, json: str = "") -> Callable[[F], F]:
-    """Registers a verb. ``json``: what its --json prints, where that is not what other verbs print."""
-
-    def register(run: F) -> F:
-        # Examples must not be wrapped.
-        text = f"{inspect.cleandoc(run.__doc__ or '')}\n\n\b\nExamples:\n  " + "\n  ".join(examples)
-        of.command(name=name, help=text)(_expanded(run, json))
-        return run
-
-    return register
+verb = root.verb
 
 
 def _expanded(run: Callable[..., None], json: str) -> Callable[..., None]:

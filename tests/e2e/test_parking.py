@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from delivery_house import House, Ledger, Service, numbered, until
-from webhook_target import Received, WebhookTarget, status
+from delivery_house import House, Ledger, Stuck, numbered, until
+from webhook_target import WebhookTarget, status
 
 pytestmark = pytest.mark.fault
 
@@ -39,14 +38,7 @@ async def test_one_stuck_key_parks_and_everything_survives_sigkill_in_order(
     house: House, target: WebhookTarget, ledger: Ledger
 ) -> None:
     """Rules 4 and 5: others go on while it is stuck, a kill loses nothing, and it is live again after."""
-    stuck = True
-
-    async def answer(request: Received) -> bytes:
-        if stuck and request.header("ce-source") == STUCK:
-            return NOT_THIS_ONE
-        return await ledger(request)
-
-    target.answer = answer
+    target.answer = stuck = Stuck(ledger, STUCK, NOT_THIS_ONE)
     service = await house.service(hook={"sink": target.url, "retry": RETRY})
     await service.publish(numbered(0, 400, KEYS))
     others = {number for number in range(400) if number % KEYS != 3}
@@ -57,20 +49,13 @@ async def test_one_stuck_key_parks_and_everything_survives_sigkill_in_order(
         await service.publish(numbered(400 + 100 * kill, 100, KEYS))
     others = {number for number in range(700) if number % KEYS != 3}
     await until(lambda: ledger.numbers == others, "all other keys delivered after the kills")
-    await until_parked(service, 35)
-    stuck = False
+    await service.until_parked(35)
+    stuck.mended = True
     await until(lambda: ledger.numbers == set(range(700)), "the stuck key delivered")
     assert ledger.out_of_order() == {}
-    await until_parked(service, 0)
+    await service.until_parked(0)
     await service.publish(numbered(700, 100, KEYS))
     await until(lambda: ledger.numbers == set(range(800)), "the key is live again")
     assert ledger.out_of_order() == {}
-    await until_parked(service, 0)
+    await service.until_parked(0)
     await service.stop()
-
-
-async def until_parked(service: Service, rows: int) -> None:
-    async with asyncio.timeout(240):
-        while (found := (await service.status())["parked"]["rows"]) != rows:
-            await asyncio.sleep(0.05)
-    assert found == rows

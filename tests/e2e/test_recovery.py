@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from delivery_house import House, Ledger, Service, numbered, steady, until
+from delivery_house import House, Ledger, Service, Stuck, numbered, steady, until
 from forked import completed
-from webhook_target import Received, WebhookTarget, status
+from webhook_target import WebhookTarget, status
 
 pytestmark = pytest.mark.fault
 
@@ -48,14 +48,7 @@ async def test_a_lost_volume_costs_what_was_accepted_since_the_backup_and_no_mor
 ) -> None:
     """Issue 9, 8. What waits in the store is in it too; owners after it are newer than those before (rule 5),
     and each key goes on in its order."""
-    stuck = True
-
-    async def answer(request: Received) -> bytes:
-        if stuck and request.header("ce-source") == STUCK:
-            return REFUSED
-        return await ledger(request)
-
-    target.answer = answer
+    target.answer = stuck = Stuck(ledger, STUCK, REFUSED)
     service = await house.service(hook={"sink": target.url, "retry": RETRY})
     async with steady(service) as publishing:
         await publishing.until_more(ledger, 200)
@@ -67,7 +60,7 @@ async def test_a_lost_volume_costs_what_was_accepted_since_the_backup_and_no_mor
     lose(service)
     told = await store_verb(service, "restore", "copy")
     assert "main: log is what copy holds" in told
-    stuck = False
+    stuck.mended = True
     await service.start()
     late = range(1_000_000, 1_000_000 + 100)
     await service.publish(numbered(late.start, len(late), KEYS))

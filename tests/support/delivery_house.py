@@ -96,6 +96,19 @@ class Ledger:
         return {key: numbers for key, numbers in firsts.items() if numbers != sorted(numbers)}
 
 
+class Stuck:
+    """What comes from ``source`` is answered with ``refusal`` until it is ``mended``, all else by the ledger."""
+
+    def __init__(self, ledger: Ledger, source: str, refusal: bytes) -> None:
+        self.mended = False
+        self._ledger, self._source, self._refusal = ledger, source, refusal
+
+    async def __call__(self, request: Received) -> bytes:
+        if request.header("ce-source") == self._source and not self.mended:
+            return self._refusal
+        return await self._ledger(request)
+
+
 class Service:
     """One process of the service, in a folder of its own."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +22,7 @@ app = verbs.group(
     "Needs the extra `pipeline` (make install installs it, the image `pipeline` has it) and Java 17 or 21. "
     "The section pipeline of the configuration says where the lake is; without it, in ./skybridge-data/lake.",
 )
-verb = functools.partial(verbs.verb, of=app)
+verb = app.verb
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, and no progress bar.")]
 
