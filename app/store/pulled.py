@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, select, update
 
 from app.interfaces import DeadLetter, Offered
 from app.store.dead_letters import DeadLetters
@@ -99,7 +99,7 @@ def _receive(
         .limit(most)
         .with_for_update(skip_locked=True)
     ).all()
-    return [_hand_out(connection, row, now_ms + lock_ms, row.deliveries + 1) for row in rows]
+    return _hand_out(connection, rows, now_ms + lock_ms, 1)
 
 
 def _worn_out(
@@ -111,21 +111,29 @@ def _worn_out(
         .order_by(_c.id)
         .with_for_update(skip_locked=True)
     ).all()
-    return [_hand_out(connection, row, now_ms + BURIAL, row.deliveries) for row in rows]
+    return _hand_out(connection, rows, now_ms + BURIAL, 0)
 
 
 def _free(subscription: str, now_ms: int) -> tuple[ColumnElement[bool], ...]:
     return _c.subscription == subscription, _c.locked_until_ms <= now_ms
 
 
-def _hand_out(connection: Connection, row: Row[Any], until_ms: int, deliveries: int) -> Offered:
-    lock = {
-        "token": secrets.token_urlsafe(18),
-        "locked_until_ms": until_ms,
-        "deliveries": deliveries,
-    }
-    connection.execute(update(pulled).where(_c.id == row.id).values(lock))
-    return kept_of(Offered, row, None, **lock)
+def _hand_out(
+    connection: Connection, rows: Sequence[Row[Any]], until_ms: int, deliveries: int
+) -> list[Offered]:
+    """Each under a token of its own, in one statement. ``deliveries``: how many are added."""
+    locks = [
+        {
+            "token": secrets.token_urlsafe(18),
+            "locked_until_ms": until_ms,
+            "deliveries": row.deliveries + deliveries,
+        }
+        for row in rows
+    ]
+    if locks:
+        named = [{"its": row.id, **lock} for row, lock in zip(rows, locks, strict=True)]
+        connection.execute(update(pulled).where(_c.id == bindparam("its")), named)
+    return [kept_of(Offered, row, None, **lock) for row, lock in zip(rows, locks, strict=True)]
 
 
 def _locked(
