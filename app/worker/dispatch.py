@@ -361,7 +361,7 @@ class Dispatcher:
         await self._make_ready()
         if self._lanes.waiting:
             self._scheduler.park_holding()
-        full = {each for each in self._ownership.partitions if self._full(each, consumer)}
+        full = self._full(consumer)
         if self._full_briefly(full):
             await self._room()
             return
@@ -461,18 +461,22 @@ class Dispatcher:
             self._scheduler.tell_after(1)
             await happened(landed, self._clock, min(left, BUSY))
 
-    def _full(self, partition: Partition, consumer: Consumer) -> bool:
-        """Whether nothing more may be taken of it; once full, until an eighth of it is free."""
-        paused = partition in self._commits.paused
-        most = MOST_HELD * 7 // 8 if paused else MOST_HELD
-        if not self._scheduler.takes or self._part.held > most or not self._part.may_hold():
-            return True
-        if self._parking.full or not self._ownership.ready(partition):
-            return True
-        bound = self._subscription.window
-        if paused:
-            bound -= max(1, bound // 8) - 1
-        return consumer.window(partition) >= bound
+    def _full(self, consumer: Consumer) -> set[Partition]:
+        """Of which nothing more may be taken; once full, until an eighth of it is free."""
+        owned, paused = self._ownership.partitions, self._commits.paused
+        held = MOST_HELD * 7 // 8 if paused else MOST_HELD
+        if not self._scheduler.takes or self._part.held > held or not self._part.may_hold():
+            return set(owned)
+        if self._parking.full:
+            return set(owned)
+        most = self._subscription.window
+        eighth = max(1, most // 8) - 1
+        return {
+            each
+            for each in owned
+            if each not in self._ready
+            or consumer.window(each) >= (most - eighth if each in paused else most)
+        }
 
     def _full_briefly(self, full: set[Partition]) -> bool:
         """All is full, and attempts are under way that will make room in a moment."""

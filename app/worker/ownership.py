@@ -56,9 +56,6 @@ class Ownership:
         """Whether all that is ours is ready."""
         return not self._waiting
 
-    def ready(self, partition: Partition) -> bool:
-        return partition not in self._waiting
-
     def assigned(self, owned: Collection[OwnedPartition]) -> None:
         """They are ours from now on."""
         for each in owned:
