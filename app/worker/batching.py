@@ -25,12 +25,11 @@ from app.delivery.lanes import Lane, Lanes
 from app.delivery.outcomes import Fate, Outcome
 from app.delivery.plan import DeadLetterIt, Decision, Disable, PauseEndpoint, Settle
 from app.delivery.request_batching import Bounds, Gathering, Piece, leaves_at
-from app.interfaces import Clock, JoiningSink, Sink, SinkAnswer
-from app.model.subscription import Subscription
-from app.worker.attempts import AttemptLog
+from app.interfaces import JoiningSink, Sink, SinkAnswer
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery
 from app.worker.delivery_policy import verdict_of
+from app.worker.shared import DispatcherPart, Shared
 from app.worker.timing import Pace
 
 
@@ -53,29 +52,26 @@ class Deciding(Protocol):
         """Of the head of this lane, whatever it says about the endpoint."""
 
 
-class Batching:
+class Batching(DispatcherPart):
     """Of one subscription. ``sink``: one that takes several at once."""
 
     def __init__(
         self,
-        subscription: Subscription,
+        shared: Shared,
         sink: Sink,
-        clock: Clock,
         lanes: Lanes[Delivery],
         pace: Pace,
         conclusions: Conclusions,
-        attempts: AttemptLog,
         deciding: Deciding,
         bounds: Bounds,
     ) -> None:
+        super().__init__(shared)
         self._bounds = bounds
         self._sink = cast("JoiningSink", sink)
-        self._timeout = subscription.timeout
-        self._clock = clock
+        self._timeout = shared.subscription.timeout
         self._lanes = lanes
         self._pace = pace
         self._conclusions = conclusions
-        self._attempts = attempts
         self._deciding = deciding
 
     def leaves_at(self, now: float) -> float | None:

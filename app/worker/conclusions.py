@@ -6,7 +6,7 @@ nothing is finished before (rule 2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from app.delivery.backoff import doubling
 from app.delivery.lanes import Lane, Lanes
@@ -20,47 +20,34 @@ from app.delivery.plan import (
     Settle,
 )
 from app.errors import BrokerError, StaleOwner, StoreUnavailable
-from app.interfaces import Clock, DeadLetter
-from app.model.subscription import Subscription
+from app.interfaces import DeadLetter
 from app.sinks.dead_letters import DeadLettering
-from app.worker.attempts import DELIVERED, EXPIRED, AttemptLog
-from app.worker.budget import Part
+from app.worker.attempts import DELIVERED, EXPIRED
 from app.worker.delivery import Delivery, Verdict
 from app.worker.gate import Gate
 from app.worker.parking import Parking
-from app.worker.timing import Timekeeper
+from app.worker.shared import DispatcherPart, Shared
 
 LEASE_RECHECK = 0.2  # seconds until a message whose partition is in doubt is looked at again
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store or topic that refuses
 
 
-class Conclusions:
-    """Of one subscription."""
+class Conclusions(DispatcherPart):
+    """Of one subscription: what its attempts end in."""
 
     def __init__(
         self,
-        subscription: Subscription,
-        clock: Clock,
+        shared: Shared,
         lanes: Lanes[Delivery],
         gate: Gate,
         parking: Parking,
         letters: DeadLettering,
-        timekeeper: Timekeeper,
-        attempts: AttemptLog,
-        part: Part,
-        jitter: Callable[[], float],
     ) -> None:
-        self._subscription = subscription
-        self._clock = clock
+        super().__init__(shared)
         self._lanes = lanes
         self._gate = gate
         self._parking = parking
         self._letters = letters
-        self._timekeeper = timekeeper
-        self._attempts = attempts
-        self._part = part
-        self._jitter = jitter
-        self.trouble = ""
 
     async def carry_out(self, lane: Lane[Delivery], verdict: Verdict) -> None:
         """``lane`` is in flight, and its head came down."""
@@ -78,7 +65,7 @@ class Conclusions:
                 await self._hold_on(lane, until, sent=sent)
             case Park() | DeadLetterIt():
                 delivery.steps += not delivery.due and isinstance(verdict.decision, Park)
-                await self._store(lane, verdict)
+                await self._keep(lane, verdict)
             case Disable(cause):  # in flight till it is stored: whoever stops waits for it
                 await self._gate.disable(cause)
                 await self._hold_on(lane, self._clock.monotonic())
@@ -139,7 +126,7 @@ class Conclusions:
 
         await self._letters.put((letter,), store)
 
-    async def _store(self, lane: Lane[Delivery], verdict: Verdict) -> None:
+    async def _keep(self, lane: Lane[Delivery], verdict: Verdict) -> None:
         """What needs the store before it is done: a dead letter, or a wait that is a row."""
         delivery = lane.head
         if delivery.origin.owned.lost:

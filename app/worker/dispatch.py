@@ -43,6 +43,7 @@ from app.worker.pull_upkeep import PullUpkeep
 from app.worker.redrive import Redrive
 from app.worker.replay import Replays
 from app.worker.scheduler import Scheduler
+from app.worker.shared import DispatcherPart, Shared
 from app.worker.status import halt_words
 from app.worker.stored_rows import StoredRows
 from app.worker.tasks import TaskScope
@@ -84,7 +85,6 @@ class Dispatcher:
         notify: Notify = silence,
         wakeups: Wakeups | None = None,
     ) -> None:
-        lasting = log.capabilities.positions
         self._subscription = subscription
         self._log = log
         self._store = store
@@ -92,92 +92,62 @@ class Dispatcher:
         self._group = group
         self._sink = sink
         self._attempts = attempts
-        self._hand_over = hand_over
-        self._letters = store.letters
+        self._hand_over = self._drain_time = hand_over
         self._consumer: Consumer | None = None
+        self._full_since: float | None = None
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._drain_time = hand_over
-        self._full_since: float | None = None
         self._state = "starting"
         self._trouble = ""
-
-        self._scope = scope = TaskScope()
-        self._timekeeper = timekeeper = Timekeeper(clock)
-        self._part = part = (budget or Budget()).join(timekeeper.soon)
-        self._lanes = lanes = Lanes[Delivery](lanes_in_flight(subscription))
         self._ready: dict[Partition, OwnedPartition] = {}
         self._sources: dict[Partition, LogPartition] = {}
+
+        lasting, ready = log.capabilities.positions, self._ready
+        self._scope = TaskScope()
+        self._timekeeper = Timekeeper(clock)
+        self._part = (budget or Budget()).join(self._timekeeper.soon)
+        shared = Shared(
+            subscription,
+            store,
+            clock,
+            jitter,
+            self._scope,
+            self._timekeeper,
+            attempts,
+            self._part,
+        )
+        self._lanes = lanes = Lanes[Delivery](lanes_in_flight(subscription))
         self._commits = OffsetCommits(clock)
-        self._gate = gate = Gate(subscription, store, clock, jitter, notify)
+        self._gate = gate = Gate(shared, notify)
         self._reader = reader = DeliveryReader(
             subscription, BINDINGS[kind].decode, lasting=lasting, failed=attempts.filter_failed
         )
-        self._rows = rows = StoredRows(store, clock, jitter, scope)
-        self._parking = parking = Parking(
-            subscription, store, clock, jitter, scope, lanes, attempts, part, lasting=lasting
-        )
         letters = DeadLettering(subscription, clock, attempts.counters, copies, notify)
-        self._conclusions = conclusions = Conclusions(
-            subscription, clock, lanes, gate, parking, letters, timekeeper, attempts, part, jitter
-        )
-        self._scheduler = scheduler = Scheduler(
-            subscription,
-            sink,
-            clock,
-            scope,
-            lanes,
+        self._rows = rows = StoredRows(shared)
+        self._parking = parking = Parking(shared, lanes, lasting=lasting)
+        conclusions = Conclusions(shared, lanes, gate, parking, letters)
+        self._scheduler = scheduler = Scheduler(shared, sink, lanes, gate, parking, conclusions)
+        self._drain = drain = Drain(shared, reader, scheduler, gate, parking, rows, ready)
+        self._redrive = Redrive(shared, reader, scheduler, rows, ready)
+        self._replays = Replays(shared, log, reader, scheduler, parking, ready)
+        self._probing = Probing(gate, scheduler, parking, drain)
+        self._ownership = Ownership(shared, drain, ready, generations=log.capabilities.generations)
+        self._lasting: list[ExpiryAlarm | PullUpkeep] = [
+            ExpiryAlarm(shared, log, notify, group=group, gate=gate)
+        ]
+        if isinstance(subscription.sink, Pull):
+            settings = subscription.sink.pull
+            self._lasting.append(PullUpkeep(shared, settings, letters, wakeups or Wakeups()))
+        self._parts: tuple[DispatcherPart, ...] = (
+            *self._lasting,
+            self._ownership,
             gate,
-            parking,
             conclusions,
-            timekeeper,
-            attempts,
-            part,
-            jitter,
-        )
-        self._drain = drain = Drain(
-            subscription,
-            store,
-            clock,
-            scope,
-            reader,
-            scheduler,
-            gate,
             parking,
             rows,
-            timekeeper,
-            part,
-            self._ready,
-            jitter,
-        )
-        self._redrive = Redrive(
-            subscription, store, clock, scope, reader, scheduler, rows, timekeeper, self._ready
-        )
-        self._replays = Replays(
-            subscription,
-            log,
-            store,
-            clock,
-            scope,
-            reader,
-            scheduler,
-            parking,
-            attempts,
-            part,
-            self._ready,
-            jitter,
-        )
-        self._probing = Probing(gate, scheduler, parking, drain)
-        self._upkeep = _upkeep(subscription, store, clock, letters, wakeups or Wakeups())
-        self._expiry = ExpiryAlarm(subscription, log, clock, notify, group=group, gate=gate)
-        self._ownership = Ownership(
-            subscription,
-            store,
-            clock,
-            jitter,
             drain,
-            self._ready,
-            generations=log.capabilities.generations,
+            self._redrive,
+            self._replays,
         )
 
     async def run(self) -> None:
@@ -256,21 +226,14 @@ class Dispatcher:
 
     def _cause(self) -> str:
         """What hinders it, in words for a person; the gravest first."""
+        gate = self._gate
+        troubles = (part.trouble for part in self._parts)
         causes = (
             self._trouble,
-            self._expiry.trouble,
-            self._gate.halted,
-            self._gate.endpoint.cause,
-            self._ownership.trouble,
-            self._gate.trouble,
-            self._conclusions.trouble,
-            self._parking.trouble,
-            self._rows.trouble,
-            self._drain.trouble,
-            self._redrive.trouble,
-            self._replays.trouble,
+            gate.halted,
+            gate.endpoint.cause,
+            *troubles,
             self._parking.full_cause,
-            "" if self._upkeep is None else self._upkeep.trouble,
         )
         return next(filter(None, causes), "")
 
@@ -325,9 +288,8 @@ class Dispatcher:
     async def _work(self, consumer: Consumer) -> None:
         async with self._scope as scope:
             scope.spawn(self._timekeeper.keep(self._act), f"{self._subscription.id} timekeeper")
-            scope.spawn(self._expiry.watch(), f"{self._subscription.id} expiry")
-            if self._upkeep is not None:
-                scope.spawn(self._upkeep.watch(), f"{self._subscription.id} upkeep")
+            for part in self._lasting:
+                scope.spawn(part.watch(), f"{self._subscription.id} watch")
             self._state = "running"
             await self._consume(consumer)
             self._state = "stopping"
@@ -414,7 +376,7 @@ class Dispatcher:
         owned = [OwnedPartition(each, epoch, consumer, window) for each in partitions]
         for each in owned:
             self._sources[each.partition] = LogPartition(
-                each, self._letters, self._parking, self._commits
+                each, self._store.letters, self._parking, self._commits
             )
         self._ownership.assigned(owned)
 
@@ -497,15 +459,3 @@ class Dispatcher:
         """All that could be read is full, and attempts are under way that will make room."""
         paused = self._commits.paused
         return bool(paused) and paused == self._ownership.partitions.keys() and self._scheduler.busy
-
-
-def _upkeep(
-    subscription: Subscription,
-    store: Store,
-    clock: Clock,
-    letters: DeadLettering,
-    wakeups: Wakeups,
-) -> PullUpkeep | None:
-    if not isinstance(subscription.sink, Pull):
-        return None
-    return PullUpkeep(subscription.id, subscription.sink.pull, store, clock, letters, wakeups)

@@ -9,23 +9,20 @@ that finds it empty (rule 5).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from app.delivery.parked_lanes import START, ParkedLane, ParkedLanes
 from app.errors import StoreUnavailable
-from app.interfaces import Clock, Parked, Store
+from app.interfaces import Parked
 from app.model.message import Partition
-from app.model.subscription import Subscription
-from app.worker.budget import Part
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
 from app.worker.gate import Gate
 from app.worker.origins import OwnedPartition
 from app.worker.parking import Parking
 from app.worker.scheduler import Scheduler
+from app.worker.shared import DispatcherPart, Shared
 from app.worker.stored_rows import StoredRow, StoredRows, pause_after
-from app.worker.tasks import TaskScope
-from app.worker.timing import Timekeeper
 
 PAGE = 10  # rows of one lane at a time: they may be large, and many lanes are drained at once
 PAGE_BYTES = 2**18  # and no more than these, but for one that is larger
@@ -82,44 +79,32 @@ class ParkedRow(StoredRow):
         self._lanes.count(self._lane, -1)
 
 
-class Drain:
+class Drain(DispatcherPart):
     """Of one subscription. ``ready``: the partitions that are ours and loaded."""
 
     def __init__(
         self,
-        subscription: Subscription,
-        store: Store,
-        clock: Clock,
-        scope: TaskScope,
+        shared: Shared,
         reader: DeliveryReader,
         scheduler: Scheduler,
         gate: Gate,
         parking: Parking,
         rows: StoredRows,
-        timekeeper: Timekeeper,
-        part: Part,
         ready: Mapping[Partition, OwnedPartition],
-        jitter: Callable[[], float],
     ) -> None:
-        self._subscription = subscription
-        self._broker = subscription.source.broker
-        self._most = 2 * subscription.concurrency  # lanes at a time
-        self._parked = store.parked
-        self._clock = clock
-        self._scope = scope
+        super().__init__(shared)
+        self._broker = shared.subscription.source.broker
+        self._most = 2 * shared.subscription.concurrency  # lanes at a time
+        self._parked = shared.store.parked
         self._reader = reader
         self._scheduler = scheduler
         self._gate = gate
         self._parking = parking
         self._rows = rows
-        self._timekeeper = timekeeper
-        self._part = part
         self._ready = ready
-        self._jitter = jitter
         self._turns: set[asyncio.Task[None]] = set()
         self._probing: ParkedLane | None = None
         self._failures = 0
-        self.trouble = ""
 
     async def load(self, partitions: Collection[Partition]) -> None:
         """Which lanes of these partitions are parked, before anything of them is delivered (rule 5).

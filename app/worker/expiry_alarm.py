@@ -6,38 +6,27 @@ import logging
 
 from app.delivery.expiry import Extent, expiring
 from app.errors import BrokerError
-from app.interfaces import Clock, Log, Notify
+from app.interfaces import Log, Notify
 from app.interfaces.notify import LAGGING
 from app.model.message import Partition
-from app.model.subscription import Subscription
 from app.worker.gate import Gate
+from app.worker.shared import DispatcherPart, Shared
 
 LOOK = 60.0  # seconds between looks at the log while a subscription is paused
 
 _log = logging.getLogger("skybridge.worker")
 
 
-class ExpiryAlarm:
+class ExpiryAlarm(DispatcherPart):
     """``trouble``: what is said, until it does."""
 
-    def __init__(
-        self,
-        subscription: Subscription,
-        log: Log,
-        clock: Clock,
-        notify: Notify,
-        *,
-        group: str,
-        gate: Gate,
-    ) -> None:
-        self._subscription = subscription
+    def __init__(self, shared: Shared, log: Log, notify: Notify, *, group: str, gate: Gate) -> None:
+        super().__init__(shared)
         self._log = log
-        self._clock = clock
         self._notify = notify
         self._group = group
         self._gate = gate
         self._begun: dict[Partition, Extent] = {}
-        self.trouble = ""
 
     async def watch(self) -> None:
         while True:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from app.delivery.backoff import doubling
 from app.delivery.endpoint import Endpoint, Flow
 from app.errors import StoreUnavailable
-from app.interfaces import Clock, Notify, Store
+from app.interfaces import Notify
 from app.interfaces.notify import DISABLED
-from app.model.subscription import Subscription
 from app.worker.delivery_policy import requests_in_flight
+from app.worker.shared import DispatcherPart, Shared
 from app.worker.status import disabled_words
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
@@ -19,26 +18,16 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that do
 _log = logging.getLogger("skybridge.worker")
 
 
-class Gate:
+class Gate(DispatcherPart):
     """``halted``  why nothing may be sent at all; "" when it may."""
 
-    def __init__(
-        self,
-        subscription: Subscription,
-        store: Store,
-        clock: Clock,
-        jitter: Callable[[], float],
-        notify: Notify,
-    ) -> None:
-        self._subscription = subscription.id
-        self._halts = store.halts
-        self._clock = clock
-        self._jitter = jitter
+    def __init__(self, shared: Shared, notify: Notify) -> None:
+        super().__init__(shared)
+        self._halts = shared.store.halts
         self._notify = notify
         self._disabling = 0  # 410s that are being stored
-        self.endpoint = Endpoint(requests_in_flight(subscription))
+        self.endpoint = Endpoint(requests_in_flight(shared.subscription))
         self.halted = ""
-        self.trouble = ""
 
     @property
     def is_open(self) -> bool:
@@ -58,27 +47,27 @@ class Gate:
         """No attempt begins any more; those on the wire go on."""
         was_disabled, self.halted = self.disabled, cause
         if self.disabled and not was_disabled:
-            _log.warning("%s", disabled_words(self._subscription, cause))
+            _log.warning("%s", disabled_words(self._subscription.id, cause))
 
     async def disable(self, cause: str) -> None:
         """The target is gone (W5). It is remembered through restarts when this returns."""
         self.halt(f"disabled: {cause}")
         self._disabling += 1
         try:
-            await self._store(cause, int(self._clock.now() * 1000))
+            await self._write(cause, int(self._clock.now() * 1000))
         finally:
             self._disabling -= 1
-        self._notify(DISABLED, self._subscription, {"cause": cause})
+        self._notify(DISABLED, self._subscription.id, {"cause": cause})
 
-    async def _store(self, cause: str, now_ms: int) -> None:
+    async def _write(self, cause: str, now_ms: int) -> None:
         failures = 0
         while True:
             try:
-                await self._halts.halt(self._subscription, "disabled", cause, now_ms)
+                await self._halts.halt(self._subscription.id, "disabled", cause, now_ms)
             except StoreUnavailable as error:
                 failures += 1
                 self.trouble = f"that it is disabled cannot be stored: {error}"
-                _log.error("%s: %s", self._subscription, self.trouble)
+                _log.error("%s: %s", self._subscription.id, self.trouble)
                 pause = doubling(FIRST_WAIT, LONGEST_WAIT, failures, self._jitter())
                 await self._clock.sleep(pause)
             else:

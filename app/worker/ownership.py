@@ -7,40 +7,33 @@ loaded, so that nothing overtakes them. Until both are done the partition is pau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from app.bindings.record import Record
 from app.delivery.backoff import doubling
 from app.errors import StaleOwner, StoreUnavailable
-from app.interfaces import Clock, Store
 from app.model.message import Message, Partition
-from app.model.subscription import Subscription
 from app.worker.drain_parked import Drain
 from app.worker.origins import OwnedPartition
+from app.worker.shared import DispatcherPart, Shared
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
 CONFIRMED = 5.0  # seconds after which a member that was replaced knows it
 _NOTHING = Record(None, (), None)
 
 
-class Ownership:
+class Ownership(DispatcherPart):
     """``ready``: fills with those that may be delivered from. ``generations``: as the log's capability."""
 
     def __init__(
         self,
-        subscription: Subscription,
-        store: Store,
-        clock: Clock,
-        jitter: Callable[[], float],
+        shared: Shared,
         drain: Drain,
         ready: dict[Partition, OwnedPartition],
         *,
         generations: bool = False,
     ) -> None:
-        self._subscription = subscription
-        self._store = store
-        self._clock = clock
-        self._jitter = jitter
+        super().__init__(shared)
         self._drain = drain
         self._ready = ready
         self._newest = generations
@@ -49,7 +42,6 @@ class Ownership:
         self._failures = 0
         self._next_try = 0.0
         self.partitions: dict[Partition, OwnedPartition] = {}
-        self.trouble = ""
 
     @property
     def settled(self) -> bool:

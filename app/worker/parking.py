@@ -10,27 +10,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from app.delivery.lanes import Lanes
 from app.delivery.parked_lanes import ParkedLane, ParkedLanes
 from app.errors import StaleOwner, StoreUnavailable
-from app.interfaces import Clock, Parked, Store
+from app.interfaces import Parked
 from app.model.message import Partition
-from app.model.subscription import Subscription
-from app.worker.attempts import AttemptLog
-from app.worker.budget import Part
 from app.worker.delivery import Delivery
 from app.worker.origins import OwnedPartition, by_owner
+from app.worker.shared import DispatcherPart, Shared
 from app.worker.stored_rows import pause_after
-from app.worker.tasks import TaskScope
 
 AT_ONCE = 1_000  # rows of one transaction, but for a lane whose followers are more
 
 _Queued = tuple[Delivery, float]  # with when its row may be tried (monotonic); 0.0: behind another
 
 
-class Parking:
+class Parking(DispatcherPart):
     """Of one subscription.
 
     ``lanes``     those that are parked. ``live``: those in memory.
@@ -38,28 +35,11 @@ class Parking:
                   the store numbers rows in the order in which they come.
     """
 
-    def __init__(
-        self,
-        subscription: Subscription,
-        store: Store,
-        clock: Clock,
-        jitter: Callable[[], float],
-        scope: TaskScope,
-        live: Lanes[Delivery],
-        attempts: AttemptLog,
-        part: Part,
-        *,
-        lasting: bool,
-    ) -> None:
-        self._subscription = subscription
-        self._most = subscription.parked.max_rows
-        self._rows = store.parked
-        self._clock = clock
-        self._jitter = jitter
-        self._scope = scope
+    def __init__(self, shared: Shared, live: Lanes[Delivery], *, lasting: bool) -> None:
+        super().__init__(shared)
+        self._most = shared.subscription.parked.max_rows
+        self._rows = shared.store.parked
         self._live = live
-        self._attempts = attempts
-        self._part = part
         self._lasting = lasting
         self._full = False
         self._queued: dict[ParkedLane, None] = {}
@@ -67,7 +47,6 @@ class Parking:
         self._writing: list[_Queued] = []
         self._writer: asyncio.Task[None] | None = None
         self.lanes = ParkedLanes()
-        self.trouble = ""
 
     @property
     def kept(self) -> int:

@@ -11,16 +11,14 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from app.errors import StoreUnavailable
-from app.interfaces import Clock, Parked, Store
+from app.interfaces import Parked
 from app.model.message import Partition
-from app.model.subscription import Subscription
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery_policy import lanes_in_flight
 from app.worker.origins import OwnedPartition
 from app.worker.scheduler import Scheduler
+from app.worker.shared import DispatcherPart, Shared
 from app.worker.stored_rows import LONGEST_WAIT, StoredRow, StoredRows
-from app.worker.tasks import TaskScope
-from app.worker.timing import Timekeeper
 
 LOOK = (
     300.0  # seconds after which they are looked for although the store's revision, which says when
@@ -46,37 +44,28 @@ class RedrivenRow(StoredRow):
         self._redrive.landed(self.row.id, done=done, due=due)
 
 
-class Redrive:
-    """Of one subscription. ``ready``: the partitions that are ours and loaded."""
+class Redrive(DispatcherPart):
+    """``ready``: the partitions that are ours and loaded."""
 
     def __init__(
         self,
-        subscription: Subscription,
-        store: Store,
-        clock: Clock,
-        scope: TaskScope,
+        shared: Shared,
         reader: DeliveryReader,
         scheduler: Scheduler,
         rows: StoredRows,
-        timekeeper: Timekeeper,
         ready: Mapping[Partition, OwnedPartition],
     ) -> None:
-        self._subscription = subscription
-        self._parked = store.parked
-        self._clock = clock
-        self._scope = scope
+        super().__init__(shared)
         self._reader = reader
         self._scheduler = scheduler
         self._rows = rows
-        self._timekeeper = timekeeper
         self._ready = ready
-        self._most = 2 * lanes_in_flight(subscription)  # that are held at a time
+        self._most = 2 * lanes_in_flight(self._subscription)  # that are held at a time
         self._search: asyncio.Task[None] | None = None
         self._look_at = 0.0
         self._loaded: set[int] = set()  # ids of those that are held
         self._landed: set[int] = set()  # and of those that came down since the last search began
         self._more = False  # more of them are due than were loaded
-        self.trouble = ""
 
     def look(self) -> None:
         """There may be some that we do not know of."""
@@ -108,7 +97,7 @@ class Redrive:
         rows: Sequence[Parked] = ()
         pause, self.trouble = LOOK, ""
         try:
-            rows = await self._parked.redriven(
+            rows = await self._store.parked.redriven(
                 self._subscription.id,
                 self._subscription.source.broker,
                 {partition: owned.epoch for partition, owned in self._ready.items()},

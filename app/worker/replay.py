@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 
 from msgspec.structs import replace
@@ -18,18 +18,15 @@ from msgspec.structs import replace
 from app.delivery.backoff import doubling
 from app.delivery.replay_range import ReplayRange
 from app.errors import BrokerError, PositionOutOfRange, StaleOwner, StoreUnavailable
-from app.interfaces import Clock, DeadLetters, Log, Replay, Store
+from app.interfaces import DeadLetters, Log, Replay
 from app.model.message import Message, Partition
-from app.model.subscription import Subscription
-from app.worker.attempts import AttemptLog
-from app.worker.budget import Part
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
 from app.worker.delivery_policy import lanes_in_flight
 from app.worker.origins import OwnedPartition, Unstored
 from app.worker.parking import Parking
 from app.worker.scheduler import Scheduler
-from app.worker.tasks import TaskScope
+from app.worker.shared import DispatcherPart, Shared
 from app.worker.waiting import happened
 
 SAVE = 1.0  # seconds between notes of how far it is: what is finished since is sent again after a crash
@@ -71,42 +68,32 @@ class ReplayedRange(Unstored):
         self.landed.set()
 
 
-class Replays:
+class Replays(DispatcherPart):
     """Of one subscription. ``ready``: the partitions that are ours and loaded."""
 
     def __init__(
         self,
-        subscription: Subscription,
+        shared: Shared,
         log: Log,
-        store: Store,
-        clock: Clock,
-        scope: TaskScope,
         reader: DeliveryReader,
         scheduler: Scheduler,
         parking: Parking,
-        attempts: AttemptLog,
-        part: Part,
         ready: Mapping[Partition, OwnedPartition],
-        jitter: Callable[[], float],
     ) -> None:
-        self._subscription = subscription
-        self._most = 2 * lanes_in_flight(subscription)  # of each range that are held at a time
+        super().__init__(shared)
+        self._most = 2 * lanes_in_flight(
+            shared.subscription
+        )  # of each range that are held at a time
         self._log = log
-        self._rows = store.replays
-        self._clock = clock
-        self._letters = store.letters
-        self._scope = scope
+        self._rows = shared.store.replays
+        self._letters = shared.store.letters
         self._reader = reader
         self._scheduler = scheduler
         self._parking = parking
-        self._attempts = attempts
-        self._part = part
         self._ready = ready
-        self._jitter = jitter
         self._runs: dict[int, ReplayedRange] = {}
         self._search: asyncio.Task[None] | None = None
         self._outdated = False  # the store changed since it was read
-        self.trouble = ""
 
     @property
     def busy(self) -> bool:

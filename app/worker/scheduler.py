@@ -8,18 +8,14 @@ between two awaits nothing changes underneath.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from app.delivery.endpoint import Flow
 from app.delivery.lanes import Lane, Lanes
 from app.delivery.outcomes import Fate, Outcome
 from app.delivery.plan import SETTLE, Decision, PauseEndpoint, WaitsIn
-from app.interfaces import Clock, Sink, SinkAnswer
+from app.interfaces import Sink, SinkAnswer
 from app.model.message import Partition
-from app.model.subscription import Subscription
-from app.worker.attempts import AttemptLog
 from app.worker.batching import Batching
-from app.worker.budget import Part
 from app.worker.conclusions import LEASE_RECHECK, Conclusions
 from app.worker.delivery import Delivery
 from app.worker.delivery_policy import (
@@ -30,13 +26,13 @@ from app.worker.delivery_policy import (
 )
 from app.worker.gate import Gate
 from app.worker.parking import Parking
-from app.worker.tasks import TaskScope
-from app.worker.timing import Pace, Timekeeper
+from app.worker.shared import DispatcherPart, Shared
+from app.worker.timing import Pace
 
 TOO_MANY = 429
 
 
-class Scheduler:
+class Scheduler(DispatcherPart):
     """Of one subscription.
 
     ``lanes``   all that is held; to be looked at from outside, not touched.
@@ -45,40 +41,28 @@ class Scheduler:
 
     def __init__(
         self,
-        subscription: Subscription,
+        shared: Shared,
         sink: Sink,
-        clock: Clock,
-        scope: TaskScope,
         lanes: Lanes[Delivery],
         gate: Gate,
         parking: Parking,
         conclusions: Conclusions,
-        timekeeper: Timekeeper,
-        attempts: AttemptLog,
-        part: Part,
-        jitter: Callable[[], float],
     ) -> None:
+        super().__init__(shared)
+        subscription = shared.subscription
         self._name = f"{subscription.id} sender"
         self._concurrency = requests_in_flight(subscription)
         self._timeout = subscription.timeout
         self._sink = sink
-        self._clock = clock
-        self._scope = scope
         self._gate = gate
         self._endpoint = gate.endpoint
         self._parking = parking
         self._conclusions = conclusions
-        self._timekeeper = timekeeper
-        self._attempts = attempts
-        self._part = part
-        self._jitter = jitter
-        self._policy = DeliveryPolicy(subscription, clock, jitter)
+        self._policy = DeliveryPolicy(subscription, shared.clock, shared.jitter)
         self._pace = Pace(subscription, sink)
         self._batching: Batching | None = None
         if (bounds := bounds_of(subscription)) is not None:
-            self._batching = Batching(
-                subscription, sink, clock, lanes, self._pace, conclusions, attempts, self, bounds
-            )
+            self._batching = Batching(shared, sink, lanes, self._pace, conclusions, self, bounds)
         self._senders = 0
         self.lanes = lanes
         self.landed = asyncio.Event()

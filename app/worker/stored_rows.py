@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from app.delivery.backoff import doubling
 from app.errors import StaleOwner, StoreUnavailable
-from app.interfaces import Clock, DeadLetter, Parked, Store
+from app.interfaces import DeadLetter, Parked
 from app.model.message import Partition
 from app.worker.delivery import Delivery
 from app.worker.origins import OwnedPartition, by_owner
-from app.worker.tasks import TaskScope
+from app.worker.shared import DispatcherPart, Shared
 
 AT_ONCE = 1_000  # rows of one transaction
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
@@ -71,21 +71,15 @@ class StoredRow:
         """Its row is gone from the store."""
 
 
-class StoredRows:
+class StoredRows(DispatcherPart):
     """``left``: set whenever rows are gone from the store."""
 
-    def __init__(
-        self, store: Store, clock: Clock, jitter: Callable[[], float], scope: TaskScope
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._jitter = jitter
-        self._scope = scope
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
         self._task: asyncio.Task[None] | None = None
         self._leaving: dict[int, StoredRow] = {}  # by id of the row
-        self.letters = store.letters
+        self.letters = shared.store.letters
         self.left = asyncio.Event()
-        self.trouble = ""
 
     async def save(self, row: Parked, delivery: Delivery, due: float) -> None:
         """The row waits until ``due`` (monotonic), with the steps and attempts that the delivery has now.

@@ -21,7 +21,6 @@ from app.worker.gate import Gate
 from app.worker.offset_commits import OffsetCommits
 from app.worker.origins import LogPartition, OwnedPartition
 from app.worker.stored_rows import StoredRow, StoredRows
-from app.worker.tasks import TaskScope
 from fake_log import FakeLog
 from memory_store import MemoryStore
 from virtual_clock import VirtualClock
@@ -44,8 +43,14 @@ class Rig:
         subscription = a_subscription(**settings)
         copied = self.copies if copies else None
         letters = DeadLettering(subscription, self.clock, Counters(), copied, self.note)
-        beside = dict.fromkeys(("lanes", "gate", "parking", "timekeeper", "attempts", "part"))
-        return Conclusions(subscription, self.clock, letters=letters, jitter=lambda: 0.5, **beside)
+        return Conclusions(self.shared(subscription), None, None, None, letters)
+
+    def shared(self, subscription=None):
+        """What the parts have in common; None for what is not asked here."""
+        subscription = subscription or a_subscription()
+        return Shared(
+            subscription, self.store, self.clock, lambda: 0.5, TaskScope(), None, None, None
+        )
 
     def note(self, *word):
         self.told.append(word)
@@ -66,7 +71,7 @@ class Rig:
         await self.store.parked.park([row])
         (row,) = await self.store.parked.find()
         delivery = self.held(row.message)
-        rows = StoredRows(self.store, self.clock, lambda: 0.5, TaskScope())
+        rows = StoredRows(self.shared())
         delivery.origin = StoredRow(row, delivery.origin.owned, rows)
         return delivery
 
@@ -179,7 +184,7 @@ async def test_a_newer_owner_has_the_last_word(rig):
 async def test_the_word_of_a_410_is_stored_before_it_is_told(rig):
     """W5: it must outlive the process that heard it."""
     rig.store.failures.append(StoreUnavailable("busy"))
-    gate = Gate(a_subscription(), rig.store, rig.clock, lambda: 0.5, rig.note)
+    gate = Gate(rig.shared(), rig.note)
     disabling = asyncio.create_task(gate.disable("status-410"))
     await rig.clock.rest()
     assert rig.told == []
