@@ -1,33 +1,38 @@
 """Skybridge, the CloudEvents bridge. An event flows one way, and this map follows it.
 
 In:  ``gateway`` takes the request, ``bindings.http`` decodes it, ``event`` validates it, ``routing``
-decides where it goes, ``bindings`` encode it again, ``brokers`` publish it, and only then: 202.
-Out: ``brokers`` hand a message over, ``bindings`` decode it, ``filters`` choose, ``delivery`` decides,
-``sinks`` send one attempt, ``delivery`` concludes: settle, try again, dead-letter.
+chooses its targets, ``bindings`` encode it, ``brokers`` publish it, and only then the answer is 202.
+Out: ``brokers`` read a message, ``bindings`` decode it, ``filters`` select it, ``worker`` makes a delivery of
+it, ``sinks`` send one attempt, ``delivery`` concludes, and the delivery's origin carries it out: finish (the
+log commits it, or its row is deleted), retry later, dead-letter, or release to the next owner.
 
 ============== ====== ==============================================================================
-cli            shell  the verbs a person types; each imports its heavy parts inside itself
+cli            shell  the commands; each imports its heavy parts inside itself
 runtime        shell  builds the parts from a configuration, runs the roles, owns the signals
 config         shell  the one YAML file: model, lines, secrets, lint, schema
-gateway        shell  the events listener: the hot path and nothing else
-api            shell  the admin listener (FastAPI): subscriptions, what waits, topics, health, metrics
-worker         shell  consumes, plans, delivers and settles: one dispatcher a subscription
-kafka_listener shell  Kafka's protocol on the embedded log, for clients that were not written here
+gateway        shell  the events listener: the hot path, and the HTTP server of both listeners
+api            shell  the admin listener (FastAPI): subscriptions, pulling, parked events, dead letters,
+                      topics, health, metrics
+worker         shell  one dispatcher per subscription: origins, scheduler, conclusions, offset commits
+kafka_listener shell  Kafka's protocol on the embedded log, for Kafka clients
 pipeline       shell  the lake on Spark: archive, replay, report (the extra ``pipeline``)
-brokers        shell  ``portable`` bounds and times; one driver a broker: ``embedded``, ``kafka``
-sinks          shell  one attempt to deliver: ``webhook``
-store          shell  what must outlive a process beside the log: subscriptions, parked, dead letters
+brokers        shell  one driver per broker: ``embedded``, ``kafka``, ``pulsar``, ``rabbitmq``; ``portable``
+                      adds bounds and time-outs
+sinks          shell  one attempt to deliver: ``webhook`` (``http_client``), ``topic``, ``pull_queue``;
+                      ``dead_letters``
+store          shell  durable state beside the log, SQLite or PostgreSQL: subscriptions, parked events,
+                      dead letters, pull queues, attempts, replays
 log            shell  the embedded durable log: writer, segments, topics, groups, retention
-interfaces            what the shell offers to whom: Log, Consumer, Store, Sink, Clock
+interfaces            protocols between the packages: Log, Consumer, Store, Sink, Clock
 routing        pure   rules, keys, templates, plan: route, topic, key, content mode
-delivery       pure   plan, outcomes, lanes, offsets: when to try again and when it is finished
-model          pure   route, subscription, message, receipt, outcome, capabilities
-filters        pure   which events a subscription or a route wants: seven dialects, CloudEvents SQL
-bindings       pure   event to neutral record and back, one file a protocol
-formats        pure   JSON: events as documents
-event          pure   what a CloudEvent is: types, value, validation
-errors         pure   every error, and the questions it answers
-telemetry      shell  logging, counters, histograms, traces, and tasks that never end in silence
+delivery       pure   plan, outcomes, lanes, offsets: when to retry, and when an event is finished
+model          pure   route, subscription, message, receipt, capabilities
+filters        pure   which events a route or subscription selects: seven dialects, CloudEvents SQL
+bindings       pure   event to neutral record and back: HTTP, Kafka, Pulsar, RabbitMQ
+formats        pure   events as documents: JSON, Protobuf, Avro
+event          pure   what a CloudEvent is: types, value, validation, versions
+errors         pure   every error as one tree: whose fault it is, whether a retry helps
+telemetry      shell  logging, counters, histograms, traces, supervised tasks
 ============== ====== ==============================================================================
 
 Pure folders take time and chance as arguments. ``pyproject.toml`` holds the import contracts.

@@ -4,7 +4,7 @@
 origin              its message is finished by                   its wait is
 ==================  ===========================================  ===============================
 ``LogPartition``    the group's commit position                  a row: its key parks
-``ReplayRange``     the progress of the range, never the group   a row: its key parks
+``ReplayedRange``   the progress of the range, never the group   a row: its key parks
 ``ParkedRow``       the deletion of its row                      the row, and its lane's turn
 ``RedrivenRow``     the deletion of its row                      the row alone
 ==================  ===========================================  ===============================
