@@ -175,7 +175,7 @@ def test_an_id_of_the_api_in_the_file_refuses_the_reload(service: ReloadService)
     service.change(lambda s: s["subscriptions"].append(document))
     status, said = service.reload()
     assert status == 422
-    assert "was made by the API too" in said["faults"][0]["detail"]
+    assert "was also created by the API" in said["faults"][0]["detail"]
     service.change(lambda s: s["subscriptions"].clear())
     assert service.ask("DELETE", "/v1/subscriptions/mine")[0] == 200
 

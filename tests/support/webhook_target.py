@@ -7,10 +7,9 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from app.sinks.http_client import HttpClient
-
 from app.interfaces import Sink
 from app.model.subscription import Subscription
+from app.sinks.http_client import HttpClient
 from app.sinks.webhook import open_webhook
 
 
