@@ -1,33 +1,33 @@
 """Skybridge, the CloudEvents bridge. An event flows one way, and this map follows it.
 
 In:  ``gateway`` takes the request, ``bindings.http`` decodes it, ``event`` validates it, ``routing``
-decides where it goes, ``bindings`` encode it again, ``brokers`` publish it, and only then: 202.
-Out: ``brokers`` hand a message over, ``bindings`` decode it, ``filters`` choose, ``delivery`` decides,
-``sinks`` send one attempt, ``delivery`` concludes: settle, try again, dead-letter.
+chooses its targets, ``bindings`` encode it, ``brokers`` publish it, and then the answer is 202.
+Out: ``brokers`` read a message, ``bindings`` decode it, ``filters`` select it, ``delivery`` decides,
+``sinks`` send one attempt, ``delivery`` decides the result: settle, retry, or dead letter.
 
 ============== ====== ==============================================================================
-cli            shell  the verbs a person types; each imports its heavy parts inside itself
+cli            shell  the commands; each imports its heavy parts inside itself
 runtime        shell  builds the parts from a configuration, runs the roles, owns the signals
 config         shell  the one YAML file: model, lines, secrets, lint, schema
 gateway        shell  the events listener: the hot path and nothing else
-api            shell  the admin listener (FastAPI): subscriptions, what waits, topics, health, metrics
+api            shell  the admin listener (FastAPI): subscriptions, parked events, topics, health, metrics
 worker         shell  consumes, plans, delivers and settles: one dispatcher a subscription
-kafka_listener shell  Kafka's protocol on the embedded log, for clients that were not written here
+kafka_listener shell  Kafka's protocol on the embedded log, for Kafka clients
 pipeline       shell  the lake on Spark: archive, replay, report (the extra ``pipeline``)
-brokers        shell  ``portable`` bounds and times; one driver a broker: ``embedded``, ``kafka``
+brokers        shell  one driver per broker; ``portable`` adds bounds and time-outs
 sinks          shell  one attempt to deliver: ``webhook``
-store          shell  what must outlive a process beside the log: subscriptions, parked, dead letters
+store          shell  durable state outside the log: subscriptions, parked events, dead letters
 log            shell  the embedded durable log: writer, segments, topics, groups, retention
-interfaces            what the shell offers to whom: Log, Consumer, Store, Sink, Clock
+interfaces            protocols between the packages: Log, Consumer, Store, Sink, Clock
 routing        pure   rules, keys, templates, plan: route, topic, key, content mode
-delivery       pure   plan, outcomes, lanes, offsets: when to try again and when it is finished
+delivery       pure   plan, outcomes, lanes, offsets: when to retry and when an event is finished
 model          pure   route, subscription, message, receipt, outcome, capabilities
 filters        pure   which events a subscription or a route wants: seven dialects, CloudEvents SQL
 bindings       pure   event to neutral record and back, one file a protocol
 formats        pure   JSON: events as documents
 event          pure   what a CloudEvent is: types, value, validation
-errors         pure   every error, and the questions it answers
-telemetry      shell  logging, counters, histograms, traces, and tasks that never end in silence
+errors         pure   every error, with its HTTP status, retryability and cure
+telemetry      shell  logging, counters, histograms, traces, supervised tasks
 ============== ====== ==============================================================================
 
 Pure folders take time and chance as arguments. ``pyproject.toml`` holds the import contracts.

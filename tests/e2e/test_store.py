@@ -139,11 +139,11 @@ TEXT = b"not a database, but long enough to be read as one" * 100
 @pytest.mark.parametrize(
     ("files", "sums", "said"),
     [
-        ({"store.db": TEXT}, None, "is no whole store"),
+        ({"store.db": TEXT}, None, "is not a complete store"),
         ({"store.db": b""}, None, "is not a store"),
-        ({"log-log.db": TEXT}, None, "is no whole log"),
+        ({"log-log.db": TEXT}, None, "is not a complete log"),
         ({"log-log.db": b""}, None, "is not a log of Skybridge"),
-        ({"log-other.db": TEXT}, None, "no place for: log-other.db"),
+        ({"log-other.db": TEXT}, None, "no broker or store for: log-other.db"),
         ({"store.db": TEXT}, f"{'0' * 64}  store.db\n", "store.db does not match its checksum"),
         ({"store.db": TEXT}, f"{'0' * 64}  store.db\n{'0' * 64}  a.db\n", "a.db is missing"),
         ({}, "", "SHA256SUMS is empty"),
