@@ -22,11 +22,11 @@ interfaces            protocols between the packages: Log, Consumer, Store, Sink
 routing        pure   rules, keys, templates, plan: route, topic, key, content mode
 delivery       pure   plan, outcomes, lanes, offsets: when to retry and when an event is finished
 model          pure   route, subscription, message, receipt, outcome, capabilities
-filters        pure   which events a subscription or a route wants: seven dialects, CloudEvents SQL
+filters        pure   selection of events by routes and subscriptions: seven dialects, CloudEvents SQL
 bindings       pure   event to neutral record and back, one file a protocol
 formats        pure   JSON: events as documents
 event          pure   what a CloudEvent is: types, value, validation
-errors         pure   every error, with its HTTP status, retryability and cure
+errors         pure   every error, drawn once as a tree
 telemetry      shell  logging, counters, histograms, traces, supervised tasks
 ============== ====== ==============================================================================
 
