@@ -56,14 +56,14 @@ _NO_TOKEN = _refusal(
 _WRONG_TOKEN = _refusal(
     401,
     "not-authorised",
-    "This is not the token of the admin listener",
+    "The token is not that of the admin listener",
     "Send server.admin.token as Authorization: Bearer <token>.",
 )
 _THROTTLED = _refusal(
     429,
     "too-many-wrong-tokens",
     "Too many wrong tokens came from this address",
-    "Wait as Retry-After says, or send the right one, which is taken at once.",
+    "Wait as Retry-After says, or send the right token, which works at once.",
 )
 _OTHER_HOST = _refusal(
     421,
@@ -74,7 +74,7 @@ _OTHER_HOST = _refusal(
 _OTHER_ORIGIN = _refusal(
     403,
     "other-origin",
-    "A page of another origin may change nothing here",
+    "A page of another origin must not change anything",
     "Send the request from the command line, or from a page of this listener: without Origin and Sec-Fetch-Site, or with its own.",
 )
 
@@ -203,7 +203,7 @@ def demand_token(host: str, token: str | None) -> None:
     """Off loopback the admin listener does not start without a token. Raises SetupError."""
     if not token and not is_loopback(host):
         raise SetupError(
-            f"the admin listener on {host} can be reached from other machines and has no token.",
+            f"the admin listener on {host} can be reached from other machines but has no token.",
             setting="server.admin.token",
             cure="Set it, for example to ${env:SKYBRIDGE_ADMIN_TOKEN}, or listen on 127.0.0.1.",
         )

@@ -28,13 +28,15 @@ class View(BaseModel):
 
 
 class FaultView(BaseModel):
-    """One thing wrong with an event that was sent."""
+    """One fault of an event."""
 
     code: str
     detail: str
-    at: str = Field("", description="where: a header, a JSON Pointer, a query parameter")
-    rule: str = Field("", description="the clause that it breaks")
-    index: int | None = Field(None, description="of an event in a batch")
+    at: str = Field(
+        "", description="place of the fault: a header, a JSON Pointer, a query parameter"
+    )
+    rule: str = Field("", description="the broken clause")
+    index: int | None = Field(None, description="index of the event in a batch")
 
 
 class Problem(BaseModel):
@@ -44,12 +46,12 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str = ""
-    faults: list[FaultView] = Field([], description="of an event that is not valid: all of them")
+    faults: list[FaultView] = Field([], description="all faults of an invalid event")
 
 
 class RoleReadiness(BaseModel):
     ready: bool
-    causes: list[str] = Field(description="why not, each with its cure")
+    causes: list[str] = Field(description="causes, each with its cure")
 
 
 class Readiness(BaseModel):
@@ -70,7 +72,8 @@ class TargetView(BaseModel):
 
 
 _FILTER_ERRORS = (
-    "expressions of its filters that failed on an event since the start; the log has an example"
+    "how often expressions of its filters failed on an event since the start; the "
+    "log has an example"
 )
 
 
@@ -83,34 +86,34 @@ class RouteView(View):
 
 
 class ParkedOfSubscription(BaseModel):
-    """Events that wait in the store, of all processes; zeros where it cannot be asked."""
+    """Parked events in the store, of all processes; zeros if the store does not answer."""
 
     rows: int = 0
     keys: int = 0
-    oldest_seconds: float | None = Field(None, description="since the oldest of them waits")
+    oldest_seconds: float | None = Field(None, description="age of the oldest parked event")
 
 
 class SubscriptionView(View):
     id: str
     sink: str
     broker: str
-    broker_health: HealthView = Field(description="whether it answers, and why not")
+    broker_health: HealthView = Field(description="whether the store answers, and if not, why")
     group: str
     state: str = Field(
-        description="starting, running, paused, disabled, restarting, stopping, stopped, broken (it is "
-        "kept and cannot run) or elsewhere (another process runs it)"
+        description="starting, running, paused, disabled, restarting, stopping, stopped, broken "
+        "(stored, but it cannot run) or elsewhere (another process runs it)"
     )
     ready: bool
-    cause: str = Field(description="why it does not run, or what hinders it")
+    cause: str = Field(description="why it does not run or deliver")
     partitions: list[str]
-    lag: int | None = Field(description="records not finished yet; null where nobody can say")
-    held: int = Field(description="messages taken and not finished")
-    in_flight: int = Field(description="of them: on the wire")
-    waiting: int = Field(description="of them: waiting for their next attempt")
-    window: int = Field(description="distance from the commit position to the newest message taken")
-    paused_for: float | None = Field(description="seconds until the endpoint is tried again")
+    lag: int | None = Field(description="unfinished records; null if unknown")
+    held: int = Field(description="messages read and not finished")
+    in_flight: int = Field(description="messages on the wire")
+    waiting: int = Field(description="messages that wait for their next attempt")
+    window: int = Field(description="distance from the commit position to the newest message read")
+    paused_for: float | None = Field(description="seconds until the next probe of the endpoint")
     oldest: float | None = Field(
-        description="seconds since the oldest message not finished came into the log"
+        description="seconds since the oldest unfinished message was stored in the log"
     )
     restarts: int
     last_error: str
@@ -120,31 +123,35 @@ class SubscriptionView(View):
 
 
 class Standing(View):
-    """How a subscription fares: all that is no part of its document."""
+    """The status of a subscription: everything outside its document."""
 
     id: str
-    origin: Literal["file", "api"] = Field(description="who made it; the file's are read-only here")
-    place: str = Field(description="where in the file; empty for the API's")
+    origin: Literal["file", "api"] = Field(
+        description="its origin; subscriptions of the file are read-only here"
+    )
+    place: str = Field(description="its line in the file; empty for the API's")
     etag: str = Field(description="of the document")
     created_ms: int | None = Field(description="null for the file's")
     updated_ms: int | None
-    faults: list[str] = Field(description="why it does not run although it is kept")
-    warnings: list[str] = Field(description="what looks wrong and may be meant")
+    faults: list[str] = Field(description="why it cannot run although it is stored")
+    warnings: list[str] = Field(description="doubtful settings")
     health: SubscriptionView = Field(
         description="as its worker sees it; state `elsewhere` where another process runs it"
     )
 
 
 class Listed(Standing):
-    document: dict[str, Any] = Field(description="what can be pasted into the configuration file")
+    document: dict[str, Any] = Field(
+        description="the document, which can be pasted into the configuration file"
+    )
 
 
 class KafkaListenerView(BaseModel):
     broker: str = Field(description="name of the embedded log that it serves")
-    address: str = Field(description="where clients of Kafka are told to come to")
+    address: str = Field(description="address announced to Kafka clients")
     connections: int = Field(description="open now")
-    held_bytes: int = Field(description="of requests that have no answer yet")
-    refused_connections: int = Field(description="closed at the bound of connections")
+    held_bytes: int = Field(description="bytes of requests without an answer yet")
+    refused_connections: int = Field(description="connections closed at the bound")
     refused_frames: int = Field(
         description="requests that could not be read; their connections were closed"
     )
@@ -162,30 +169,34 @@ def _details(faults: Sequence[Fault]) -> list[str]:
 class ReloadView(View):
     at: Annotated[str, BeforeValidator(_rfc3339)] = Field(description="when, RFC 3339")
     cause: Cause = Field(
-        description="what asked for it: the start, SIGHUP, the file itself, this API"
+        description="its trigger: the start, SIGHUP, a change of the file, this API"
     )
     outcome: Outcome
-    digest: str = Field(description="of the configuration in force afterwards")
-    changes: list[str] = Field(description="by setting; values of secrets are not told")
-    anew: list[str] = Field(description="subscriptions that ended and began anew")
+    digest: str = Field(description="digest of the configuration in force afterwards")
+    changes: list[str] = Field(description="changes by setting; values of secrets are hidden")
+    anew: list[str] = Field(description="restarted subscriptions")
     faults: Annotated[list[str], BeforeValidator(_details)] = Field(
-        description="why it was refused, each with its line"
+        description="reasons of the refusal, each with its line"
     )
     warnings: list[str]
 
 
 class ConfigurationState(View):
-    """Digests are of what may be shown: a secret that changed does not change them."""
+    """Digests cover only settings that may be shown: a changed secret does not change them."""
 
     source: str = Field(description="the file; empty without one")
-    digest: str = Field(description="of what is in force; pods that agree have the same")
+    digest: str = Field(
+        description="digest of the configuration in force; pods with the same configuration have "
+        "the same digest"
+    )
     taken: ReloadView = Field(description="the last one that was not refused, or the start")
     last: ReloadView
 
 
 class ConfigurationView(ConfigurationState):
     configuration: dict[str, Any] = Field(
-        description="every setting, defaults too; secrets hidden, references as references"
+        description="every setting, including defaults; secrets are hidden, references are "
+        "shown as written"
     )
 
 
@@ -200,64 +211,69 @@ class Status(View):
     store: HealthView = Field(description="where dead letters are kept")
     subscriptions: list[SubscriptionView]
     counters: dict[str, dict[str, int]] = Field(
-        description="by name, then by labels joined with a comma"
+        description="values by name, then by labels joined with a comma"
     )
     kafka_listeners: list[KafkaListenerView] = Field(
-        [], description="of Kafka's protocol, on embedded logs"
+        [], description="Kafka listeners of embedded logs"
     )
-    configuration: ConfigurationState = Field(description="what it runs on, and its last reload")
+    configuration: ConfigurationState = Field(
+        description="the configuration in force and the last reload"
+    )
 
 
 class RecordHeader(BaseModel):
-    """``value`` null: the header has none, or none that is text; ``typed`` then has it. Not UTF-8:
-    ``value_base64`` stands in its place."""
+    """A header. ``value`` is null if the header has no value or its value is not a string;
+    ``typed`` then has it. A value that is not UTF-8 is in ``value_base64``."""
 
     name: str
     value: str | None = None
     value_base64: str | None = None
-    typed: Any = Field(None, description="of RabbitMQ, where it is no string: a number, a table")
+    typed: Any = Field(
+        None, description="type of a RabbitMQ header that is not a string: a number, a table"
+    )
 
 
 class RecordView(BaseModel):
-    """A record as it is on the wire: headers in their order, with repeats and nulls. Not UTF-8:
-    ``body_base64`` stands in the place of ``body``, of which null is no value at all."""
+    """A record as it is on the wire: headers in their order, with repeats and nulls. A body that is
+    not UTF-8 is in ``body_base64``; ``body`` null means no value."""
 
     headers: list[RecordHeader]
     body: str | None = None
     body_base64: str | None = None
-    content_type: str | None = Field(
-        None, description="the broker's own property, where it has one"
-    )
-    message_id: str | None = Field(None, description="the broker's own property, where it has one")
-    time_ms: int | None = Field(None, description="the producer's time, where the broker keeps one")
+    content_type: str | None = Field(None, description="the broker's own property, if it has one")
+    message_id: str | None = Field(None, description="the broker's own property, if it has one")
+    time_ms: int | None = Field(None, description="the producer's time, if the broker keeps it")
 
 
 class MessageView(BaseModel):
-    """A record of a log. ``event`` is the CloudEvent in the JSON format, whatever format it lies there
-    in; ``mode`` and ``content_type`` say which. A document in a format that is not read here shows
-    ``attributes``, those of mirrored headers, and ``body_base64``. Where the record is no CloudEvent,
-    ``fault`` says why and ``headers`` and ``body_base64`` show it as it is."""
+    """A record of a log. ``event`` is the CloudEvent in the JSON format; ``mode`` and
+    ``content_type`` name its stored form. A document in a format that Skybridge cannot read has
+    ``attributes``, from its mirrored headers, and ``body_base64``. If the record is no
+    CloudEvent, ``fault`` says why, and ``headers`` and ``body_base64`` show the unchanged
+    record."""
 
     topic: str
     partition: int
     position: str
     time_ms: int
-    key: str | None = Field(description="as text; see key_base64 where it is not UTF-8")
+    key: str | None = Field(description="the key as text; see key_base64 if it is not UTF-8")
     key_base64: str | None = None
     mode: Literal["binary", "structured", "batch"] | None = None
-    content_type: str | None = Field(None, description="of the document; null in binary mode")
+    content_type: str | None = Field(
+        None, description="format of the document; null in binary mode"
+    )
     event: dict[str, Any] | None = None
     attributes: dict[str, str] | None = None
     foreign: list[tuple[str, str | None]] = Field([], description="headers beside the event")
     fault: str = ""
     headers: list[tuple[str, str | None]] = []
     body_base64: str | None = None
-    record: RecordView | None = Field(None, description="where it was asked for: raw=true")
+    record: RecordView | None = Field(None, description="only with raw=true")
 
 
 class PageView(BaseModel):
-    """What was read, and where to go on: ``next`` is what ``from`` takes."""
+    """A page of messages; ``next`` is the ``from`` of the next page."""
 
     messages: list[MessageView]
     next: str
-    complete: bool = Field(description="no bound was met: this is all up to the end as it was")
+    complete: bool = Field(description="true: the page reached the end of the topic")

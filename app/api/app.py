@@ -39,8 +39,8 @@ from app.api.pull_receive import HandingOut
 from app.api.running import Here, Running
 
 DESCRIPTION = (
-    "Two listeners. The events listener takes CloudEvents at `/events`; the admin listener, on "
-    "loopback unless it has a token, answers everything else."
+    "Two listeners. The events listener accepts CloudEvents at `/events`. The admin "
+    "listener, on loopback unless it has a token, answers everything else."
 )
 
 routes = APIRouter(tags=["operators"])
@@ -48,7 +48,7 @@ routes = APIRouter(tags=["operators"])
 
 @routes.get("/healthz", response_class=PlainTextResponse, operation_id="health")
 async def health() -> str:
-    """The process lives and its loop turns. Needs no token."""
+    """The process runs and its event loop answers. Needs no token."""
     return "ok\n"
 
 
@@ -64,12 +64,12 @@ async def ready(
     request: Request,
     response: Response,
     role: Annotated[
-        Literal["gateway", "worker"] | None, Query(description="of this role alone")
+        Literal["gateway", "worker"] | None, Query(description="readiness of only this role")
     ] = None,
 ) -> answers.Readiness:
-    """Whether each role does its work, and if not, why. Without the token: the status alone.
+    """Whether each role is ready, and if not, why. Without the token only the status is answered.
 
-    With `role`, a subscription that begins anew does not take a gateway out of service."""
+    With `role`, a restarting subscription does not take a gateway out of service."""
     found = await views.readiness(running, role)
     response.status_code = 200 if found.ready else 503
     return found if access.may_look(request.scope) else answers.Readiness(ready=found.ready)

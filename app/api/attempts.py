@@ -28,8 +28,8 @@ async def attempts(
     outcome: Annotated[Fate | None, Query(description="how it ended")] = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
 ) -> kept.AttemptsView:
-    """The newest attempts: those in the store, and those that only this process remembers. An event
-    that waits behind another has none: `waiting` says behind which."""
+    """The newest attempts, in the store and in the memory of this process. An event that waits
+    behind another has no attempt: `waiting` names the other event."""
     word = None if outcome is None else outcome.value
     choice = AttemptChoice(subscription=subscription, event_id=event_id, outcome=word)
     stored = await store_of(running).attempts.find(choice, limit)

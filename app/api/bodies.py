@@ -25,7 +25,7 @@ async def bounded(request: Request, most: int, refusal: Exception | None = None)
     async for chunk in request.stream():
         found += chunk
         if len(found) > most:
-            raise refusal or Refused(413, "too-large", f"the document is above {most} bytes")
+            raise refusal or Refused(413, "too-large", f"the document is larger than {most} bytes")
     return bytes(found)
 
 
@@ -39,11 +39,11 @@ def json_object(body: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(400, "bad-request", f"the body is no JSON: {error}") from None
+        raise Refused(400, "bad-request", f"the body is not JSON: {error}") from None
     except RecursionError:
         raise Refused(400, "bad-request", "the document is nested too deeply") from None
     if not isinstance(found, dict):
-        raise Refused(400, "bad-request", "the body is no JSON object")
+        raise Refused(400, "bad-request", "the body is not a JSON object")
     return found
 
 

@@ -12,7 +12,7 @@ from app.errors import SenderError
 _REFUSALS = {
     "invalid-configuration": ("The file is refused", 422),
     "needs-restart": ("Needs a restart", 409),
-    "not-now": ("The file cannot be taken up now", 503),
+    "not-now": ("The file cannot be applied now", 503),
 }
 
 
@@ -31,9 +31,9 @@ async def get(running: Here) -> ConfigurationView:
     responses=Refused.responses(409, 422, 503),
 )
 async def reload(running: Here) -> ReloadView:
-    """Read the file again and take up what changed. Refused whole, and nothing changes, where it is
-    invalid (422, every fault with its line) or where a setting needs a restart (409, by name). 503 when
-    the store, or another process of the service, cannot be asked now."""
+    """Reload the file and apply its changes. The reload is refused, and nothing changes, if the
+    file is invalid (422, every fault with its line) or a setting needs a restart (409, by name).
+    503 if the store, or another process of the service, does not answer."""
     found = await running.configured.reload("api")
     if found.outcome == "refused":
         raise _refusal(found)

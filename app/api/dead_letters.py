@@ -23,32 +23,35 @@ from app.interfaces import Attempt, AttemptChoice, DeadLetter, LetterChoice, Sto
 
 AT_ONCE = 1_000  # letters that one request redrives at most
 HISTORY = 1_000  # attempts of an event that are looked through
-NOBODY = "there is no such subscription: make it again, or discard its letters"
+NOBODY = "the subscription does not exist: create it again, or discard its letters"
 
-LetterId = Annotated[int, Path(ge=1, le=GREATEST_ID, description="as the list shows it")]
+LetterId = Annotated[int, Path(ge=1, le=GREATEST_ID, description="id, as the list shows it")]
 
 
 class LetterQuery(LetterFilter):
     """A page of them."""
 
-    limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="letters of a page")
-    before: Id | None = Field(None, description="only those with a lower id: what next says")
-    raw: bool = Field(False, description="with each record as it is on the wire")
+    limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="most letters of a page")
+    before: Id | None = Field(None, description="only letters with a lower id, as next says")
+    raw: bool = Field(False, description="also show each record as it is on the wire")
 
 
 class DiscardOrder(LetterFilter):
     model_config = BODY
 
-    dry_run: bool = Field(True, description="true: count only; false: they are gone for good")
+    dry_run: bool = Field(True, description="true: only count; false: delete for good")
 
 
 class RedriveOrder(LetterFilter):
     model_config = BODY
 
-    dry_run: bool = Field(True, description="true: count only; false: they go")
-    rate: Rate = Field(0.0, description="letters a second, at least one a day; 0: at once")
+    dry_run: bool = Field(True, description="true: only count; false: redrive")
+    rate: Rate = Field(0.0, description="letters a second, at least one a day; 0: no limit")
     limit: int = Field(
-        AT_ONCE, ge=1, le=AT_ONCE, description="the oldest so many; left says how many remain"
+        AT_ONCE,
+        ge=1,
+        le=AT_ONCE,
+        description="most letters, the oldest first; left says how many remain",
     )
 
 
@@ -64,7 +67,7 @@ routes = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
 async def dead_letters(
     running: Here, request: Request, query: Annotated[LetterQuery, Query()]
 ) -> Response:
-    """Dead letters with the message each holds, the newest first."""
+    """Dead letters with their messages, the newest first."""
     store, choice = store_of(running), query.choice()
 
     async def ask(limit: int, before: int | None) -> list[DeadLetter]:
@@ -83,7 +86,7 @@ async def count(
     running: Here,
     query: Annotated[LetterFilter, Query()],
 ) -> kept.DeadLetterCounts:
-    """How many there are, by subscription and cause."""
+    """The number of dead letters, by subscription and cause."""
     found = await store_of(running).letters.count(query.choice())
     return kept.DeadLetterCounts(total=sum(found.values()), counts=kept.counts(found))
 
@@ -109,7 +112,7 @@ async def dead_letter(running: Here, letter: LetterId) -> Response:
     responses=Refused.responses(404, 409, 422, 503),
 )
 async def resend(running: Here, letter: LetterId) -> kept.Redriven:
-    """Send one dead letter to its subscription again, with attempts of its own."""
+    """Send one dead letter to its subscription again, with a new count of attempts."""
     store = store_of(running)
     found = await _found(store, letter)
     choice = LetterChoice(subscription=found.subscription, ids=(letter,))
@@ -118,7 +121,7 @@ async def resend(running: Here, letter: LetterId) -> kept.Redriven:
 
 @routes.post(":discard", operation_id="discard_dead_letters", responses=Refused.responses(422, 503))
 async def discard(running: Here, order: DiscardOrder) -> kept.Discarded:
-    """Count dead letters, or with `dry_run: false` throw them away for good."""
+    """Count dead letters, or with `dry_run: false` discard them for good."""
     store, choice = store_of(running), order.choice()
     found = await store.letters.count(choice)
     gone = 0 if order.dry_run else await store.letters.discard(choice)
@@ -137,8 +140,8 @@ async def discard(running: Here, order: DiscardOrder) -> kept.Discarded:
 )
 async def redrive(running: Here, order: RedriveOrder) -> kept.Redriven:
     """Count dead letters, or with `dry_run: false` send the oldest of them to their subscriptions
-    again: same event, same id, one at a time a key. What fails again is a dead letter again; give
-    `until` when you repeat the request, so that those are left alone."""
+    again: same event, same id, one at a time per key. An event that fails again becomes a dead
+    letter again; give `until` when you repeat the request, to leave these alone."""
     return await _redrive(
         running,
         store_of(running),
@@ -153,7 +156,9 @@ async def _found(store: Store, letter: int) -> DeadLetter:
     found = await store.letters.find(LetterChoice(ids=(letter,)), 1)
     if not found:
         raise Refused(
-            404, "no-such-dead-letter", f"there is no dead letter {letter}: redriven or discarded"
+            404,
+            "no-such-dead-letter",
+            f"no dead letter {letter} exists: it was redriven or discarded",
         )
     return found[0]
 

@@ -31,7 +31,10 @@ routes = APIRouter(prefix=PATH, tags=["subscriptions (CloudEvents draft)"])
 def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
     (media_type, content), *_ = answer["content"].items()
     schema = {"type": "array", "items": content["schema"]}
-    return {"description": "In the draft's words.", "content": {media_type: {"schema": schema}}}
+    return {
+        "description": "In the terms of the draft.",
+        "content": {media_type: {"schema": schema}},
+    }
 
 
 @routes.post(
@@ -46,7 +49,7 @@ def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
     openapi_extra=DRAFT_BODY,
 )
 async def create(running: Here, request: Request) -> Response:
-    """Create. The id is ours: one in the body is not looked at."""
+    """Create. The id is generated; an id in the body is ignored."""
     document = await _document(running, request)
     document.pop("id", None)
     entry = await made(running, document)
@@ -60,14 +63,14 @@ async def create(running: Here, request: Request) -> Response:
     responses={200: _list_of(DRAFT_ANSWER), **Refused.responses(503)},
 )
 async def query(running: Here) -> Response:
-    """Query: all that the draft has words for."""
+    """Query all subscriptions that the draft can express."""
     found = [to_draft(each.document) for each in await running.registry.entries()]
     return JSONResponse([each for each in found if each is not None])
 
 
 @routes.options("", operation_id="draft_allow", status_code=204)
 async def allowed() -> Response:
-    """Which operations there are."""
+    """The allowed methods."""
     return Response(status_code=204, headers={"allow": ALLOWED})
 
 
@@ -78,14 +81,14 @@ async def allowed() -> Response:
     responses={200: {**DRAFT_ANSWER, "headers": ETAG}, **Refused.responses(404, 503)},
 )
 async def retrieve(running: Here, id: Id) -> Response:
-    """Retrieve. Secrets show as placeholders."""
+    """Retrieve. Secrets are shown as placeholders."""
     entry = await entry_of(running, id)
     return answered(entry, _draft_of(entry))
 
 
 @routes.options("/{id}", operation_id="draft_allow_one", summary="Allowed", status_code=204)
 async def allowed_one(id: Id) -> Response:  # noqa: ARG001
-    """Which operations there are."""
+    """The allowed methods."""
     return Response(status_code=204, headers={"allow": ALLOWED_ONE})
 
 
@@ -100,7 +103,7 @@ async def allowed_one(id: Id) -> Response:  # noqa: ARG001
     openapi_extra=DRAFT_BODY,
 )
 async def update(running: Here, request: Request, id: Id, if_match: IfMatch = None) -> Response:
-    """Update. The draft knows no ETags; `If-Match` is looked at where it is sent."""
+    """Update. The draft has no ETags; `If-Match` is optional."""
     entry = await entry_of(running, id)
     _draft_of(entry)
     Conditions(if_match).check(entry)
@@ -116,7 +119,7 @@ async def update(running: Here, request: Request, id: Id, if_match: IfMatch = No
     responses={200: DRAFT_ANSWER, **Refused.responses(404, 409, 412, 503)},
 )
 async def delete(running: Here, id: Id, if_match: IfMatch = None) -> Response:
-    """Delete. Answers what it was."""
+    """Delete. Answers with the last object."""
     entry = await entry_of(running, id)
     Conditions(if_match).check(entry)
     draft = _draft_of(entry)
@@ -128,7 +131,7 @@ async def _document(running: Running, request: Request) -> dict[str, Any]:
     document, faults = from_draft(await bodies.read_object(request, running.largest_document))
     if faults:
         raise SenderError(
-            "Not a subscription that can be kept",
+            "The subscription cannot be stored",
             status=422,
             code="invalid-subscription",
             faults=faults,
@@ -142,6 +145,6 @@ def _draft_of(entry: Entry) -> dict[str, Any]:
         raise Refused(
             404,
             "unknown-subscription",
-            f"{entry.id} has no URL as its sink: /v1/subscriptions has it",
+            f"{entry.id} has no URL as its sink: see /v1/subscriptions",
         )
     return draft

@@ -51,23 +51,26 @@ routes = APIRouter(prefix="/v1/subscriptions", tags=["pull"])
     operation_id="subscription_events",
     response_class=StreamingResponse,
     responses={
-        200: {"content": {"text/event-stream": {}}, "description": "One CloudEvent an event."},
+        200: {
+            "content": {"text/event-stream": {}},
+            "description": "One CloudEvent per server-sent event.",
+        },
         **Refused.responses(400, 403, 404, 409, 503),
     },
 )
 async def events(
     running: Here,
     stopped: Stopped,
-    name: Annotated[str, Path(description="id of the subscription, of whatever sink")],
+    name: Annotated[str, Path(description="id of the subscription, with any sink")],
     start: Annotated[
         Literal["earliest", "latest"], Query(description="without Last-Event-ID")
     ] = "latest",
     on: Follow = True,
     last_event_id: LastEventId = None,
 ) -> StreamingResponse:
-    """Events that pass the subscription's filters, as they come: `data` is the CloudEvent in the JSON
-    format. An event `record` shows what is no CloudEvent, or none that JSON can show; `gap` tells
-    what retention took, `problem` why the stream ends."""
+    """New events that pass the subscription's filters: `data` is the CloudEvent in the JSON format.
+    An event `record` shows a record that is no CloudEvent or cannot be shown as JSON; `gap` reports
+    records that retention removed, `problem` the end of the stream."""
     subscription = await subscription_of(running, name)
     log = _readable(running, subscription)
     end = stopped if on else already()
@@ -82,7 +85,7 @@ def _readable(running: Running, subscription: Subscription) -> Log:
     raise Refused(
         409,
         "not-capable",
-        f"what is read of broker {log.name} is taken from it: give the subscription sink: {{pull: {{}}}}"
+        f"reads of broker {log.name} consume messages: give the subscription sink: {{pull: {{}}}}"
         " and :receive its events, or keep them in a log that can be read again",
     )
 
@@ -118,7 +121,7 @@ def resume_points(text: str) -> dict[str, StartPoints]:
         topic, equals, at = each.partition("=")
         known = start_points.places_of(at) if at else {}
         if not equals or known is None:
-            raise Refused(400, "bad-position", "Last-Event-ID is no id that this stream gave")
+            raise Refused(400, "bad-position", "Last-Event-ID is not an id of this stream")
         found[unquote(topic)] = known
     return found
 

@@ -29,7 +29,7 @@ def _refusal(description: str, **more: Any) -> dict[str, Any]:
 
 ANSWERS: Mapping[str, Any] = {
     "200": {
-        "description": "All stored, and receipts were asked for (Prefer: return=representation).",
+        "description": ("All stored, with receipts (Prefer: return=representation)."),
         "content": {
             "application/json": {
                 "schema": {"type": "array", "items": {"$ref": "#/components/schemas/Receipt"}}
@@ -37,18 +37,18 @@ ANSWERS: Mapping[str, Any] = {
         },
     },
     "202": {"description": "All stored durably. No body."},
-    "400": _refusal("Not a valid CloudEvent: every fault is listed, nothing was published."),
+    "400": _refusal("Not a valid CloudEvent: every fault is listed, and nothing was published."),
     "404": _refusal("No route has this name."),
     "405": _refusal("Only POST, PUT and OPTIONS."),
     "408": _refusal("The request did not arrive in time."),
-    "413": _refusal("The body, or the number of events in a batch, is beyond its bound."),
-    "415": _refusal("A content type or content encoding that is not known."),
-    "422": _refusal("No route wants this event."),
-    "431": _refusal("The header block is beyond its bound."),
-    "500": _refusal("The broker will refuse this until somebody changes something."),
+    "413": _refusal("The body, or the number of events in a batch, is too large."),
+    "415": _refusal("The content type or content encoding is unknown."),
+    "422": _refusal("No route matches this event."),
+    "431": _refusal("The header block is too large."),
+    "500": _refusal("The broker refuses this event until an operator changes its configuration."),
     "503": _refusal(
-        "Not, or not all, stored. `events` names the fate of each: repeat only the failed ones. "
-        "Without it nothing of the request was published.",
+        "Not all events were stored. `events` has the result of each: repeat only "
+        "the failed ones. Without `events` nothing of the request was published.",
         headers=_RETRY_AFTER,
     ),
 }
@@ -57,7 +57,7 @@ _KEY = [
     {
         "name": "Skybridge-Key",
         "in": "header",
-        "description": "The record key; on a batch it holds for each event.",
+        "description": "The record key; for a batch, of each event.",
         "schema": {"type": "string"},
     },
     {
@@ -69,7 +69,7 @@ _KEY = [
     {
         "name": "Prefer",
         "in": "header",
-        "description": "`return=representation` asks for receipts.",
+        "description": "`return=representation` requests receipts.",
         "schema": {"type": "string"},
     },
 ]
@@ -77,18 +77,21 @@ _ROUTE = {
     "name": "route",
     "in": "path",
     "required": True,
-    "description": "A route's name; its filters are not asked.",
+    "description": "Name of the route; its filters do not apply.",
     "schema": {"type": "string"},
 }
 
 _PUBLISH = (
-    "One event or a batch. All are stored durably before 202; where one is at fault, none is "
-    "published and every fault is named."
+    "One event or a batch. All are stored durably before 202. If one is invalid, "
+    "none is published and every fault is named."
 )
 
 _BODY = {
-    "description": "The content type alone decides the mode. Binary: attributes are `ce-` headers "
-    "and the body is the data. Structured: one JSON event. Batch: a JSON array of events.",
+    "description": (
+        "Only the content type decides the mode. Binary: attributes are `ce-` headers "
+        "and the body is the data. Structured: one JSON event. Batch: a JSON array of "
+        "events."
+    ),
     "content": {
         "application/cloudevents+json": {"schema": {"$ref": "#/components/schemas/CloudEvent"}},
         "application/cloudevents-batch+json": {
@@ -105,12 +108,12 @@ _FAULT = {
         "code": {"type": "string", "examples": ["missing-attribute"]},
         "detail": {"type": "string"},
         "at": {"type": "string", "description": "a header, a JSON Pointer or a query parameter"},
-        "rule": {"type": "string", "description": "the clause that is broken"},
-        "index": {"type": "integer", "description": "the event's place in its batch, from 0"},
+        "rule": {"type": "string", "description": "the broken clause"},
+        "index": {"type": "integer", "description": "the event's index in its batch, from 0"},
     },
 }
 
-_INDEX = {"type": "integer", "description": "the event's place in its batch, from 0"}
+_INDEX = {"type": "integer", "description": "the event's index in its batch, from 0"}
 _PLACE = {
     "route": {"type": "string"},
     "broker": {"type": "string"},
@@ -140,13 +143,17 @@ SCHEMAS: Mapping[str, Any] = {
     },
     "Receipt": {
         "type": "object",
-        "description": "Where one event is now. An event that went to several places has several.",
+        "description": (
+            "Position of one event. An event with several targets has several entries."
+        ),
         "required": ["index", "route", "broker", "topic", "partition", "position"],
         "properties": {"index": _INDEX, **_PLACE},
     },
     "EventFate": {
         "type": "object",
-        "description": "One event in one place. It is stored when all its entries say 202.",
+        "description": (
+            "Result of one event at one target. The event is stored when all its entries say 202."
+        ),
         "required": ["index", "status"],
         "properties": {
             "index": _INDEX,
@@ -215,8 +222,8 @@ def _path(operation: str, summary: str, parameters: list[dict[str, Any]]) -> dic
     handshake = {
         "tags": ["events"],
         "operationId": f"{operation}_handshake",
-        "summary": "The webhook handshake, as a target: consent to the origin that asks.",
-        "description": "CloudEvents HTTP Webhook 4: nothing is published, and nothing is kept.",
+        "summary": ("The webhook handshake, as a target: consent to the requesting origin."),
+        "description": ("CloudEvents HTTP Webhook 4: nothing is published or stored."),
         "parameters": [each for each in parameters if each["in"] == "path"],
         "responses": {"200": {"description": "WebHook-Allowed-Origin and WebHook-Allowed-Rate."}},
     }

@@ -20,7 +20,7 @@ from app.routing.journey import Guide, Hop, Journey
 
 LARGEST = 16 << 20  # bytes of a body
 WITHIN = 2.0  # seconds to ask a broker for a topic's partitions; what is away is left out
-_BODY = bodies.event_body("One CloudEvent or a batch, in any mode, as `/events` takes it.")
+_BODY = bodies.event_body("One CloudEvent or a batch, in any mode, as for `/events`.")
 
 
 routes = APIRouter(prefix="/v1/explain", tags=["explain"])
@@ -40,14 +40,14 @@ async def explain(
     as_from: Annotated[
         str | None,
         Query(
-            description="BROKER/TOPIC that another client writes the event to; no route is asked"
+            description="BROKER/TOPIC to which another client writes the event; no route applies"
         ),
     ] = None,
     key: Annotated[
-        str | None, Header(alias="Skybridge-Key", description="the request's own key (K7)")
+        str | None, Header(alias="Skybridge-Key", description="the key of the request (K7)")
     ] = None,
 ) -> Response:
-    """Rules, key, topics and subscriptions that an event would meet, each with its reason."""
+    """Routes, key, topics and subscriptions of an event, each with its reason. Nothing is sent."""
     decoded = http.decode(request.headers.raw, await _body(request))
     guide = Guide(
         running.routes,

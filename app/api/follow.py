@@ -89,7 +89,7 @@ async def peek(
     except TimeoutError:
         if not page.messages:
             raise BrokerUnavailable(
-                f"nothing of {topic} came within {bounds.seconds:g} s", broker=log.name
+                f"{topic} sent no records within {bounds.seconds:g} s", broker=log.name
             ) from None
     return page
 
@@ -152,7 +152,7 @@ class Tail:
         ends = await partitions_of(self._log, self.topic)
         if not ends:
             raise BrokerRefused(
-                f"topic {self.topic} is gone", kind="unknown-topic", broker=self._log.name
+                f"topic {self.topic} was deleted", kind="unknown-topic", broker=self._log.name
             )
         for end in ends:
             if self._only in (None, end.number) and end.latest:  # else nobody can say now

@@ -18,13 +18,13 @@ Partitions = Mapping[tuple[str, str], int]
 
 
 class FilterView(BaseModel):
-    """What one filter says of the event, and which part of it settled that."""
+    """The result of one filter for the event, and the part that decided."""
 
     dialect: str
     passes: bool
-    decided_by: str = Field(description="the part of the filter that settled it")
+    decided_by: str = Field(description="the part of the filter that decided")
     because: str = Field(description="the values seen, clipped")
-    inner: list[FilterView] = Field([], description="of all, any and not")
+    inner: list[FilterView] = Field([], description="parts of all, any and not")
 
 
 class RouteVerdictView(BaseModel):
@@ -41,40 +41,42 @@ class KeyView(View):
     key: str | None
     key_base64: str | None = None
     why: str
-    refused: bool = Field(description="the route wants a key, and there is none: 400")
+    refused: bool = Field(description="the route needs a key, but the event has none: 400")
 
 
 class SubscriptionVerdictView(View):
     id: str
     wants: bool
     sink: str
-    state: str | None = Field(description="where this process runs it: running, paused, ...")
-    lane: str | None = Field(description="what the event waits in line with there")
-    fault: str | None = Field(description="why it is no event to it, or cannot go on")
+    state: str | None = Field(description="state in this process: running, paused, ...")
+    lane: str | None = Field(description="the key of the event's lane there")
+    fault: str | None = Field(description="why the subscription cannot deliver it")
     filters: list[FilterView]
-    onward: HopView | None = Field(description="where a mirror brings it")
+    onward: HopView | None = Field(description="the targets of a mirror")
 
 
 class HopView(View):
-    """A place that the event comes to."""
+    """A topic that gets the event."""
 
     broker: str
     kind: str
     topic: str
-    by: str = Field(description="the route, or the mirror, that brings it there")
+    by: str = Field(description="the route or mirror that publishes it there")
     key: str | None
     key_base64: str | None = None
-    partition: int | None = Field(description="null without a key, or where nobody can say")
+    partition: int | None = Field(description="null without a key, or if unknown")
     partitions: int | None
-    record: RecordView | None = Field(description="as a route would write it; null behind mirrors")
+    record: RecordView | None = Field(
+        description="the record that a route would write; null behind mirrors"
+    )
     subscriptions: list[SubscriptionVerdictView]
     untold: list[str] = Field(
-        description="subscriptions that get it if the bindings of the exchange lead there"
+        description="subscriptions that get it if the exchange is bound to their topics"
     )
 
 
 class EventNameView(BaseModel):
-    """Null: a document in a format that is not read here does not say."""
+    """Null if the document is in a format that Skybridge cannot read."""
 
     specversion: str | None
     id: str | None
@@ -83,11 +85,11 @@ class EventNameView(BaseModel):
 
 
 class JourneyView(BaseModel):
-    """One event: every rule that was asked, with its reason, and every place and subscription."""
+    """One event: every route that was evaluated, with its reason, and every topic and subscription."""
 
     event: EventNameView
     accepted: bool
-    refused: Problem | None = Field(description="the problem that the sender would be answered")
+    refused: Problem | None = Field(description="the problem that the sender would get")
     routes: list[RouteVerdictView]
     key: KeyView | None
     hops: list[HopView]

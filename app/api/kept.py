@@ -19,7 +19,7 @@ Rounded = Annotated[float, AfterValidator(partial(round, ndigits=3))]
 
 
 class EventView(BaseModel):
-    """By which an event is found again; empty for a record that is none."""
+    """Attributes that identify an event; empty for a record that is no event."""
 
     id: str
     source: str
@@ -37,33 +37,35 @@ class _Delivered(View):
 
 
 class AttemptView(_Delivered):
-    """One try to deliver one message. ``detail``: what came instead of a success, clipped; the target's
-    words, which are never in the log of the process."""
+    """One attempt to deliver one message. `detail`: the failure, clipped; it quotes the target's
+    answer, which is never in the log of the process."""
 
-    number: int = Field(description="1 for the first of this message")
+    number: int = Field(description="number of the attempt of this message, from 1")
     started_ms: int
     duration_ms: Rounded
     outcome: str = Field(description="delivered, retry, dead-letter or disable")
     status: int | None
     detail: str
-    next_try_in: Rounded | None = Field(description="seconds, as it was decided then")
-    together: int = Field(description="how many events the request had")
+    next_try_in: Rounded | None = Field(description="seconds, as decided at that attempt")
+    together: int = Field(description="number of events in the request")
 
 
 class WaitingView(_Delivered):
-    """An event on its way that was not tried yet."""
+    """An event without an attempt yet."""
 
     behind: EventView | None = Field(
-        description="the one of its key that is tried first; null: it is that one"
+        description="the event of its key that is tried first; null: this event"
     )
-    parked: bool = Field(description="it waits in the store; else in the memory of a worker")
+    parked: bool = Field(
+        description="true: it waits in the store; false: in the memory of a worker"
+    )
 
 
 class AttemptsView(BaseModel):
     attempts: list[AttemptView] = Field(description="the newest first")
     waiting: list[WaitingView] = Field(
-        description="where event_id is asked for: where it waits for its first attempt, as far as the "
-        "store and this process know"
+        description="only with event_id: where the event waits for its first attempt, as far as "
+        "the store and this process know"
     )
 
 
@@ -80,14 +82,12 @@ class DeadLetterView(View):
 
 
 class DeadLetterDetail(DeadLetterView):
-    history: list[AttemptView] = Field(
-        description="its attempts, as far as they are kept; the newest first"
-    )
+    history: list[AttemptView] = Field(description="its stored attempts, the newest first")
 
 
 class DeadLetterPage(BaseModel):
     dead_letters: list[DeadLetterView] = Field(description="the newest first")
-    next: str | None = Field(description="where the next page is; null on the last")
+    next: str | None = Field(description="path of the next page; null on the last")
 
 
 class CauseCount(BaseModel):
@@ -115,17 +115,17 @@ class Skipped(BaseModel):
 
 
 class Redriven(BaseModel):
-    """Of a dry run, what it found; else what is on its way now."""
+    """Result of a redrive: the found letters of a dry run, or the letters now in delivery."""
 
     dry_run: bool
-    at_ms: int = Field(description="now, by the service's clock: what until takes")
+    at_ms: int = Field(description="now, by the service's clock; a value for until")
     matched: int
     redriven: int
-    left: int = Field(description="found and not redriven yet, for limit: ask again")
+    left: int = Field(description="letters beyond limit, not redriven yet: repeat the request")
     counts: list[CauseCount] = Field(description="what was found")
-    skipped: list[Skipped] = Field(description="what cannot be redriven, and why")
+    skipped: list[Skipped] = Field(description="letters that cannot be redriven, with the reason")
     waiting: dict[str, str] = Field(
-        description="subscriptions that deliver nothing now, and why: their letters wait"
+        description="subscriptions that deliver nothing now, with the reason; their letters wait"
     )
 
 
@@ -136,34 +136,34 @@ class ParkedView(View):
     topic: str
     partition: int
     position: str
-    key: str | None = Field(description="of the record, as text")
+    key: str | None = Field(description="key of the record, as text")
     event: EventView
-    redriven: bool = Field(description="it was a dead letter: later events do not wait for it")
+    redriven: bool = Field(description="a redriven dead letter: later events do not wait for it")
     attempts: int
     cause: str
     detail: str
-    at_ms: int = Field(description="since when it waits")
-    due_ms: int = Field(description="when it may be tried next")
-    message: MessageView | None = Field(None, description="where it was asked for: messages=true")
+    at_ms: int = Field(description="start of its wait")
+    due_ms: int = Field(description="time of the next attempt")
+    message: MessageView | None = Field(None, description="only with messages=true")
 
 
 class ParkedPage(BaseModel):
     parked: list[ParkedView] = Field(description="in order of writing")
-    next: str | None = Field(description="where the next page is; null on the last")
+    next: str | None = Field(description="path of the next page; null on the last")
 
 
 class ParkedKeyView(View):
-    """One key that waits, by its oldest message."""
+    """One parked key, by its oldest message."""
 
     subscription: str
     broker: str
     topic: str
     partition: int
-    key: str | None = Field(description="of its oldest record, as text; null where it has none")
+    key: str | None = Field(description="key of its oldest record, as text; null without a key")
     rows: int
     redriven: int = Field(description="of them: redriven")
-    at_ms: int = Field(description="since when its oldest waits")
-    due_ms: int = Field(description="when it may be tried next")
+    at_ms: int = Field(description="start of the wait of its oldest message")
+    due_ms: int = Field(description="time of the next attempt")
     attempts: int = Field(description="of its oldest")
     cause: str
     detail: str
@@ -171,7 +171,7 @@ class ParkedKeyView(View):
 
 
 class ParkedKeys(BaseModel):
-    keys: list[ParkedKeyView] = Field(description="those that wait longest first")
+    keys: list[ParkedKeyView] = Field(description="keys, the longest wait first")
 
 
 class ParkedCountView(View):
@@ -179,7 +179,7 @@ class ParkedCountView(View):
     rows: int
     keys: int
     redriven: int
-    oldest_ms: int = Field(description="since when the oldest waits")
+    oldest_ms: int = Field(description="start of the wait of the oldest message")
 
 
 class ParkedCounts(BaseModel):

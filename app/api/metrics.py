@@ -34,7 +34,7 @@ L = TypeVar("L", bound=tuple[str, ...])
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "events_received": (("mode",), "Events taken in, by content mode."),
+    "events_received": (("mode",), "Accepted events, by content mode."),
     "events_refused": (("code",), "Events refused, by problem code."),
     "events_published": (("route", "broker"), "Events stored by a broker."),
     "events_unpublished": (("route", "broker", "code"), "Events a broker did not store."),
@@ -48,20 +48,20 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "parked": (("subscription",), "Events whose key could not be delivered for long."),
     "dead_letters": (("subscription", "cause"), "Messages moved to the dead letters."),
     "replies": (("subscription", "outcome"), "Events that webhooks answered with."),
-    "attempts_dropped": (("subscription",), "Attempts that the store was too slow to keep."),
-    "attempts_trimmed": ((), "Attempts that the store let go of, by age or by number."),
+    "attempts_dropped": (("subscription",), "Attempts dropped because the store was too slow."),
+    "attempts_trimmed": ((), "Attempts deleted from the store, by age or by number."),
     "operator_events": (("kind", "outcome"), "Operator events published, or dropped."),
-    "rebalances": (("subscription",), "How often the log gave a subscription its partitions."),
+    "rebalances": (("subscription",), "How often a subscription was assigned partitions."),
     "labels_folded": (
         ("metric",),
-        "Counted under `other`: the metric has as many series as may be.",
+        "Values counted as `other`, because the metric has the most series.",
     ),
-    "task_failures": (("task",), "Background tasks that failed, and began again."),
-    "config_reloads": (("outcome",), "Readings of the file again: ok, unchanged or refused."),
+    "task_failures": (("task",), "Background tasks that failed and were restarted."),
+    "config_reloads": (("outcome",), "Reloads of the file: ok, unchanged or refused."),
     "kafka_connections": (("outcome",), "Connections to the Kafka listener."),
     "kafka_logins": (("outcome",), "Logins to the Kafka listener."),
-    "kafka_requests": (("api",), "Requests of clients of Kafka, by API."),
-    "kafka_records": (("direction",), "Records that clients of Kafka produced and fetched."),
+    "kafka_requests": (("api",), "Requests of Kafka clients, by API."),
+    "kafka_records": (("direction",), "Records that Kafka clients produced and fetched."),
     "kafka_refused_batches": (("error",), "Batches not stored, by Kafka's name of the error."),
     "kafka_refused_frames": ((), "Requests that could not be read; their connections were closed."),
 }
@@ -70,14 +70,17 @@ HISTOGRAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "accept_seconds": (("status",), "From a whole request for /events to its answer."),
     "publish_seconds": (
         ("broker",),
-        "Until a broker had what a request brought it, or had refused it.",
+        "Until a broker had stored or refused the events of a request.",
     ),
     "attempt_seconds": (("subscription",), "One attempt to deliver."),
     "delivery_seconds": (
         ("subscription",),
         "From the record's time in its log until it was delivered.",
     ),
-    "store_seconds": (("operation",), "Operations of the store, the wait for their turn included."),
+    "store_seconds": (
+        ("operation",),
+        "Operations of the store, including the wait for their turn.",
+    ),
 }
 """Of ``Counters`` too, with the bucket as a label more."""
 
@@ -153,28 +156,31 @@ def _growing(buckets: Mapping[str, int]) -> list[tuple[str, float]]:
 
 
 _OF_SUBSCRIPTIONS: Mapping[str, tuple[str, Callable[[SubscriptionStatus], float]]] = {
-    "ready": ("1 when it can deliver.", lambda now: now.ready),
+    "ready": ("1 when the subscription can deliver.", lambda now: now.ready),
     "disabled": (
-        "1 when its target answered 410: resume it.",
+        "1 when the target answered 410; resume it to deliver again.",
         lambda now: now.state == "disabled",
     ),
     "in_flight": ("Deliveries under way.", lambda now: now.in_flight),
-    "held": ("Messages taken and not finished.", lambda now: now.held),
-    "window": ("From the commit position to the newest message taken.", lambda now: now.window),
+    "held": ("Messages read and not finished.", lambda now: now.held),
+    "window": (
+        "Distance from the commit position to the newest message read.",
+        lambda now: now.window,
+    ),
     "paused_seconds": (
-        "Until the endpoint is tried again; 0 while it is sent to.",
+        "Until the next probe of the endpoint; 0 while it is not paused.",
         lambda now: now.paused_for or 0,
     ),
     "oldest_seconds": (
-        "Age of the oldest message taken and not finished, or 0.",
+        "Age of the oldest message read and not finished, or 0.",
         lambda now: now.oldest or 0,
     ),
 }
 _OF_PARKED: Mapping[str, tuple[str, Callable[[ParkedOfSubscription], float]]] = {
-    "rows": ("Events that wait in the store.", lambda now: now.rows),
-    "keys": ("Keys whose events wait in the store.", lambda now: now.keys),
+    "rows": ("Parked events in the store.", lambda now: now.rows),
+    "keys": ("Keys with parked events.", lambda now: now.keys),
     "oldest_seconds": (
-        "Since the oldest of them waits there.",
+        "Age of the oldest parked event.",
         lambda now: now.oldest_seconds or 0,
     ),
 }
@@ -182,17 +188,15 @@ _OF_PARKED: Mapping[str, tuple[str, Callable[[ParkedOfSubscription], float]]] = 
 
 
 def _gauges(now: Snapshot) -> Iterator[Metric]:
-    yield _gauge("build_info", "The version that runs.", "version", {__version__: 1})
+    yield _gauge("build_info", "The running version.", "version", {__version__: 1})
     ready = {role: state.ready for role, state in now.roles.items()}
-    yield _gauge("ready", "1 when the role does its work.", "role", ready)
+    yield _gauge("ready", "1 when the role is ready.", "role", ready)
     up = {name: health.healthy for name, health in now.brokers.items()}
     yield _gauge("broker_up", "1 when the broker answers.", "broker", up)
     for name, (text, value) in _OF_SUBSCRIPTIONS.items():
         values = {each.id: value(each) for each in now.subscriptions}
         yield _gauge(f"subscription_{name}", text, "subscription", values)
-    yield _labelled(
-        "subscription_lag", "Records not finished yet.", ("subscription", "topic"), _lag(now)
-    )
+    yield _labelled("subscription_lag", "Unfinished records.", ("subscription", "topic"), _lag(now))
     yield _labelled(
         "dead_letters_stored",
         "Dead letters in the store.",
@@ -210,13 +214,16 @@ def _of_process(now: Snapshot) -> Iterator[Metric]:
     text = "Connections to a Kafka listener now."
     yield _gauge("kafka_open_connections", text, "broker", connections)
     held = {each.broker: each.held_bytes for each in now.kafka_listeners}
-    text = "Requests to a Kafka listener that have no answer yet."
+    text = "Requests to a Kafka listener without an answer yet."
     yield _gauge("kafka_held_bytes", text, "broker", held)
     free = {path: disk.free for path, disk in now.disks.items()}
-    yield _gauge("disk_free_bytes", "Room left on the volume of a log or the store.", "path", free)
+    yield _gauge("disk_free_bytes", "Free space on the volume of a log or the store.", "path", free)
     size = {path: disk.size for path, disk in now.disks.items()}
     yield _gauge("disk_size_bytes", "The size of that volume.", "path", size)
-    name, text = "certificate_expiry_timestamp_seconds", "When a certificate that we show ends."
+    name, text = (
+        "certificate_expiry_timestamp_seconds",
+        "When a certificate of a listener or a login expires.",
+    )
     yield _gauge(name, text, "certificate", now.certificates)
     if now.configured is not None:
         yield from _configuration(now.configured)
@@ -227,10 +234,10 @@ def _configuration(now: Configured) -> Iterator[Metric]:
     for name, text, value in (
         (
             "last_reload_successful",
-            "0 when the last one was refused.",
+            "0 while the present file is refused.",
             now.last.outcome != "refused",
         ),
-        ("last_reload_success_timestamp_seconds", "When the file was taken last.", now.taken.at),
+        ("last_reload_success_timestamp_seconds", "Time of the last applied file.", now.taken.at),
     ):
         yield _labelled(f"config_{name}", text, (), {(): value})
 

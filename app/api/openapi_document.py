@@ -17,26 +17,28 @@ def _problem(description: str) -> dict[str, Any]:
     return {"description": description, "content": {"application/problem+json": {"schema": schema}}}
 
 
-_INVALID = _problem("A parameter or the body is not what it should be.")
+_INVALID = _problem("A parameter or the body is invalid.")
 _GUARD: Mapping[str, Any] = {
-    "401": _problem("The listener has a token, and it was not shown."),
+    "401": _problem("The listener has a token, and the request did not send it."),
     "429": _problem("Too many wrong tokens came from this address: wait as Retry-After says."),
-    "421": _problem("Without a token it answers to loopback names only."),
+    "421": _problem("Without a token the listener answers only to loopback names."),
 }
 
 
 _TAGS: Mapping[str, str] = {
     "events": "The events listener: CloudEvents in, and the webhook handshake.",
-    "operators": "How the service fares.",
-    "configuration": "The file in force, and its reload.",
-    "topics": "What is in the topics: looked at, published to by hand.",
-    "subscriptions": "Who is delivered to.",
-    "subscriptions (CloudEvents draft)": "The same in the names of the CloudEvents Subscriptions API.",
-    "pull": "Events that are fetched rather than posted.",
-    "dead letters": "What was not delivered, and why.",
-    "parked": "What waits for its turn.",
+    "operators": "State of the service.",
+    "configuration": "The configuration in force, and its reload.",
+    "topics": "Topics: inspect records and positions, publish by hand.",
+    "subscriptions": "Subscriptions.",
+    "subscriptions (CloudEvents draft)": (
+        "Subscriptions in the terms of the CloudEvents Subscriptions API."
+    ),
+    "pull": "Pull delivery: consumers fetch events.",
+    "dead letters": "Undelivered events with their causes.",
+    "parked": "Parked events.",
     "attempts": "What was tried.",
-    "explain": "What an event would meet.",
+    "explain": "Explanation of the route of an event.",
 }
 
 

@@ -36,14 +36,14 @@ def _body(media_type: str, schema: str, example: Any) -> dict[str, Any]:
 REQUEST_BODY = _body("application/json", "Subscription", _EXAMPLE)
 PATCH_BODY = _body("application/merge-patch+json", "SubscriptionPatch", {"concurrency": 8})
 ANSWER: dict[str, Any] = {
-    "description": "The document, as it can be pasted into the configuration file.",
+    "description": ("The document, which can be pasted into the configuration file."),
     "content": {
         "application/json": {"schema": {"$ref": _REF.format(model="SubscriptionDocument")}}
     },
 }
 DRAFT_BODY = _body("application/json", "DraftSubscription", _DRAFT)
 DRAFT_ANSWER: dict[str, Any] = {
-    "description": "In the draft's words.",
+    "description": "In the terms of the draft.",
     "content": {"application/json": {"schema": {"$ref": _REF.format(model="DraftAnswer")}}},
 }
 ETAG: dict[str, Any] = {
@@ -51,7 +51,7 @@ ETAG: dict[str, Any] = {
 }
 WARNING: dict[str, Any] = {
     "Skybridge-Warning": {
-        "description": "What the change does to events that wait; only where it does something.",
+        "description": ("Effect of the change on waiting events; only if there is one."),
         "schema": {"type": "string"},
     }
 }
@@ -97,7 +97,7 @@ def schemas() -> Mapping[str, Any]:
         "DraftAnswer": {**_draft(), "required": ["id", "sink", "protocol"]},
         "SubscriptionPatch": {
             "type": "object",
-            "description": "Members as in Subscription; null takes one back to its default.",
+            "description": ("Members as in Subscription; null resets a member to its default."),
         },
     }
 
@@ -109,12 +109,17 @@ def _draft() -> dict[str, Any]:
         "type": "object",
         "description": "The object of the CloudEvents Subscriptions API draft.",
         "properties": {
-            "id": {**text, "description": "ours; not looked at when one is created"},
+            "id": {
+                **text,
+                "description": ("set by Skybridge; ignored when a subscription is created"),
+            },
             "source": {**text, "description": "all events have this source"},
             "types": {**texts, "minItems": 1, "description": "an event's type is one of them"},
             "config": {
                 "type": "object",
-                "description": "broker and topics of its source, and every other setting of ours",
+                "description": (
+                    "broker and topics of its source, and every other Skybridge setting"
+                ),
             },
             "filters": {"type": "array", "items": {"type": "object"}},
             "sink": {"type": "string", "format": "uri", "pattern": "^https?://[^/?#]"},

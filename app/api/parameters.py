@@ -70,14 +70,15 @@ class LetterFilter(BaseModel):
 
     subscription: Text | None = Field(None, description="of this one")
     cause: list[Text] = Field(
-        [], description="of one of these, as count shows them", max_length=100
+        [], description="with one of these causes, as count shows them", max_length=100
     )
     since: Moment | None = Field(
-        None, description="given up then or later: RFC 3339, or milliseconds since the epoch"
+        None,
+        description="given up at this time or later: RFC 3339, or milliseconds since the epoch",
     )
-    until: Moment | None = Field(None, description="given up before then")
+    until: Moment | None = Field(None, description="given up before this time")
     source: Text | None = Field(None, description="the event's source")
-    type: Text | None = Field(None, description="the event's type; orders.* for what begins so")
+    type: Text | None = Field(None, description="the event's type; orders.* for a prefix")
     id: list[Id] = Field([], description="one of these", max_length=500)
 
     def choice(self) -> LetterChoice:
@@ -130,7 +131,7 @@ async def known_only(request: Request) -> None:
     unknown = sorted(given - set(_known(request.scope["route"]))) if given else []
     if unknown:
         raise RequestValidationError([
-            {"type": "unknown_parameter", "loc": ("query", name), "msg": "this operation does not know it"}
+            {"type": "unknown_parameter", "loc": ("query", name), "msg": "unknown to this operation"}
             for name in unknown
         ])  # fmt: skip
 

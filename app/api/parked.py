@@ -13,7 +13,7 @@ from app.api.problems import Refused
 from app.api.running import Here, store_of
 from app.interfaces import Parked
 
-Of = Annotated[Text | None, Query(description="of this one; all by default")]
+Of = Annotated[Text | None, Query(description="only of this subscription; by default of all")]
 
 
 routes = APIRouter(prefix="/v1/parked", tags=["parked"])
@@ -31,11 +31,11 @@ async def parked(
     subscription: Of = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
     after: Annotated[
-        int, Query(ge=0, le=GREATEST_ID, description="only those with a higher id")
+        int, Query(ge=0, le=GREATEST_ID, description="only rows with a higher id")
     ] = 0,
-    messages: Annotated[bool, Query(description="with the message of each")] = False,
+    messages: Annotated[bool, Query(description="also show the message of each")] = False,
 ) -> Response:
-    """Messages that wait, oldest first: each behind the others of its key, or redriven."""
+    """Parked and redriven messages, oldest first."""
     store = store_of(running)
 
     async def ask(most: int, cursor: int | None) -> list[Parked]:
@@ -55,14 +55,15 @@ async def keys(
     subscription: Of = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
 ) -> kept.ParkedKeys:
-    """Each key that waits, by its oldest message: how many, since when, why, until when."""
+    """Each parked key: number of messages; start, cause and end of the wait of its oldest
+    message."""
     found = await store_of(running).parked.keys(subscription, limit)
     return kept.ParkedKeys(keys=list(map(kept.parked_key, found)))
 
 
 @routes.get("/count", operation_id="count_parked", responses=Refused.responses(503))
 async def count(running: Here) -> kept.ParkedCounts:
-    """How much waits, by subscription."""
+    """The number of parked messages, by subscription."""
     found = await store_of(running).parked.count()
     return kept.ParkedCounts(
         counts=[

@@ -10,10 +10,10 @@ from app.api.problems import Refused
 from app.api.running import Entry
 
 IfMatch = Annotated[
-    str | None, Header(description="the ETag of what is to be changed; * for whatever it is now")
+    str | None, Header(description="the ETag of the version to change; * for any version")
 ]
 IfNoneMatch = Annotated[
-    str | None, Header(description="*: only where there is none yet; an ETag: 304 while it is so")
+    str | None, Header(description="*: only if none exists yet; an ETag: 304 while it is unchanged")
 ]
 
 
@@ -25,16 +25,14 @@ class Conditions(NamedTuple):
         """Raises Refused with 412."""
         etag = None if entry is None else entry.etag
         if self.if_match is not None and not _names(self.if_match, etag):
-            raise _failed(f"If-Match names {self.if_match}, and there is {etag or 'none'}")
+            raise _failed(f"If-Match names {self.if_match}, but the ETag is {etag or 'none'}")
         if self.if_none_match is not None and _names(_strong(self.if_none_match), etag):
-            raise _failed(f"If-None-Match is {self.if_none_match}, and there is {etag}")
+            raise _failed(f"If-None-Match is {self.if_none_match}, but the ETag is {etag}")
 
     def demand(self) -> None:
         """Without a condition the change of somebody else could be undone unseen: 428."""
         if self.if_match is None:
-            raise Refused(
-                428, "precondition-required", "send If-Match with the ETag that GET answered"
-            )
+            raise Refused(428, "precondition-required", "send If-Match with the ETag of a GET")
 
     def unchanged(self, entry: Entry) -> bool:
         """Whether a reader has it already."""
@@ -54,4 +52,6 @@ def _strong(header: str) -> str:
 
 
 def _failed(detail: str) -> Refused:
-    return Refused(412, "precondition-failed", f"{detail}: read it again, and change that")
+    return Refused(
+        412, "precondition-failed", f"{detail}: read it again, and change the new version"
+    )

@@ -142,11 +142,11 @@ def _install_own(app: FastAPI) -> None:
 
     @app.exception_handler(404)
     async def nothing(_: Request, error: Exception) -> JSONResponse:
-        return _problem(document(404, "not-found", f"{error}; /docs lists what is here"))
+        return _problem(document(404, "not-found", f"{error}; /docs lists the paths"))
 
     @app.exception_handler(405)
     async def other_method(request: Request, error: HTTPException) -> JSONResponse:
-        detail = f"{request.method} is not for {request.url.path}; /docs lists what is"
+        detail = f"{request.method} is not allowed at {request.url.path}; /docs lists the methods"
         return _problem(document(405, "method-not-allowed", detail), error.headers or {})
 
 

@@ -32,7 +32,7 @@ _BODY = bodies.event_body("One CloudEvent: binary (`ce-` headers), structured, o
 
 
 class ReceiptView(View):
-    """Where a record is now."""
+    """The position of a record."""
 
     broker: str
     topic: str
@@ -58,9 +58,9 @@ async def publish(
     key: Annotated[
         str | None, Header(alias="Skybridge-Key", description="the record key (K7)")
     ] = None,
-    content_mode: Annotated[Mode, Query(description="how it is written")] = "binary",
+    content_mode: Annotated[Mode, Query(description="content mode of the record")] = "binary",
 ) -> ReceiptView:
-    """Publish one event to a topic that is there, without a route (Produce)."""
+    """Publish one event to an existing topic, without a route (Produce)."""
     log = log_of(running, broker)
     body = await _body(request, log)
     decoded = _one(http.decode(request.headers.raw, body))
@@ -80,7 +80,7 @@ async def _body(request: Request, log: Log) -> bytes:
     bodies.demand_identity(request)
     largest = (log.capabilities.max_record or LARGEST) * GROWN
     refusal = BrokerRefused(
-        f"the body is above {largest} bytes", kind="record-too-large", broker=log.name
+        f"the body is larger than {largest} bytes", kind="record-too-large", broker=log.name
     )
     return await bodies.bounded(request, largest, refusal)
 
@@ -90,6 +90,6 @@ def _one(decoded: Sequence[Decoded]) -> Decoded:
         raise Refused(
             400,
             "not-one-event",
-            f"{len(decoded)} events came, and this takes one: post batches to /events",
+            f"the request has {len(decoded)} events, but only one is allowed: post batches to /events",
         )
     return decoded[0]

@@ -36,7 +36,7 @@ from app.telemetry.traces import carried_by
 LARGEST = 1 << 20  # bytes of a request's body
 LOST = (
     "lock-lost",
-    "the lock ran out, the event is finished already, or nothing was handed out under this token",
+    "the lock has expired, the event is finished, or the token is unknown",
 )
 
 Name = Annotated[str, Path(description="id of the subscription")]
@@ -68,8 +68,8 @@ def _verb(verb: str, kind: type[BaseModel], **described: Any) -> Callable[[Handl
 
 @_verb("receive", Receive, response_model=ReceivedEvents)
 async def receive(running: Here, hands: Hands, request: Request, name: Name) -> Response:
-    """Events that wait, each locked for whoever gets it. The oldest of each key alone: the next one
-    follows when it is acknowledged, rejected or a dead letter."""
+    """Waiting events, each locked for this consumer. Only the oldest event of each key is returned;
+    the next one follows when it is acknowledged, rejected or a dead letter."""
     asked = await _asked(request, Receive)
     subscription, settings = await _pulled(running, name)
     await _demand_running(running, subscription)
@@ -88,7 +88,7 @@ async def receive(running: Here, hands: Hands, request: Request, name: Name) -> 
 
 @_verb("acknowledge", Tokens)
 async def acknowledge(running: Here, request: Request, name: Name) -> Fates:
-    """These are finished."""
+    """Acknowledge events: they are finished."""
     asked = await _asked(request, Tokens)
     await _pulled(running, name)
     done = await store_of(running).pulled.acknowledge(name, _once(asked), now_ms(running))
@@ -99,7 +99,7 @@ async def acknowledge(running: Here, request: Request, name: Name) -> Fates:
 
 @_verb("release", Release)
 async def release(running: Here, request: Request, name: Name) -> Fates:
-    """Not by me, or not now: these may be handed out again, after a delay."""
+    """Give events back: they are handed out again after the delay."""
     asked = await _asked(request, Release)
     await _pulled(running, name)
     done = await store_of(running).pulled.release(
@@ -110,7 +110,7 @@ async def release(running: Here, request: Request, name: Name) -> Fates:
 
 @_verb("reject", Reject)
 async def reject(running: Here, hands: Hands, request: Request, name: Name) -> Fates:
-    """These will never be good for anything: they become dead letters, cause `rejected`."""
+    """Reject events: they become dead letters, cause `rejected`."""
     asked = await _asked(request, Reject)
     subscription, _ = await _pulled(running, name)
     tokens = _once(asked)
@@ -126,7 +126,7 @@ async def reject(running: Here, hands: Hands, request: Request, name: Name) -> F
 
 @_verb("renew", Tokens)
 async def renew(running: Here, request: Request, name: Name) -> Fates:
-    """Work on these takes longer: their locks begin anew."""
+    """Extend the locks of events to their full length from now."""
     asked = await _asked(request, Tokens)
     _, settings = await _pulled(running, name)
     done = await store_of(running).pulled.renew(
@@ -160,7 +160,7 @@ async def _pulled(running: Running, name: str) -> tuple[Subscription, PullSettin
             409,
             "not-pulled",
             f"events of {name} are delivered to {subscription.sink_text}: only a subscription with"
-            " sink: {pull: {}} hands them out. To look at them, read /v1/subscriptions/"
+            " sink: {pull: {}} hands them out. To watch them, read /v1/subscriptions/"
             f"{name}/events",
         )
     return subscription, subscription.sink.pull

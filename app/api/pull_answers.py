@@ -26,20 +26,20 @@ class Receive(_Strict):
         1,
         ge=1,
         le=MOST_EVENTS,
-        description="at most so many; fewer are given where events are large",
+        description="most events; fewer are returned if events are large",
     )
     max_wait: float = Field(
         10.0,
         ge=0,
         le=LONGEST_WAIT,
         allow_inf_nan=False,
-        description="seconds to wait for the first of them; 0: look once",
+        description="seconds to wait for the first event; 0: do not wait",
     )
 
 
 class Tokens(_Strict):
     tokens: list[Token] = Field(
-        min_length=1, max_length=MOST_EVENTS, description="of the locks, as they were received"
+        min_length=1, max_length=MOST_EVENTS, description="tokens of the locks, as received"
     )
 
 
@@ -49,33 +49,35 @@ class Release(Tokens):
         ge=0,
         le=LONGEST_DELAY,
         allow_inf_nan=False,
-        description="seconds until it is handed out again; what is behind it in order waits too",
+        description="seconds until it is handed out again; later events of its key wait too",
     )
 
 
 class Reject(Tokens):
-    reason: str = Field("", max_length=500, description="kept with the dead letter, for a person")
+    reason: str = Field("", max_length=500, description="kept with the dead letter, for people")
 
 
 class BrokerProperties(BaseModel):
-    """Beside the event, never in it."""
+    """Properties beside the event, never in it."""
 
-    lock_token: str = Field(description="what acknowledge, release, reject and renew take")
-    delivery_count: int = Field(description="how often it was handed out, this time included")
+    lock_token: str = Field(description="the token for acknowledge, release, reject and renew")
+    delivery_count: int = Field(description="how often it was handed out, including this time")
     traceparent: str | None = Field(
         None,
-        description="of the trace that stored it, where there is one: the context to go on from",
+        description="trace context of the record, if it has one, to continue the trace",
     )
-    tracestate: str | None = Field(None, description="what goes with it")
+    tracestate: str | None = Field(None, description="properties of the delivery")
 
 
 class Received(BaseModel):
     event: dict[str, Any] | None = Field(
-        description="the CloudEvent in the JSON format; null where `record` stands for it"
+        description="the CloudEvent in the JSON format; null if `record` is set"
     )
     broker_properties: BrokerProperties
     record: MessageView | None = Field(
-        None, description="of a document in a format that is not read here: the record as it is"
+        None,
+        description="the unchanged record, if it is a document in a format that Skybridge "
+        "cannot read",
     )
 
 
@@ -91,7 +93,7 @@ class Failed(BaseModel):
 
 
 class Fates(BaseModel):
-    """Of each token that was given, once."""
+    """The result of each token, once."""
 
     succeeded: list[str]
     failed: list[Failed]

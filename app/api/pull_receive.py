@@ -36,7 +36,7 @@ MOST_BYTES = 16 << 20  # of one answer's records; the page that goes beyond is t
 _log = logging.getLogger("skybridge.api")
 
 FIT, EXPIRED = "", "expired"
-_DETAILS = {MAX_DELIVERIES: "handed out as often as it may be, and never acknowledged"}
+_DETAILS = {MAX_DELIVERIES: "handed out max_deliveries times and never acknowledged"}
 
 Handed = tuple[Offered, Decoded | None]
 """What was handed out, and the event in it."""
@@ -156,7 +156,9 @@ class HandingOut:
         try:
             await self._finish(subscription, fates)
         except (BrokerError, StoreUnavailable) as error:
-            _log.warning("%s: what is handed out no more stays: %s", subscription.id, error)
+            _log.warning(
+                "%s: events at max_deliveries stay in the store: %s", subscription.id, error
+            )
         fit = set(map(id, fates[FIT]))
         return [each for each in handed if id(each[0]) in fit]
 

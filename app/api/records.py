@@ -32,8 +32,10 @@ From = Query(
     "partition that is read, or partition@position of several, joined by commas",
 )
 Follow = Annotated[bool, Query(alias="follow", description="false: end at the end")]
-LastEventId = Annotated[str | None, Header(description="the id that came last: goes on behind it")]
-Raw = Annotated[bool, Query(description="with each record as it is on the wire")]
+LastEventId = Annotated[
+    str | None, Header(description="id of the last received event; the stream continues after it")
+]
+Raw = Annotated[bool, Query(description="also show each record as it is on the wire")]
 
 
 routes = APIRouter(prefix="/v1/topics", tags=["topics"])
@@ -53,12 +55,17 @@ async def peek(
     partition: OnePartition = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="messages")] = LIMIT,
     max_bytes: Annotated[
-        int, Query(ge=1, le=BYTES_MAX, description="of records; one is always given")
+        int,
+        Query(
+            ge=1,
+            le=BYTES_MAX,
+            description="most bytes of records; the first record is always returned",
+        ),
     ] = BYTES,
     max_wait: Annotated[float, Query(ge=1, le=SECONDS_MAX, description="seconds")] = SECONDS,
     raw: Raw = False,
 ) -> Response:
-    """A page of a topic, partition after partition, as it lies in the log (Fetch)."""
+    """A page of a topic, partition after partition (Fetch)."""
     log = readable(log_of(running, broker), topic)
     ends = led(await ends_of(log, broker, topic, partition), topic)
     start = await start_points.resolve(log, topic, ends, begin)
@@ -72,7 +79,10 @@ async def peek(
     operation_id="tail",
     response_class=StreamingResponse,
     responses={
-        200: {"content": {"text/event-stream": {}}, "description": "One message an event."},
+        200: {
+            "content": {"text/event-stream": {}},
+            "description": "One message per server-sent event.",
+        },
         **Refused.responses(400, 403, 404, 416, 501, 503),
     },
 )
@@ -87,8 +97,9 @@ async def tail(
     raw: Raw = False,
     last_event_id: LastEventId = None,
 ) -> StreamingResponse:
-    """Messages as they come, as server-sent events (Fetch): `data` as in records, `id` the places
-    of all partitions. An event `gap` tells what retention took, `problem` why the stream ends."""
+    """New messages as server-sent events (Fetch): `data` as in records, `id` the positions of all
+    partitions. An event `gap` reports records that retention removed, `problem` the end of the
+    stream."""
     log = readable(log_of(running, broker), topic)
     ends = led(await ends_of(log, broker, topic, partition), topic)
     known = start_points.places_of(last_event_id) if last_event_id else None
@@ -108,8 +119,8 @@ def readable(log: Log, topic: str) -> Log:
     raise Refused(
         501,
         "not-capable",
-        f"{topic} cannot be read without a subscription: what is read of broker {log.name} is taken"
-        " from it. Its depth is under offsets; to see its events, subscribe to it (a subscription whose"
+        f"{topic} cannot be read without a subscription: reads of broker {log.name} consume"
+        " messages. Its depth is under offsets; to see its events, subscribe to it (a subscription whose"
         " sink is `skybridge receive`), or keep it in a log that can be read again",
     )
 

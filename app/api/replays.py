@@ -35,8 +35,8 @@ Latest = Annotated[Annotated[Literal["latest"], Tag("word")] | Place, Discrimina
 
 
 class ReplayRequest(BaseModel):
-    """Begin and end as `start` of a subscription has them; partitions that `position` does not name are
-    left out."""
+    """Start and end in the form of `start` of a subscription; partitions that `position` does not
+    name are left out."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -46,34 +46,36 @@ class ReplayRequest(BaseModel):
         examples=["earliest"],
     )
     until: Latest = Field(
-        "latest", description="the first that is not wanted; latest is the end as it is now"
+        "latest", description="end of the range, exclusive; latest is the present end"
     )
-    topic: str | None = Field(None, description="of its topics; all by default")
-    rate: Rate = Field(0, description="events a second, at least one a day; 0 for any")
-    dry_run: bool = Field(False, description="say what it would be, and do nothing")
+    topic: str | None = Field(
+        None, description="only this topic; by default all topics of the subscription"
+    )
+    rate: Rate = Field(0, description="events a second, at least one a day; 0: no limit")
+    dry_run: bool = Field(False, description="only return the plan")
 
 
 class ReplayView(View):
-    """What is left of a replay in one partition."""
+    """The remaining range of a replay in one partition."""
 
     id: int
     topic: str
     partition: int
-    next: str = Field(description="the first position that is not known to be finished")
-    until: str = Field(description="the first that is not wanted")
-    remaining: int | None = Field(description="at most; null where positions cannot be counted")
+    next: str = Field(description="the first position that may be unfinished")
+    until: str = Field(description="end of the range, exclusive")
+    remaining: int | None = Field(description="most records; null if positions cannot be counted")
     done: int
-    rate: float = Field(description="events a second; 0 for any")
+    rate: float = Field(description="events a second; 0: no limit")
     asked_ms: int
 
 
 class ReplayPlan(BaseModel):
-    """What was asked for, or, with dry_run, what would be."""
+    """The plan of a replay."""
 
     dry_run: bool
-    replays: list[ReplayView] = Field(description="one a partition; empty ones are left out")
+    replays: list[ReplayView] = Field(description="ranges by partition; empty ones are left out")
     total: int | None = Field(
-        description="records, filtered ones included, at most; null where the log cannot tell"
+        description="most records, including filtered ones; null if the log cannot tell"
     )
 
 
@@ -85,23 +87,23 @@ routes = APIRouter(prefix=PATH, tags=["subscriptions"])
     operation_id="replay_subscription",
     status_code=202,
     responses={
-        200: {"model": ReplayPlan, "description": "What it would be (`dry_run`)."},
+        200: {"model": ReplayPlan, "description": "The plan (`dry_run`)."},
         **Refused.responses(400, 403, 404, 409, 416, 422, 501, 503),
     },
 )
 async def replay(running: Here, id: Id, body: ReplayRequest, response: Response) -> ReplayPlan:
-    """Deliver a range once more, beside new events, with the filters, order and retries of the
-    subscription. The group does not move. One replay of a subscription at a time."""
+    """Deliver a range again, beside new events, with the filters, order and retries of the
+    subscription. The group does not move. A subscription has one replay at a time."""
     subscription = runnable(await entry_of(running, id))
     planned = await _planned(running, subscription, body)
     if body.dry_run:
         response.status_code = 200
         return _plan(planned, dry_run=True)
     if not planned:
-        raise Refused(422, "empty-range", "there is nothing in that range")
+        raise Refused(422, "empty-range", "the range is empty")
     numbers = await store_of(running).replays.ask(planned)
     if not numbers:
-        raise Refused(409, "under-way", "a replay is under way: wait, or DELETE its /replays")
+        raise Refused(409, "under-way", "a replay is running: wait, or DELETE its /replays")
     await running.registry.nudge()
     asked = zip(planned, numbers, strict=True)
     return _plan([replace(each, id=number) for each, number in asked], dry_run=False)
@@ -109,7 +111,7 @@ async def replay(running: Here, id: Id, body: ReplayRequest, response: Response)
 
 @routes.get("/{id}/replays", operation_id="replays", responses=Refused.responses(404, 503))
 async def replays(running: Here, id: Id) -> list[ReplayView]:
-    """What is left of its replay; empty when it is done."""
+    """The remaining ranges of its replay; empty when it is done."""
     entry = await entry_of(running, id)
     return [_view(each) for each in await store_of(running).replays.all(entry.id)]
 
@@ -121,7 +123,7 @@ async def replays(running: Here, id: Id) -> list[ReplayView]:
     responses=Refused.responses(404, 503),
 )
 async def cancel(running: Here, id: Id) -> Response:
-    """End its replay: what is on the wire still lands."""
+    """Cancel its replay; attempts on the wire still finish."""
     entry = await entry_of(running, id)
     for each in await store_of(running).replays.all(entry.id):
         await store_of(running).replays.end(each.id)
@@ -140,11 +142,11 @@ async def cancel_one(
     id: Id,
     replay: Annotated[int, Path(ge=1, le=2**63 - 1, description="of one partition")],
 ) -> Response:
-    """End it in one partition."""
+    """Cancel its replay in one partition."""
     entry = await entry_of(running, id)
     known = {each.id for each in await store_of(running).replays.all(entry.id)}
     if replay not in known:
-        raise Refused(404, "unknown-replay", f"{entry.id} has no replay {replay} under way")
+        raise Refused(404, "unknown-replay", f"{entry.id} has no running replay {replay}")
     await store_of(running).replays.end(replay)
     await running.registry.nudge()
     return Response(status_code=204)
@@ -181,13 +183,13 @@ def _replayable(running: Running, subscription: Subscription) -> Log:
         raise Refused(
             409,
             "not-replayable",
-            "its events are pulled: pull them from a subscription that starts there",
+            "its events are pulled: create a pull subscription that starts there",
         )
     if not log.capabilities.replayable:
         raise Refused(
             409,
             "not-replayable",
-            f"what is read of broker {log.name} is gone from it: keep the events in a log that can be"
+            f"reads of broker {log.name} consume messages: keep the events in a log that can be"
             " read again, as the embedded one, Kafka, Pulsar or a stream",
         )
     return log
@@ -214,7 +216,7 @@ async def _places(
 ) -> dict[int, str]:
     """By partition. Those that positions do not name are at ``unnamed``, or left out."""
     if isinstance(at, Start) and at.time is not None and not log.capabilities.seek_by_time:
-        raise Refused(422, "not-capable", f"broker {log.name} knows no times: give positions")
+        raise Refused(422, "not-capable", f"broker {log.name} has no times: give positions")
     found = await start_points.resolve(log, topic, ends, _text(at))
     named = {number: place.position for number, place in found.items()}
     if isinstance(at, Start) and at.position is not None:

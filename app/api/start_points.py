@@ -117,7 +117,7 @@ def _alone(ends: Sequence[PartitionMetadata], position: str) -> StartPoints:
         raise Refused(
             400,
             "bad-position",
-            f"{position!r} is no place of a topic: a position belongs to one partition. Name it with"
+            f"{position!r} is not a position of a topic: a position belongs to one partition. Name it with"
             " partition=, or write earliest, latest, latest-20, a time as 2026-01-01T00:00:00Z, or"
             " partition@position",
         )

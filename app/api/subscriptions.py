@@ -57,8 +57,8 @@ routes = APIRouter(prefix=PATH, tags=["subscriptions"])
     openapi_extra=REQUEST_BODY,
 )
 async def create(running: Here, request: Request) -> Response:
-    """Make a subscription. Its id is the document's, or one of ours. `start: latest` begins no later
-    than this is answered, where this process delivers."""
+    """Create a subscription, with the id of the document or a generated one. If this process
+    delivers, `start: latest` begins before the answer."""
     document = await bodies.read_object(request, running.largest_document)
     entry = await made(running, document)
     return answered(entry, entry.document, made_at=PATH)
@@ -67,10 +67,12 @@ async def create(running: Here, request: Request) -> Response:
 @routes.get("", operation_id="subscriptions", responses=Refused.responses(503))
 async def subscriptions(
     running: Here,
-    broker: Annotated[str | None, Query(description="that they read from")] = None,
+    broker: Annotated[
+        str | None, Query(description="only subscriptions that read from this broker")
+    ] = None,
     state: Annotated[str | None, Query(description="running, paused, disabled ...")] = None,
 ) -> list[Listed]:
-    """All subscriptions, of the file and of the API, each with how it fares."""
+    """All subscriptions, of the file and of the API, each with its status."""
     found = await running.registry.entries()
     entries = [
         each
@@ -82,7 +84,7 @@ async def subscriptions(
 
 @routes.options("", operation_id="subscriptions_allow", status_code=204)
 async def allowed() -> Response:
-    """What can be done here, as the CloudEvents draft has it."""
+    """The allowed methods, as the CloudEvents draft defines it."""
     return Response(status_code=204, headers={"allow": ALLOWED})
 
 
@@ -97,8 +99,8 @@ async def allowed() -> Response:
     },
 )
 async def subscription(running: Here, id: Id, if_none_match: IfNoneMatch = None) -> Response:
-    """Its document, as it stands in the file or was given. A secret shows as a placeholder, which
-    means the same one when it is sent back."""
+    """Its document, as in the file or as given. A secret is shown as a placeholder; if the
+    placeholder is sent back, the secret stays."""
     entry = await entry_of(running, id)
     if Conditions(if_none_match=if_none_match).unchanged(entry):
         return Response(status_code=304, headers={"etag": entry.etag})
@@ -108,13 +110,13 @@ async def subscription(running: Here, id: Id, if_none_match: IfNoneMatch = None)
 @routes.get("/{id}/status", operation_id="subscription_status",
             responses=Refused.responses(404, 503))  # fmt: skip
 async def status(running: Here, id: Id) -> Standing:
-    """How it fares: state and cause, lag, what is held, why it does not run."""
+    """Its status: state and cause, lag, unfinished messages, faults."""
     return await views.standing(running, await entry_of(running, id))
 
 
 @routes.options("/{id}", operation_id="subscription_allow", summary="Allowed", status_code=204)
 async def allowed_one(id: Id) -> Response:  # noqa: ARG001
-    """What can be done here, as the CloudEvents draft has it."""
+    """The allowed methods, as the CloudEvents draft defines it."""
     return Response(status_code=204, headers={"allow": ALLOWED_ONE})
 
 
@@ -136,7 +138,7 @@ async def replace(
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Another document in its place (`If-Match`), or a new one under this id (`If-None-Match: *`)."""
+    """Replace the document (`If-Match`), or create one under this id (`If-None-Match: *`)."""
     document = await bodies.read_object(request, running.largest_document)
     entry = await running.registry.entry(id)
     conditions = Conditions(if_match, if_none_match)
@@ -158,7 +160,8 @@ async def replace(
     openapi_extra=PATCH_BODY,
 )
 async def patch(running: Here, request: Request, id: Id, if_match: IfMatch = None) -> Response:
-    """Some settings (RFC 7396): members replace members, null takes one back to its default."""
+    """Change some settings (RFC 7396): members replace members, null resets a member to its
+    default."""
     change = await bodies.read_object(request, running.largest_document, bodies.MERGE_PATCH)
     entry = await entry_of(running, id)
     conditions = Conditions(if_match)
@@ -173,8 +176,8 @@ async def patch(running: Here, request: Request, id: Id, if_match: IfMatch = Non
     responses={200: ANSWER, **Refused.responses(404, 409, 412, 503)},
 )
 async def delete(running: Here, id: Id, if_match: IfMatch = None) -> Response:
-    """Its events are finished: what waited for it is gone, but for dead letters. Answers what it
-    was. `If-Match` is looked at where it is sent."""
+    """Delete the subscription and its waiting events; dead letters stay. Answers with its last
+    document. `If-Match` is optional."""
     entry = await entry_of(running, id)
     Conditions(if_match).check(entry)
     await running.registry.remove(entry)

@@ -18,7 +18,7 @@ from app.interfaces import Log
 from app.model.metadata import LogMetadata, PartitionMetadata
 
 Broker = Annotated[str, Path(description="its name in the configuration")]
-Topic = Annotated[str, Path(description="as the broker has it; slashes may stand in it")]
+Topic = Annotated[str, Path(description="name on the broker; may contain slashes")]
 OnePartition = Annotated[int | None, Query(ge=0, description="all by default")]
 
 
@@ -28,10 +28,10 @@ Position = Annotated[str | None, BeforeValidator(lambda text: text or None)]
 
 class PartitionView(BaseModel):
     number: int
-    leader: int | None = Field(description="null while an election is under way")
+    leader: int | None = Field(description="null during an election")
     replicas: list[int]
-    isr: list[int] = Field(description="replicas that are in sync")
-    earliest: Position = Field(description="first position held; null where nobody tells")
+    isr: list[int] = Field(description="in-sync replicas")
+    earliest: Position = Field(description="first stored position; null if unknown")
     latest: Position = Field(description="position of the next record")
 
 
@@ -46,22 +46,22 @@ class PartitionOffsets(View):
     earliest: Position
     latest: Position
     at_time: str | None = Field(
-        None, description="of the first record stored at the time asked for, or later"
+        None, description="position of the first record stored at the requested time or later"
     )
 
 
 class GroupOffset(View):
     group: str
-    subscription: str | None = Field(description="whose group it is, where it is one of ours")
+    subscription: str | None = Field(description="the subscription of the group, if it has one")
     partition: int
-    committed: str | None = Field(description="null where the group has no position, or tells none")
-    lag: int | None = Field(description="records after it; null where nobody can say")
+    committed: str | None = Field(description="null if the group has no position or it is unknown")
+    lag: int | None = Field(description="records after this position; null if unknown")
 
 
 class OffsetsView(BaseModel):
     broker: str
     topic: str
-    time_ms: int | None = Field(description="the time asked for, milliseconds since the epoch")
+    time_ms: int | None = Field(description="the requested time, milliseconds since the epoch")
     partitions: list[PartitionOffsets]
     groups: list[GroupOffset]
 
@@ -85,11 +85,12 @@ async def offsets(
         Query(description="RFC 3339, or milliseconds since the epoch", examples=["1767225600000"]),
     ] = None,
     group: Annotated[
-        list[str] | None, Query(description="those of our subscriptions by default")
+        list[str] | None, Query(description="by default the groups of the subscriptions")
     ] = None,
     partition: OnePartition = None,
 ) -> OffsetsView:
-    """Earliest, latest and by-time positions of each partition, and where groups are (Offset)."""
+    """Earliest, latest and by-time positions of each partition, and positions of groups
+    (Offset)."""
     log = log_of(running, broker)
     time_ms = None if time is None else _time(time)
     ours = running.groups(broker, topic)
@@ -115,7 +116,7 @@ async def topics(
     running: Here,
     broker: Annotated[str | None, Query(description="all by default")] = None,
 ) -> list[TopicView]:
-    """Every topic of every broker that can be asked now, or of one (Metadata)."""
+    """Every topic of every broker that answers, or of one broker (Metadata)."""
     names = list(running.kinds) if broker is None else [broker]
     logs = [log_of(running, name) for name in names]
     found = await asyncio.gather(*map(_all, logs))
@@ -154,7 +155,7 @@ def _time(text: str) -> int:
         raise Refused(
             400,
             "bad-time",
-            f"{text!r} is no time: write 2026-01-01T00:00:00Z, with its zone, or milliseconds",
+            f"{text!r} is not a time: write 2026-01-01T00:00:00Z, with its zone, or milliseconds",
         )
     return time_ms
 
@@ -176,7 +177,7 @@ def unknown_topic(broker: str, topic: str) -> Refused:
     return Refused(
         404,
         "unknown-topic",
-        f"broker {broker} has no topic {topic}: /v1/topics lists them, and nothing here makes one",
+        f"broker {broker} has no topic {topic}: /v1/topics lists all topics; publishing creates none",
     )
 
 
@@ -191,5 +192,5 @@ def log_of(running: Running, broker: str) -> Log:
     """Those of the configuration; what else ``logs`` may hold is no broker by itself."""
     if broker not in running.kinds:
         known = ", ".join(running.kinds)
-        raise Refused(404, "unknown-broker", f"no broker {broker}; there are: {known}")
+        raise Refused(404, "unknown-broker", f"no broker {broker}; known are: {known}")
     return running.logs[broker]

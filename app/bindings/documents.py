@@ -44,7 +44,7 @@ def is_readable(wire: WireType, body: bytes) -> bool:
     if wire.essence:
         return wire.named or not body or _begins_like_json(wire, body)
     if wire.text.partition(";")[0].strip().lower().endswith("+xml"):
-        raise unsupported_format(wire, "XML is not read, for what it may pull in")
+        raise unsupported_format(wire, "XML is not read, because it may load external entities")
     return False
 
 
@@ -57,7 +57,7 @@ def _begins_like_json(wire: WireType, body: bytes) -> bool:
 
 def no_document(rule: str) -> InvalidEvent:
     """The refusal of an empty body where the content type promises a document."""
-    detail = "A structured event has a document as its body, also without data."
+    detail = "A structured event needs a document as its body, even without data."
     return InvalidEvent([Fault("no-document", detail, rule=rule)])
 
 
@@ -134,7 +134,7 @@ def write_document(decoded: Decoded, name: FormatName = "as_received") -> tuple[
 def _unread_document(decoded: Decoded, name: str) -> tuple[bytes, str]:
     media_type = decoded.media_type or ""
     if name != "as_received":
-        raise unsupported_format(_wire(media_type), f"it cannot be turned into {name}")
+        raise unsupported_format(_wire(media_type), f"it cannot be converted into {name}")
     return decoded.document or b"", media_type
 
 

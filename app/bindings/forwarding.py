@@ -22,26 +22,26 @@ _REASONS = {
     **dict.fromkeys(
         ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding",
          "upgrade", "expect"),
-        "is of one connection (RFC 9110 7.6.1)",
+        "belongs to one connection (RFC 9110 7.6.1)",
     ),
     **dict.fromkeys(
         ("authorization", "proxy-authorization", "proxy-authenticate", "www-authenticate", "cookie",
          "set-cookie"),
         _CREDENTIAL,
     ),
-    "host": "names who was asked",
-    "prefer": "is for Skybridge alone",
-    "skybridge-key": "is the record key already",
+    "host": "names the requested host",
+    "prefer": "is only for Skybridge",
+    "skybridge-key": "is already the record key",
     "user-agent": "names Skybridge",
-    "accept-encoding": "is of one request",
-    "date": "is of one message",
+    "accept-encoding": "belongs to one request",
+    "date": "belongs to one message",
 }  # fmt: skip
 _OWN = "ce-"
 _PASSES = re.compile(f"(?:{APART})*{_OWN}")  # for one of the event's own, or did once
 _FAMILIES = {
-    _OWN: "is of the event itself",
-    "content-": "is of the body, which may be written anew",
-    "webhook-": "is of the webhook protocol",
+    _OWN: "belongs to the event",
+    "content-": "belongs to the body, which may be rewritten",
+    "webhook-": "belongs to the webhook protocol",
 }
 
 

@@ -71,7 +71,7 @@ def _read_native(value: Native, at: str, profile: Profile) -> str | Fault:
     if text is not None:
         return text
     others = ", boolean, timestamp or integer of 32 bits" if profile.natives else ""
-    detail = f"{at} is no string{others}, but of type {type(value).__name__}."
+    detail = f"{at} is not a string{others}, but of type {type(value).__name__}."
     return Fault("wrong-type", detail, at, profile.words.values)
 
 

@@ -129,7 +129,7 @@ def _unquoted(value: bytes) -> bytes:
 def malformed(value: bytes) -> str | None:
     """What a strict reader refuses: a ``%`` that starts no code, a quote that belongs to no quoted string."""
     if b'"' in value and not _QUOTED_STRING.fullmatch(value):
-        return "a double quote outside of a quoted string"
+        return "a double quote outside a quoted string"
     if _MALFORMED.search(_unquoted(value)):
         return "a % that is not followed by two hexadecimal digits"
     return None

@@ -88,7 +88,7 @@ def _own_name(version: Version, key: str) -> str:
 
 
 def _unexpected(name: str, at: str) -> Fault:
-    detail = f"{name} is for documents only: in binary mode the body is the data itself."
+    detail = f"{name} is only for documents: in binary mode the body is the data itself."
     return Fault(f"unexpected-{name}", detail, at, "V6")
 
 
@@ -101,12 +101,12 @@ def _clashes(version: Version, headers: Mapping[str, str]) -> list[str]:
 
 
 def _both(name: str, at: str) -> Fault:
-    detail = f"{shorten(name)} is given both whole and by its entries."
+    detail = f"{shorten(name)} is given both as a whole and by entries."
     return Fault("repeated-attribute", detail, at, "core 1.1")
 
 
 def _no_map(name: str, at: str) -> Fault:
-    return Fault("wrong-type", f"{shorten(name)} is text, and no Map of entries.", at, "core 1.1")
+    return Fault("wrong-type", f"{shorten(name)} is text, not a Map of entries.", at, "core 1.1")
 
 
 def _values(

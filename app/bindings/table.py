@@ -41,7 +41,7 @@ def with_type_in_header(record: Record) -> Record:
     lost = [name for name, text in record.headers if text is None and name in record.natives]
     for name in filter(rabbitmq.FOREIGN.claims, lost):
         kind = type(record.natives[name]).__name__
-        raise SenderError(f"header {clip(name)} is of type {kind}, which this broker has not")
+        raise SenderError(f"header {clip(name)} is of type {kind}, which this broker does not have")
     named = record.content_type
     if named is None:
         return record

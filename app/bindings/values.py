@@ -51,7 +51,7 @@ def read_json(text: str, at: str) -> Text | Fault:
     """Canonical text and type of a JSON value, None for null, which is unset (J2). What is no JSON is
     taken as bare text; JSON that no attribute can be is a fault (J1).
     """
-    refusal = Fault("wrong-type", f"{at} is no string, boolean or integer of 32 bits.", at, "J1")
+    refusal = Fault("wrong-type", f"{at} is not a string, boolean or integer of 32 bits.", at, "J1")
     try:
         value = _SCALAR.decode(text)
     except (msgspec.ValidationError, RecursionError):

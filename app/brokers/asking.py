@@ -24,7 +24,7 @@ Found = TypeVar("Found")
 
 def unknown_topic(product: str, broker: str, what: str) -> BrokerRefused:
     return BrokerRefused(
-        f"{product} {broker} has no {what}: make it, or let topics be created",
+        f"{product} {broker} has no {what}: create it, or set topics.create",
         kind="unknown-topic",
         broker=broker,
     )
@@ -42,7 +42,7 @@ class Made:
     def making(self, name: str) -> Iterator[None]:
         """Raises BoundReached where there are so many already. What could not be made does not count."""
         if name not in self._names and len(self._names) >= self._most:
-            text = f"{len(self._names)} topics were made for events, which is the bound: make {name} yourself"
+            text = f"{len(self._names)} topics were created for events, which is the bound: create {name} yourself"
             raise BoundReached(text, broker=self._broker)
         self._names.add(name)
         try:
@@ -136,7 +136,7 @@ class Asking(Generic[Found]):
 
     def _begin(self, name: str) -> BrokerError | None:
         if len(self._tasks) >= self._most:
-            text = f"{len(self._tasks)} topics are being asked for already"
+            text = f"{len(self._tasks)} topics are already being checked"
             return BoundReached(text, broker=self._broker)
         self._tasks[name] = asyncio.create_task(self._ask_for(name))
         return None
@@ -161,6 +161,8 @@ class Asking(Generic[Found]):
     def _meaning(self, name: str, error: Exception) -> BrokerError:
         meaning = self._explain(error, self._broker)
         if meaning is None:
-            log.error("%s: topic %s was not found for a bug", self._broker, name, exc_info=error)
+            log.error(
+                "%s: topic %s was not found because of a defect", self._broker, name, exc_info=error
+            )
             return BrokerUnavailable(repr(error), broker=self._broker)
         return meaning

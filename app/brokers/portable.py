@@ -164,12 +164,12 @@ class PortableLog(Log):
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
         if not self.capabilities.seek_by_time:
-            raise self._not_capable("it cannot find a record by its time")
+            raise self._not_capable("it cannot find a record by time")
         return await self._explained(self.driver.position_at(partition, time_ms))
 
     async def position_back(self, partition: Partition, count: int) -> str:
         if not self.capabilities.replayable:
-            raise self._not_capable("nothing in it can be read without being taken from it")
+            raise self._not_capable("reads consume its messages")
         return await self._explained(self.driver.position_back(partition, count))
 
     async def metadata(
@@ -218,12 +218,12 @@ class PortableLog(Log):
             return BrokerUnavailable(f"log {self.name} is not running", broker=self.name)
         if largest > self._max_record:
             return BrokerRefused(
-                f"a record of {largest} bytes is above the log's {self._max_record}",
+                f"a record of {largest} bytes is larger than the log's {self._max_record}",
                 kind="record-too-large",
                 broker=self.name,
             )
         return BoundReached(
-            f"{self._records} records and {self._bytes} bytes are on their way to {self.name} already",
+            f"{self._records} records and {self._bytes} bytes are already in flight to {self.name}",
             broker=self.name,
             retry_after=self.bounds.retry_after,
         )

@@ -25,7 +25,7 @@ class ClientTls(Strict):
     @model_validator(mode="after")
     def cert_with_key(self) -> ClientTls:
         if (self.cert is None) != (self.key is None):
-            raise ValueError("cert and key come together")
+            raise ValueError("give cert and key together")
         return self
 
     def context(self, product: str, broker: str) -> ssl.SSLContext:

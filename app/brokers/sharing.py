@@ -35,7 +35,7 @@ class Shared:
             task.add_done_callback(lambda done: self._conclude(what, done))
         await asyncio.wait({task})
         if task.cancelled():  # the question was, not its asker
-            raise BrokerUnavailable("this log is going down")
+            raise BrokerUnavailable("this log is closing")
         answer: T = task.result()
         return answer
 

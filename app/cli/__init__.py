@@ -1,4 +1,4 @@
-"""Shell. The verbs a person types, one module each; heavy parts are imported inside the verb."""
+"""Shell. The commands, one module each; heavy parts are imported inside the command."""
 
 from __future__ import annotations
 

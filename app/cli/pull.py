@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @verb(
     "pull",
-    "skybridge pull billing                      # print, acknowledge, go on",
+    "skybridge pull billing                      # print, acknowledge, continue",
     "skybridge pull billing --no-follow --json   # what waits now",
     "skybridge pull billing --exec './book.sh'   # the event on its standard input",
     json="Print one JSON object per event.",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "#     - name: an order goes to the log of orders",
     "#       event: {type: com.example.order.created, partitionkey: order-7, data: {total: 12}}",
     "#       expect: {route: orders, to: [log/orders], key: order-7, subscriptions: [billing]}",
-    "#     - name: what nobody asked for is refused",
+    "#     - name: an unknown event is refused",
     "#       event: {type: com.example.other}",
     "#       expect: {refused: no-route}",
 )

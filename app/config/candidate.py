@@ -58,7 +58,12 @@ def _read(document: Mapping[str, Any]) -> Examined:
     except ValidationError as error:
         return Examined(None, (*faults, *_shape(error, plain)))
     faults += [
-        _fault("names-a-file", at, "names a file of the server", "such a setting is for the file")
+        _fault(
+            "names-a-file",
+            at,
+            "names a file of the server",
+            "only the configuration file may have such a setting",
+        )
         for at in places_of(FilePath, subscription)
     ]
     return Examined(subscription, tuple(faults))

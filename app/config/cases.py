@@ -19,42 +19,47 @@ Text = Annotated[str, Field(min_length=1)]
 class Expect(Strict):
     """Only what is written is looked at."""
 
-    route: Name | None = Field(None, description="the route that takes it")
-    to: tuple[Text, ...] = Field((), description="every place it is published to: broker/topic")
+    route: Name | None = Field(None, description="the route that accepts it")
+    to: tuple[Text, ...] = Field((), description="every target, as broker/topic")
     key: str | None = Field(None, description="the record key; null for none")
     content_mode: Literal["binary", "structured"] | None = Field(
-        None, description="how it is written to the log"
+        None, description="the content mode of the record"
     )
     subscriptions: tuple[Text, ...] = Field(
-        (), description="all that would take it, behind mirrors too; [] for none"
+        (), description="all subscriptions that would deliver it, behind mirrors too; [] for none"
     )
     refused: Text | int | None = Field(
-        None, description="the problem that its sender would get: no-route, or its status"
+        None,
+        description="the problem that the sender would get: its code, such as no-route, or its "
+        "status",
     )
 
     @model_validator(mode="after")
     def expects_something(self) -> Expect:
         if not self.model_fields_set:
-            raise ValueError("says nothing that could fail: expect a route, to, key, ...")
+            raise ValueError("expects nothing: expect a route, to, key, ...")
         return self
 
 
 class Case(Strict):
     """``route`` and ``key``: as the request gives them."""
 
-    name: Text = Field(description="what it shows, in words")
+    name: Text = Field(description="what the case shows, in words")
     event: Mapping[str, Any] = Field(
-        description="attributes, and data or data_base64; specversion, id and source are filled in"
+        description="attributes, and data or data_base64; missing specversion, id and source "
+        "are filled in"
     )
-    mode: Literal["binary", "structured"] = Field("binary", description="how its sender writes it")
-    key: str | None = Field(None, description="the request's own key, Skybridge-Key")
+    mode: Literal["binary", "structured"] = Field(
+        "binary", description="content mode of the request"
+    )
+    key: str | None = Field(None, description="the key of the request, Skybridge-Key")
     route: Name | None = Field(None, description="posted to /events/{route}")
     expect: Expect
 
 
 class Cases(Strict):
     configuration: FilePath | None = Field(
-        None, description="the file under test, seen from this one; --config wins"
+        None, description="the file under test, relative to this one; --config wins"
     )
     cases: Annotated[tuple[Case, ...], Field(min_length=1)]
 

@@ -66,11 +66,11 @@ class Change(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         match self.what:
             case "changed" if self.old == self.new:
-                return f"{self.setting}: another value, which is not shown"
+                return f"{self.setting}: changed; its value is not shown"
             case "changed":
                 return f"{self.setting}: {_text(self.old)} -> {_text(self.new)}"
             case "moved":
-                return f"{self.setting}: its place among the others"
+                return f"{self.setting}: changed order"
         return f"{self.setting}: {self.what}"
 
 

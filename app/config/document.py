@@ -18,7 +18,7 @@ from app.config.finding import BadConfiguration, Finding, Location, Path, writte
 _CORE = "tag:yaml.org,2002:"
 _MERGE = f"{_CORE}merge"
 _TAB = r"'\t'"  # as the parser names the character
-_TABS = "write spaces in its place: YAML indents with spaces only"
+_TABS = "write spaces instead: YAML indents only with spaces"
 _QUOTES = 'quote text that holds any of : { } [ ] , # such as "${env:NAME}"'
 
 
@@ -60,11 +60,9 @@ def parse(raw: bytes) -> Document:
         raise _refused("nested too deeply", "write it flatter", Location(1, 1)) from None
     document = Document()
     if root is None:
-        raise _refused(
-            "the file is empty", "skybridge init writes one to begin with", Location(1, 1)
-        )
+        raise _refused("the file is empty", "skybridge init writes a first file", Location(1, 1))
     if not isinstance(root, MappingNode):
-        raise _refused("the file is no mapping", "begin with: version: 1", _place(root))
+        raise _refused("the file is not a mapping", "begin with: version: 1", _place(root))
     document.root = _Reader(document).value(root, (), ())
     return document
 
@@ -108,7 +106,7 @@ class _Reader:
         self._document.places.setdefault(path, _place(node))
         if id(node) in above:
             self._document.wrong(
-                path, "an alias to what it stands in", "write it out", _place(node)
+                path, "an alias to a node that contains it", "write it out", _place(node)
             )
             return None
         if isinstance(node, MappingNode):
@@ -161,7 +159,7 @@ class _Reader:
         key = self._scalar(node, path) if isinstance(node, ScalarNode) else None
         if isinstance(key, str) or type(key) is int:
             return key
-        self._document.wrong(path, "a name of a setting is text", "quote it", _place(node))
+        self._document.wrong(path, "the name of a setting must be text", "quote it", _place(node))
         return str(node.value)
 
     def _scalar(self, node: Node, path: Path) -> Any:

@@ -54,7 +54,7 @@ class Sasl(Strict):
             if None in user:
                 raise ValueError(f"{self.mechanism} needs username and password")
         elif user != (None, None):
-            raise ValueError("OAUTHBEARER takes no username and password")
+            raise ValueError("OAUTHBEARER has no username and password")
         elif len(bearer) != 1:
             raise ValueError("OAUTHBEARER needs one of oauth, token, token_file")
         return self

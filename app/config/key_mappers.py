@@ -48,12 +48,12 @@ def _load(point: EntryPoint) -> PlainMapper:
     try:
         mapper: Any = point.load()
     except Exception as error:
-        cure = "mend or reinstall the package that registers it"
+        cure = "repair or reinstall the package that registers it"
         raise _refused(
             f"{what} cannot be imported: {type(error).__name__}: {error}", cure
         ) from error
     if not callable(mapper) or iscoroutinefunction(mapper):
-        raise _refused(f"{what} is no plain callable", "name a function that is not async")
+        raise _refused(f"{what} is not a plain callable", "name a function that is not async")
     return mapper  # type: ignore[no-any-return]  # what it returns is checked at each call
 
 

@@ -39,12 +39,12 @@ def _embedded(
     if place in taken:
         report.error(
             setting,
-            f"is the folder of broker {taken[place]!r} too",
-            "give each embedded log a folder of its own",
+            f"is also the folder of broker {taken[place]!r}",
+            "give each embedded log its own folder",
         )
     taken.setdefault(place, name)
     if broker.path.exists() and not broker.path.is_dir():
-        report.error(setting, "is a file", "name a folder; it is made where it is not there")
+        report.error(setting, "is a file", "name a folder; it is created if it is missing")
     check_lasts(report, setting, broker.path)
     if broker.partitions > broker.max_partitions:
         report.error(
@@ -67,7 +67,7 @@ def _kafka(report: Report, name: str, broker: KafkaBroker) -> None:
             )
         if sasl.token_file is not None and not sasl.token_file.is_file():
             report.error(
-                (*setting, "sasl", "token_file"), "there is no such file here", "name a file"
+                (*setting, "sasl", "token_file"), "the file does not exist here", "name a file"
             )
     tls_files_exist(report, setting, broker.security.tls)
 
@@ -77,7 +77,7 @@ def _rabbitmq(report: Report, name: str, broker: RabbitBroker) -> None:
     if broker.queue_type == "stream" and "{group}" in broker.queue:
         report.error(
             ("brokers", name, "queue"),
-            "the queues of a stream belong to no group: each group reads all of it anyway",
+            "the queues of a stream belong to no group: each group reads the whole stream",
             "leave {group} out of it",
         )
     if security.mechanism == "PLAIN" and not _all_local(broker.addresses):
@@ -86,7 +86,7 @@ def _rabbitmq(report: Report, name: str, broker: RabbitBroker) -> None:
         if "username" not in security.model_fields_set:
             report.warning(
                 setting,
-                "RabbitMQ lets guest in from its own machine only",
+                "RabbitMQ accepts guest only from its own machine",
                 "set username and password",
             )
     tls_files_exist(report, setting, security.tls)
@@ -105,7 +105,7 @@ def _pulsar(report: Report, name: str, broker: PulsarBroker) -> None:
     if security.tls is not None and not any(encrypted.values()):
         report.error(
             (*setting, "tls"),
-            "has no effect: neither address is one of TLS",
+            "has no effect: neither address uses TLS",
             f"{_ENCRYPTED['service_url']}, {_ENCRYPTED['admin_url']}",
         )
     if security.oauth2 is not None:
@@ -113,7 +113,7 @@ def _pulsar(report: Report, name: str, broker: PulsarBroker) -> None:
         if not security.oauth2.credentials.is_file():
             report.error(
                 (*setting, "oauth2", "credentials"),
-                "there is no such file here",
+                "the file does not exist here",
                 "name a JSON file with client_id and client_secret",
             )
     tls_files_exist(report, setting, security.tls)

@@ -45,7 +45,7 @@ def _guarded(report: Report, setting: Path, listener: KafkaListener) -> None:
     elif listener.sasl is not None and listener.tls is None and not is_loopback(host):
         report.warning(
             (*setting, "sasl"),
-            "what clients send, and with PLAIN their passwords, crosses the network in clear",
+            "the clients' data, and with PLAIN their passwords, cross the network in clear",
             "add tls",
         )
     tls_files_exist(report, setting, listener.tls)
@@ -57,13 +57,13 @@ def _bounded(report: Report, setting: Path, broker: EmbeddedBroker) -> None:
     if listener.min_session_timeout > listener.max_session_timeout:
         report.error(
             (*setting, "min_session_timeout"),
-            "is above max_session_timeout: no member of a group could be let in",
+            "is above max_session_timeout: no member could join a group",
             "lower it",
         )
     if broker.partitions > listener.max_partitions:
         report.error(
             (*setting, "max_partitions"),
-            f"is below the {broker.partitions} partitions of a topic that comes to be by itself",
+            f"is below the {broker.partitions} partitions of a topic created by its first event",
             "raise it, or lower partitions of the broker",
         )
 
@@ -71,8 +71,10 @@ def _bounded(report: Report, setting: Path, broker: EmbeddedBroker) -> None:
 def _reachable(report: Report, setting: Path, listener: KafkaListener) -> None:
     host, port = split(listener.listen)
     if port > 65535:  # noqa: PLR2004 - the largest there is
-        report.error(setting, f"there is no port {port}", "choose one up to 65535")
+        report.error(setting, f"there is no port {port}", "choose a port up to 65535")
     if host in EVERYWHERE and listener.advertised is None:
         report.error(
-            setting, f"clients cannot come to {host}", "set advertised to what they can reach"
+            setting,
+            f"clients cannot connect to {host}",
+            "set advertised to an address that clients can reach",
         )

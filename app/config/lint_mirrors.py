@@ -42,14 +42,14 @@ def _own_source(report: Report, hop: Hop) -> bool:
     if is_fixed(target):
         report.error(
             at,
-            "is a source of the same subscription: an event would come back for ever",
-            "name a topic of its own",
+            "is a source of the same subscription: events would loop for ever",
+            "name another topic",
         )
     else:
         report.warning(
             at,
-            "can become a source of the same subscription: such events are buried as dead letters",
-            "write something fixed into the template, or filter by its attributes",
+            "can become a source of the same subscription: such events become dead letters",
+            "write fixed text into the template, or filter by its attributes",
         )
     return True
 
@@ -64,8 +64,8 @@ def _circle(report: Report, start: Hop, hops: list[Hop]) -> None:
     say = report.error if certain else report.warning
     say(
         ("subscriptions", start[0], "sink"),
-        f"goes round in a circle: {names}: an event would be copied for ever",
-        "filter by an attribute that tells where an event was made, or leave one of them out",
+        f"is a loop: {names}: an event would be copied for ever",
+        "filter by an attribute that names the origin of an event, or remove one of them",
     )
 
 

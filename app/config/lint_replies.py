@@ -20,7 +20,7 @@ def check_replies(report: Report) -> None:
     if IGNORE in routes:
         n = list(routes).index(IGNORE)
         report.warning(
-            ("routes", n, "name"), "no reply can name this route", f"any other name than {IGNORE}"
+            ("routes", n, "name"), "no reply can name this route", f"a name other than {IGNORE}"
         )
     for n, subscription in enumerate(report.config.subscriptions):
         if subscription.reply == IGNORE:
@@ -44,8 +44,8 @@ def _circle(report: Report, at: Path, subscription: Subscription, routes: dict[s
     names = " → ".join(repr(each.id) for each in (*way, subscription))
     report.warning(
         at,
-        f"answers may go round in a circle: {names}: the count of replies ends it",
-        "publish replies to a topic of their own, or filter by type",
+        f"answers may loop: {names}: the bound on replies ends the loop",
+        "publish replies to a separate topic, or filter by type",
     )
 
 

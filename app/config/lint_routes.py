@@ -35,7 +35,9 @@ def _nothing_comes_by_http(report: Report) -> None:
         report.written_by_others(each.source.broker) for each in report.config.subscriptions
     ):
         report.warning(
-            ("routes",), "there is none: events posted here are answered 422", "add a route"
+            ("routes",),
+            "no route is configured: events posted here are answered 422",
+            "add a route",
         )
 
 
@@ -71,8 +73,8 @@ def _relaxes_kafka(report: Report, n: int, route: Route, target: Target | Exchan
     if route.durability == "relaxed" and kind != "kafka":
         report.error(
             ("routes", n, "durability"),
-            f"relaxed is for Kafka alone, and {target.broker!r} is of kind {kind}",
-            "leave durability out, or give that target a route of its own",
+            f"relaxed is only for Kafka, and {target.broker!r} is of kind {kind}",
+            "leave durability out, or give that target its own route",
         )
 
 
@@ -92,7 +94,7 @@ def _one_durability(report: Report) -> None:
                     report.error(
                         (*target_path(report, n, m), "topic"),
                         f"route {name!r} publishes to this topic with another durability",
-                        "set durability and acks alike on both routes, or name another topic",
+                        "set the same durability and acks on both routes, or name another topic",
                     )
                     break
             seen.append((route.name, target, route))
@@ -143,7 +145,7 @@ def _topics_exist(report: Report) -> None:
             what = "the topics of this template" if placeholders(topic) else f"topic {topic!r}"
             report.warning(
                 path,
-                f"{what} must exist on {broker!r}: nobody creates it",
+                f"{what} must exist on {broker!r}: its creation is off",
                 f"create it, or set brokers.{broker}.topics.create: true",
             )
 

@@ -64,10 +64,10 @@ def _costs(report: Report) -> None:
     if apart:
         report.warning(
             _STORE,
-            f"is the only place of what waits and of dead letters of {', '.join(apart)}: their broker"
-            " has finished them, and whoever loses this file loses them",
-            "keep it on a volume that stays and is backed up (skybridge store backup), or take"
-            " store: {kind: postgresql}",
+            f"is the only copy of waiting events and dead letters of {', '.join(apart)}: their broker"
+            " has finished them, and without this file they are lost",
+            "keep it on a persistent volume with backups (skybridge store backup), "
+            "or use store: {kind: postgresql}",
         )
 
 
@@ -92,7 +92,7 @@ def _archived(report: Report) -> None:
             if embedded.kafka_listener is None:
                 report.error(
                     _BROKER,
-                    f"Spark reads the embedded log {name!r} by its Kafka listener, and there is none",
+                    f"Spark reads the embedded log {name!r} through its Kafka listener, but it has none",
                     f'set brokers.{name}.kafka_listener: "127.0.0.1:19092"',
                 )
         case other:
@@ -123,6 +123,6 @@ def check_operator_events(report: Report) -> None:
     if not is_place(target.topic, report.config.brokers[target.broker].kind):
         report.error(
             ("operator_events", "topic"),
-            "is no topic name",
-            "a plain name: operator events go to one topic",
+            "is not a topic name",
+            "write a plain name: operator events go to one topic",
         )

@@ -27,7 +27,7 @@ def check_servers(report: Report) -> None:
     if report.config.limits.receiving < report.config.limits.body:
         report.error(
             ("limits", "receiving"),
-            "is below limits.body: a body of that size could never be taken",
+            "is below limits.body: a body of that size could never be accepted",
             "raise it to several times limits.body",
         )
     for name, tls in (("events", server.events.tls), ("admin", server.admin.tls)):
@@ -50,8 +50,8 @@ def _admin_is_guarded(report: Report, admin: Admin) -> None:
     elif 0 < len(token) < MIN_TOKEN:
         report.error(
             ("server", "admin", "token"),
-            f"has fewer than {MIN_TOKEN} characters: it can be guessed",
-            "make a longer one, for example: openssl rand -hex 16",
+            f"has fewer than {MIN_TOKEN} characters and can be guessed",
+            "use a longer one, for example: openssl rand -hex 16",
         )
     elif not token and not is_loopback(admin.host):
         report.error(
@@ -72,8 +72,9 @@ def _events_are_open(report: Report, events: Events) -> None:
     if not is_loopback(events.host) and (events.tls is None or events.tls.client_ca is None):
         report.warning(
             ("server", "events", "host"),
-            "the events listener off loopback asks nobody who they are: whoever reaches it may send",
-            "set server.events.tls.client_ca, or let only a proxy that authenticates reach it",
+            "the events listener off loopback authenticates no client: every client "
+            "that reaches it may send",
+            "set server.events.tls.client_ca, or allow access only to an authenticating proxy",
         )
 
 
@@ -87,7 +88,9 @@ def _port_can_be_shared(report: Report) -> None:
             "publish to Kafka, RabbitMQ or Pulsar, or leave it out",
         )
     if sys.platform != "linux":
-        report.error(path, "systems share a port evenly on Linux alone", "leave it out here")
+        report.error(
+            path, "only Linux spreads connections evenly over a shared port", "leave it out here"
+        )
 
 
 def overlap(one: str, other: str) -> bool:
@@ -101,5 +104,5 @@ def tls_files_exist(report: Report, owner: tuple[str | int, ...], tls: Strict | 
     for part, path in tls or ():
         if isinstance(path, FilePath) and not path.is_file():
             report.error(
-                (*owner, "tls", part), "there is no such file here", "name a readable PEM file"
+                (*owner, "tls", part), "the file does not exist here", "name a readable PEM file"
             )

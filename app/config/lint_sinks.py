@@ -28,8 +28,8 @@ def _entry(report: Report, path: Path, entry: str) -> None:
     if entry in _EVERYTHING:
         report.warning(
             path,
-            "lets webhooks reach every private address, metadata services of clouds too",
-            "name the networks and hosts that are meant",
+            "allows webhooks every private address, including metadata services of clouds",
+            "name only the networks and hosts that you need",
         )
     elif "/" in entry and not _is_network(entry):
         report.error(
@@ -68,7 +68,7 @@ def _plain(report: Report, path: Path, host: str) -> None:
     if not _is_network(_address(host)) and any(_is_network(entry) for entry in entries):
         cure = "name the host there too, or use https"
         report.warning(
-            path, f"{message}: works only if the name leads into one of its networks", cure
+            path, f"{message}: it works only if the name resolves to one of its networks", cure
         )
     else:
         report.error(path, message, "use https, or name the host there")

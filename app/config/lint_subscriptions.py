@@ -27,13 +27,13 @@ def _source(report: Report, n: int, subscription: Subscription) -> None:
     known = report.broker((*at, "broker"), subscription.source.broker)
     for m, topic in enumerate(subscription.source.topics):
         if not is_place(topic, _kind(report, subscription.source.broker)):
-            report.error((*at, "topics", m), "is no topic name", "1 to 249 of a-z A-Z 0-9 . _ -")
+            report.error((*at, "topics", m), "is not a topic name", "1 to 249 of a-z A-Z 0-9 . _ -")
         elif known and not topic.startswith(QUEUE) and not _fed(report, subscription, topic):
             report.warning(
                 (*at, "topics", m),
                 f"no route can feed {subscription.id!r} from topic {topic!r} of "
                 f"{subscription.source.broker!r}{_why(report, subscription, topic)}",
-                "add a route to it, or mend broker, topic or filters",
+                "add a route to it, or correct broker, topic or filters",
             )
 
 
@@ -80,7 +80,7 @@ def _writing(report: Report, subscription: Subscription, topic: str) -> list[Rou
 
 def _why(report: Report, subscription: Subscription, topic: str) -> str:
     if _writing(report, subscription, topic):
-        return ": its filters want none of the events that go there"
+        return ": its filters match none of the events of that topic"
     return ""
 
 
@@ -92,7 +92,7 @@ def _start(report: Report, n: int, subscription: Subscription) -> None:
     if not isinstance(subscription.start, str):
         report.error(
             ("subscriptions", n, "start"),
-            "a queue of RabbitMQ begins with what is in it: it has neither positions nor times",
+            "a RabbitMQ queue begins with its present messages: it has neither positions nor times",
             "write latest or earliest, or set queue_type: stream on the broker",
         )
 
@@ -126,14 +126,14 @@ def _dead_letters(report: Report, n: int, subscription: Subscription) -> None:
     if not is_place(letters.topic, _kind(report, letters.broker)):
         report.error(
             (*at, "topic"),
-            "is no topic name",
-            "a plain name: what is no CloudEvent has no attributes for a template",
+            "is not a topic name",
+            "write a plain name: a record that is no CloudEvent has no attributes for a template",
         )
     if letters.broker == subscription.source.broker and letters.topic in subscription.source.topics:
         report.error(
             (*at, "topic"),
-            "is a source of the same subscription: a dead letter would come back for ever",
-            "name a topic of its own",
+            "is a source of the same subscription: dead letters would loop for ever",
+            "name another topic",
         )
 
 

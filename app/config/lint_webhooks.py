@@ -35,7 +35,8 @@ def _signing(report: Report, at: Path, subscription: Subscription) -> None:
     if subscription.signing is not None and subscription.content_mode != "structured":
         report.warning(
             (*at, "content_mode"),
-            "the signature covers the body alone: headers with attributes could be changed on the way",
+            "the signature covers only the body: headers with attributes could be "
+            "changed on the way",
             "leave content_mode out, or set it to structured",
         )
 
@@ -44,7 +45,7 @@ def _handshake(report: Report, at: Path, subscription: Subscription) -> None:
     if subscription.handshake == "require" and report.config.webhooks.origin is None:
         report.warning(
             (*at, "handshake"),
-            f"asks for consent to the origin {report.config.installation!r}, which is no DNS name of yours",
+            f"asks for consent to the origin {report.config.installation!r}, which is not a DNS name",
             "set webhooks.origin",
         )
     if subscription.handshake == "off" and subscription.request_rate is not None:
@@ -67,6 +68,4 @@ def _callback(report: Report) -> None:
     if callback is None or callback.startswith("https:"):
         return
     if not is_loopback(urlsplit(callback).hostname or ""):
-        report.error(
-            ("webhooks", "callback"), "webhooks are called back by https only", "use https"
-        )
+        report.error(("webhooks", "callback"), "webhooks call back only with https", "use https")

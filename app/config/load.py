@@ -180,7 +180,7 @@ def content(path: FilePath) -> bytes:
         return path.read_bytes()
     except OSError as error:
         message = f"the file cannot be read: {error.strerror}"
-        cure = "name another with --config, or let skybridge init write one"
+        cure = "name another with --config, or write one with skybridge init"
         finding = Finding(level="error", setting="", message=message, cure=cure)
         raise BadConfiguration([finding], source=str(path)) from None
 

@@ -95,7 +95,7 @@ class Archive(Strict):
     @model_validator(mode="after")
     def start_is_a_time(self) -> Archive:
         if isinstance(self.start, Start) and self.start.time is None:
-            raise ValueError("start takes earliest, latest or {time: ...} here")
+            raise ValueError("start is earliest, latest or {time: ...} here")
         return self
 
 

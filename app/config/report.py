@@ -71,6 +71,6 @@ def check_lasts(report: Report, setting: Path, path: FilePath) -> None:
     if any(path.resolve().is_relative_to(fleeting) for fleeting in _FLEETING):
         report.warning(
             setting,
-            "is in a place that may be emptied: acknowledged events would be gone",
-            "choose a folder on a disk that stays",
+            "is in a folder that the system may empty: acknowledged events would be lost",
+            "choose a folder on a persistent disk",
         )

@@ -86,8 +86,8 @@ def _no_reference(match: re.Match[str]) -> str:
     if match[0] == "$$":
         return "$"
     raise Unresolved(
-        "holds a reference, which only the configuration file may",
-        "give the value itself, which is kept encrypted; write $$ for a dollar sign",
+        "holds a reference, which is allowed only in the configuration file",
+        "give the value itself, which is stored encrypted; write $$ for a dollar sign",
     )
 
 

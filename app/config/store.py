@@ -17,7 +17,7 @@ from app.store.encryption import is_key
 def _fits(secret: FileSecret) -> FileSecret:
     """The message never repeats it."""
     if not is_key(secret.get_secret_value()):
-        raise ValueError("is no key of the store: skybridge secret --kind store makes one")
+        raise ValueError("is not a key of the store: skybridge secret --kind store makes one")
     return secret
 
 
@@ -46,10 +46,10 @@ class KeptAttempts(Strict):
         description="failures, and the last success of each subscription; or all, a row an attempt",
     )
     retention: Annotated[Duration, Field(gt=0)] = Field(
-        "7d", validate_default=True, description="older ones are dropped"
+        "7d", validate_default=True, description="older attempts are deleted"
     )
     max_rows: Annotated[Count, Field(ge=1)] = Field(
-        1_000_000, description="most rows; beyond them the oldest are dropped"
+        1_000_000, description="most rows; beyond, the oldest are deleted"
     )
 
 
@@ -62,7 +62,7 @@ def _is_dsn(secret: FileSecret) -> FileSecret:
         conninfo_to_dict(secret.get_secret_value())
     except ProgrammingError:
         raise ValueError(
-            "is no PostgreSQL connection string: postgresql://user:password@host:5432/database"
+            "is not a PostgreSQL connection string: postgresql://user:password@host:5432/database"
         ) from None
     return secret
 

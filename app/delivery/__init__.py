@@ -1,4 +1,4 @@
-"""Pure. Decides what becomes of a message on its way out; never sends, waits or looks at a clock.
+"""Pure. Decides about a message on its way out; never sends, waits or reads a clock.
 
 ``lanes`` says who may be sent next, ``parked_lanes`` which keys wait in the store and ``lane_id`` under
 what name, ``outcomes`` what an answer means, ``backoff`` how long to wait, ``event_age`` what is too old,

@@ -65,5 +65,5 @@ def granted(rate: str | None, asked: int | None) -> Consent | Refusal:
     if rate == _ANY:
         return Consent(None)
     if not (rate.isascii() and rate.isdecimal() and rate.strip("0")):
-        return Refusal(f"{ALLOWED_RATE} is no positive number")  # what it is may be an echo
+        return Refusal(f"{ALLOWED_RATE} is not a positive number")  # what it is may be an echo
     return Consent(int(rate) if len(rate) <= _DIGITS else None)

@@ -72,7 +72,7 @@ def _bounded(identity: str) -> str:
 
 def _timely(text: str, now: float, tolerance: float) -> str:
     if not (text.isascii() and text.isdecimal()) or len(text) > 12:  # noqa: PLR2004 - of digits
-        raise _Refused(f"{TIMESTAMP} is no whole number of seconds")
+        raise _Refused(f"{TIMESTAMP} is not a whole number of seconds")
     late = now - int(text)
     if abs(late) > tolerance:
         side = "old" if late > 0 else "ahead"
@@ -120,8 +120,10 @@ def _compared(
     if matching:
         return Verdict(valid=True, why=f"signed by {matching} of {len(keys)} keys")
     if not tried:
-        return Verdict(valid=False, why="none of the signatures is of the kind of your keys")
-    return Verdict(valid=False, why="no signature fits: another key, or the body was changed")
+        return Verdict(valid=False, why="none of the signatures fits the kind of your keys")
+    return Verdict(
+        valid=False, why="no signature matches: the key is another one, or the body was changed"
+    )
 
 
 def _check(key: Key) -> tuple[KeyKind, _Check]:

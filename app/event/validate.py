@@ -137,7 +137,9 @@ def _refused(name: str, text: str, rule: Rule, at: str) -> Fault:
         cure = "give it a value" if rule.required else "leave it out, or give it a value"
         detail = f"{name} is empty: {cure}."
         return Fault("empty-attribute", detail, at, rule.clause)
-    return Fault(rule.code, f"{name}: {clip(text)} is no {rule.expected}.", at, rule.clause)
+    return Fault(
+        rule.code, f"{name}: {clip(text)} is not a valid {rule.expected}.", at, rule.clause
+    )
 
 
 def unsupported(attribute: str, text: str, locate: Locate) -> Fault:
@@ -148,17 +150,15 @@ def unsupported(attribute: str, text: str, locate: Locate) -> Fault:
 
 def _bad_name(name: str, at: str, version: Version) -> Fault:
     if version.nested:
-        detail = f"{clip(name)} is no attribute of {version.text}, which keeps extensions apart."
+        detail = f"{clip(name)} is not an attribute of {version.text}, which has its extensions in a separate member."
     else:
         detail = (
-            f"{clip(name)} is no attribute name: lower-case letters a-z and digits only, and not "
+            f"{clip(name)} is not an attribute name: lower-case letters a-z and digits only, and not "
             "data."
         )
     return Fault("bad-attribute-name", detail, at, "core 1.2")
 
 
 def _forbidden(name: str, text: str, index: int, at: str) -> Fault:
-    detail = (
-        f"{shorten(name)} holds U+{ord(text[index]):04X} at character {index}, which no string may."
-    )
+    detail = f"{shorten(name)} holds U+{ord(text[index]):04X} at character {index}, which is not allowed in a string."
     return Fault("forbidden-character", detail, at, "core 1.3")

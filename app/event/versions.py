@@ -74,7 +74,7 @@ _ENCODING = Rule(
     False,
     lambda text: text.lower() == "base64",
     "unsupported-encoding",
-    "encoding known to us: base64",
+    "known encoding: base64",
     "V2",
 )
 _TYPED = "datacontenttype"

@@ -1,3 +1,3 @@
-"""Pure. Which events a route or a subscription wants: ``model`` is what users write, ``dialects`` makes
-one predicate of it, ``cesql`` is CloudEvents SQL; ``index`` and ``explain`` tell others about filters.
+"""Pure. Selection of events by routes and subscriptions: ``model`` is the form in the configuration,
+``dialects`` compiles it into a predicate, ``cesql`` is CloudEvents SQL; ``index`` and ``explain`` describe filters.
 """

@@ -44,7 +44,7 @@ def written(one: Filter) -> tuple[str, Any]:
         argument = getattr(one, dialect)
         if argument is not None:
             return dialect, argument
-    raise AssertionError("Filter lets none pass that names no dialect")
+    raise AssertionError("a filter must name a dialect")
 
 
 def _all(predicates: Sequence[Predicate]) -> Predicate:

@@ -69,7 +69,7 @@ def _failing(node: nodes.Node) -> Iterator[tuple[str, str]]:
             if error.kind != "missingFunction":  # told already
                 yield (
                     f"{shown(node)} always fails: {error.message}",
-                    "no event matches by this part: mend or remove it",
+                    "no event matches this part: correct or remove it",
                 )
         return
     if isinstance(node, nodes.Binary) and node.operator in NUMERIC:
@@ -125,7 +125,7 @@ def _asks_the_event(node: nodes.Node) -> bool:
 def _of_node(node: nodes.Node) -> Iterator[tuple[str, str]]:
     match node:
         case nodes.Attribute("data") | nodes.Exists("data"):
-            yield "an event has no attribute data", "look into the data by DATA('/a/b')"
+            yield "an event has no attribute data", "read the data with DATA('/a/b')"
         case nodes.Call() if find(node.name, len(node.arguments)) is None:
             yield _no_function(node)
     for each in nodes.children(node):

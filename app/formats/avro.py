@@ -74,7 +74,7 @@ def _json(value: Any, arriving: Arriving) -> Data:
     """A native value is a JSON value, and a string a JSON string (Avro 3, J11)."""
     plain = {name: _unwrapped(each) for name, each in value.items()} if isinstance(value, dict) else _plain(value)  # fmt: skip
     if not _is_finite(plain):
-        detail = "data holds a number that JSON has not: infinite, or none."
+        detail = "data holds a number that JSON does not have: infinite, or NaN."
         arriving.refuse("data-not-json", detail, "/data", "Avro 3")
         return _NOTHING
     return msgspec.json.encode(plain), DataForm.JSON

@@ -33,5 +33,5 @@ def inflate(data: bytes, bound: int, wbits: int = GZIP) -> bytearray:
                 raise TooLarge
             at += len(piece) - len(stream.unused_data)
         if not stream.eof or (at < len(data) and wbits != GZIP):
-            raise zlib.error("incomplete stream or something behind it")
+            raise zlib.error("an incomplete stream, or data after its end")
     return content

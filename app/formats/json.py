@@ -51,7 +51,7 @@ def read_batch(document: bytes, limit: int | None = None) -> list[tuple[CloudEve
     elements = _split(_text(document))
     if limit is not None and len(elements) > limit:
         raise SenderError(
-            f"The batch has {len(elements)} events; at most {limit} are taken at once",
+            f"The batch has {len(elements)} events; at most {limit} are accepted at once",
             status=413,
             code="batch-too-large",
         )

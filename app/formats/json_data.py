@@ -44,7 +44,7 @@ def _from_base64(raw: Raw | None, encoded: bytes) -> Data:
     try:
         data = binary(_BASE64.decode(encoded) or "")
     except msgspec.ValidationError:
-        return _refused("wrong-type", "data_base64 is no string.", "/data_base64", "J10")
+        return _refused("wrong-type", "data_base64 is not a string.", "/data_base64", "J10")
     if data is None:
         detail = "data_base64 is not base64 (RFC 4648 section 4, padded)."
         return _refused("bad-base64", detail, "/data_base64", "J10")
@@ -56,7 +56,7 @@ def _from_string(raw: bytes, media_type: MediaType) -> Data:
     try:
         return media_type.encode(_STRING.decode(raw)), DataForm.TEXT, []
     except msgspec.ValidationError:
-        detail = f"data is no string, but {clip(media_type.essence)} is not JSON."
+        detail = f"data is not a string, but {clip(media_type.essence)} is not JSON."
         return _refused("data-not-text", detail, "/data", "J12")
     except UnicodeError:
         detail = f"data cannot be encoded in the charset {clip(media_type.charset or 'utf-8')}."

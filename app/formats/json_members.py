@@ -73,7 +73,7 @@ def _is_each_once(text: bytes, members: dict[str, Raw]) -> bool:
 
 
 def _too_many(members: int) -> Fault:
-    detail = f"The event has {members} members; at most {MEMBERS} are taken."
+    detail = f"The event has {members} members; at most {MEMBERS} are accepted."
     return Fault("too-many-members", detail, rule="rule 8")
 
 
@@ -85,9 +85,9 @@ def _repeated(text: bytes) -> list[Fault]:
     try:
         times = Counter(_names(text))
     except RecursionError:  # deep data, and this reader is a little less deep than the other
-        return [Fault("duplicate-member", "A member is there more than once.", rule="core 1.1")]
+        return [Fault("duplicate-member", "A member occurs more than once.", rule="core 1.1")]
     return [
-        Fault("duplicate-member", f"{clip(name)} is there {n} times.", pointer(name), "core 1.1")
+        Fault("duplicate-member", f"{clip(name)} occurs {n} times.", pointer(name), "core 1.1")
         for name, n in times.items()
         if n > 1
     ]
@@ -153,7 +153,7 @@ def _value(
     if compact is not None:
         return compact
     if raw.removeprefix(b"-").isdigit():
-        detail = f"{clip(name)} is {clip(raw.decode())}, which is no 32-bit integer."
+        detail = f"{clip(name)} is {clip(raw.decode())}, which is not a 32-bit integer."
         return Fault("integer-out-of-range", detail, locate(name), "core 1.3")
     return _wrong_type(name, raw, _EXPECTED[version.maps], locate)
 

@@ -42,7 +42,7 @@ def _coded(raw: bytes) -> Data:
     try:
         data = binary(_STRING.decode(raw))
     except msgspec.ValidationError:
-        return _refused("wrong-type", "data is no string, but said to be base64.")
+        return _refused("wrong-type", "data is declared as base64, but it is not a string.")
     if data is None:
         return _refused("bad-base64", "data is not base64 (RFC 4648 section 4, padded).")
     return data, DataForm.OPAQUE, []
@@ -52,7 +52,7 @@ def _from_string(raw: bytes, media_type: MediaType) -> Data:
     try:
         text = _STRING.decode(raw)
     except msgspec.ValidationError:
-        detail = f"data is no string, but {clip(media_type.essence)} is not JSON."
+        detail = f"data is not a string, but {clip(media_type.essence)} is not JSON."
         return _refused("data-not-text", detail)
     data = None if is_known_text(media_type) else binary(text)
     if data is not None:

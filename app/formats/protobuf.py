@@ -65,7 +65,7 @@ def read_batch(document: bytes, limit: int | None = None) -> list[tuple[CloudEve
     """
     documents = _parsed(messages().batch, document).events
     if limit is not None and len(documents) > limit:
-        title = f"The batch has {len(documents)} events; at most {limit} are taken at once"
+        title = f"The batch has {len(documents)} events; at most {limit} are accepted at once"
         raise SenderError(title, status=413, code="batch-too-large")
     found: list[tuple[CloudEvent, bytes]] = []
     faults: list[Fault] = []
@@ -106,7 +106,9 @@ def _parsed(kind: Any, document: bytes) -> Any:
     try:
         return kind.FromString(document)
     except messages().unreadable:
-        fault = Fault("bad-protobuf", "The document is no such Protobuf message.", rule="Protobuf")
+        fault = Fault(
+            "bad-protobuf", "The document is not a valid Protobuf message.", rule="Protobuf"
+        )
         raise InvalidEvent([fault]) from None
 
 
@@ -140,7 +142,7 @@ def _read_plain(name: str, kind: str, held: Any, arriving: Arriving) -> None:
     if name in CORE or accepts(held):
         arriving.add(name, held)
     else:
-        detail = f"{clip(name)} is {clip(held)}, which is no {expected} (RFC 3986)."
+        detail = f"{clip(name)} is {clip(held)}, which is not a {expected} (RFC 3986)."
         arriving.refuse(code, detail, place(name), "core 1.3")
 
 

@@ -59,7 +59,7 @@ def _from_text(text: str, arriving: Arriving) -> Data:
 def _from_message(packed: Any, arriving: Arriving) -> Data:
     attributes = arriving.attributes
     if not _is_message(attributes.setdefault("datacontenttype", _MESSAGE)):
-        detail = f"proto_data is no {clip(attributes['datacontenttype'])}."
+        detail = f"proto_data is not a {clip(attributes['datacontenttype'])}."
         arriving.refuse("data-not-as-declared", detail, "/data", "Protobuf 3")
     if packed.type_url:
         _name_type(packed.type_url, arriving)

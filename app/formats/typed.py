@@ -25,7 +25,7 @@ class FormatNotInstalled(SenderError):
     """The library that a format needs is not there: 415, naming the extra that brings it."""
 
     def __init__(self, name: str) -> None:
-        title = f"The {name} event format is not installed here; it comes with the extra formats"
+        title = f"The {name} event format is not installed; it needs the extra formats"
         super().__init__(title, status=415, code="format-not-installed")
 
 
@@ -53,13 +53,13 @@ class Arriving:
             detail = f"{name} is a {_kind(value)}; expected text."
             self.refuse("wrong-type", detail, place(name), "core 1.1")
         elif type(value) is int and not INTEGER_MIN <= value <= INTEGER_MAX:
-            detail = f"{clip(name)} is {value}, which is no 32-bit integer."
+            detail = f"{clip(name)} is {value}, which is not a 32-bit integer."
             self.refuse("integer-out-of-range", detail, place(name), "core 1.3")
         else:
             self._take(name, value)
 
     def repeated(self, name: str) -> None:
-        detail = f"{clip(name)} is there more than once."
+        detail = f"{clip(name)} occurs more than once."
         self.refuse("duplicate-attribute", detail, place(name), "core 1.1")
 
     def _take(self, name: str, value: Value) -> None:
@@ -125,7 +125,7 @@ def place(name: str) -> str:
 
 
 def too_many(count: int) -> InvalidEvent:
-    detail = f"The event has {count} attributes; at most {ATTRIBUTES} are taken."
+    detail = f"The event has {count} attributes; at most {ATTRIBUTES} are accepted."
     return InvalidEvent([Fault("too-many-attributes", detail, rule="rule 8")])
 
 

@@ -4,16 +4,16 @@ A request goes down this list, its answer comes up again:
 
 ==========================  ======================================================================
 server, port, tls           a listener's life, its port, its certificates
-uvicorn_check               whether uvicorn is as we know it
-listener                    what its connections share: limits, and how much of them is taken
-httptools_protocol          what travels on a connection; which requests take the short way
+uvicorn_check               whether uvicorn is a known version
+listener                    the limits that its connections share, and their use
+httptools_protocol          the bytes of a connection; which requests take the hot path
 connection                  its bounds, its deadlines, its end
 request_queue               the requests of a connection, answered in order
 read_control, timeouts      when reading pauses; how long a connection may stay as it is
 asgi                        the same resource for requests that are no events
-resource                    ``/events``: methods, handshake, what is refused before it is read
+resource                    ``/events``: methods, handshake, early refusals
 publish, conclude           one request: decode, plan, submit; and its outcomes as an answer
-request, answers, http_wire the values that pass between them, and their bytes
+request, answers, http_wire the values between them, and their bytes
 limits, content_coding      the bounds; bodies out of gzip and deflate
 ==========================  ======================================================================
 """

@@ -90,13 +90,13 @@ def method_not_allowed(method: str) -> Answer:
     return problem(
         405,
         "method-not-allowed",
-        f"{method[:20]} is not for /events: POST or PUT an event",
+        f"{method[:20]} is not allowed at /events: POST or PUT an event",
         headers=((b"allow", METHODS),),
     )
 
 
 def not_found() -> Answer:
-    return problem(404, "not-found", "Nothing here: events go to /events or /events/{route}")
+    return problem(404, "not-found", "Not found: post events to /events or /events/{route}")
 
 
 def refusal(status: int, code: str, title: str) -> Answer:
@@ -104,12 +104,12 @@ def refusal(status: int, code: str, title: str) -> Answer:
 
 
 UNSUPPORTED_CODING = "unsupported-content-encoding"
-BODY_TOO_LARGE = refusal(413, "body-too-large", "the body is beyond the bound")
-HEAD_TOO_LARGE = refusal(431, "headers-too-large", "the head is beyond the bound")
+BODY_TOO_LARGE = refusal(413, "body-too-large", "the body is too large")
+HEAD_TOO_LARGE = refusal(431, "headers-too-large", "the head is too large")
 TOO_SLOW = refusal(408, "request-timeout", "the request did not arrive in time")
 MALFORMED = refusal(400, "malformed-request", "this is not HTTP/1.1")
 TRANSFER_CODING = refusal(
     400, "unsupported-transfer-encoding", "the only transfer coding is chunked"
 )
 TUNNEL = method_not_allowed("CONNECT")
-BUG = refusal(500, "internal", "a fault of ours, it is in the log")
+BUG = refusal(500, "internal", "a defect of Skybridge; the log has it")

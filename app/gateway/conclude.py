@@ -54,7 +54,7 @@ def join_faults(errors: Sequence[tuple[int, SenderError]]) -> SenderError:
     first = errors[0][1]
     if all(error.code == first.code for _, error in errors):
         return SenderError(first.title, status=first.status, code=first.code, faults=faults)
-    return SenderError("Several events cannot be taken", code="invalid-batch", faults=faults)
+    return SenderError("Several events were not accepted", code="invalid-batch", faults=faults)
 
 
 def _faults_at(index: int, error: SenderError) -> Sequence[Fault]:

@@ -183,7 +183,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
         self._listener.receiving += size - self._held
         self._held = size
         if self._listener.receiving > self._limits.receiving:
-            self._refuse(busy("Too many bodies are on their way"))
+            self._refuse(busy("Too many request bodies are unfinished"))
 
     def _release(self) -> None:
         """The listener's bounds are free of this request: its head is whole, or the request is, or gone."""
@@ -202,7 +202,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
         self.parser = None  # type: ignore[assignment]  # it keeps the field that is not whole
 
     def make_room(self) -> None:
-        self._refuse(busy("Too many heads are on their way"))
+        self._refuse(busy("Too many request heads are unfinished"))
 
     # What uvicorn's way says
 

@@ -45,7 +45,7 @@ def share_port(port: int, installation: str) -> socket.socket:
         raise SetupError(
             f"installation {others[0]} listens on port {port}",
             setting="server.events.port",
-            cure="choose another port; gateways that share one have the same installation",
+            cure="choose another port; gateways that share a port need the same installation",
         )
     return mark
 

@@ -170,7 +170,7 @@ class Publisher:
 
     def _busy(self) -> Answer:
         self._counters.add("events_refused", "bound-reached")
-        return busy("Too many requests wait for a log here")
+        return busy("Too many requests wait for a log")
 
 
 class _One:
@@ -243,7 +243,7 @@ def results_of(stored: Stored, count: int) -> Sequence[PublishResult]:
     try:
         return stored.result()
     except asyncio.CancelledError:
-        return (BrokerUnavailable("the log is going down"),) * count
+        return (BrokerUnavailable("the log is closing"),) * count
     except Exception:  # noqa: BLE001 - whatever it was, the sender is owed an answer
         _log.exception("a log raised instead of answering")
         return (PublishUnknown("the log failed while it stored the event"),) * count

@@ -49,7 +49,7 @@ NO_RATE = problem(
 )
 CONSENTED = Answer(200, ((b"content-type", b"text/plain"),), b"Thank you: events may follow.\n")
 _RETRY_AFTER_OPERATOR = 30.0  # seconds, for what will not pass by itself
-NOBODY_KNOWS = ("store-unavailable", "The store that knows who asked for this consent is away", 2.0)
+NOBODY_KNOWS = ("store-unavailable", "The store that has this consent request does not answer", 2.0)
 _ID_SHOWN = 200  # bytes of an event's id in a line of the log
 POSTS = frozenset({b"POST", b"PUT"})
 
@@ -102,7 +102,7 @@ class EventsResource(Listener):
             answer = unavailable(error.code, str(error), _RETRY_AFTER_OPERATOR)
             return self.refused(answer, error.code)
         except Exception:  # noqa: BLE001 - the sender is owed an answer whatever we did wrong
-            _log.exception("publishing failed in a way that was not foreseen")
+            _log.exception("publishing failed unexpectedly")
             return BUG
 
     def become(self, other: EventsResource) -> None:

@@ -212,7 +212,7 @@ async def _drained(state: ServerState, bound: float) -> bool:
 
 
 def _cut(state: ServerState) -> None:
-    _log.warning("the drain is over: %d connections are cut", len(state.connections))
+    _log.warning("drain time is over: %d connections are closed", len(state.connections))
     for task in state.tasks:
         task.cancel()
     for connection in list(state.connections):

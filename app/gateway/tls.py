@@ -49,8 +49,8 @@ class Certificates:
             raise SetupError(
                 f"cannot load the certificate: {error}",
                 setting=setting,
-                cure="name a PEM certificate and the key that belongs to it, without a pass phrase;"
-                " client_ca, where it is set, holds PEM certificates",
+                cure="name a PEM certificate and its key, without a pass phrase; "
+                "client_ca, if set, holds PEM certificates",
             ) from error
         # Asked at each handshake, whether the client names a host or not.
         self.context.sni_callback = self._hand_over
@@ -72,9 +72,9 @@ class Certificates:
         try:
             self._latest = _context(self._settings)
         except (OSError, ssl.SSLError) as error:
-            _log.warning("the new certificate does not load, the old one stays: %s", error)
+            _log.warning("the new certificate cannot be loaded, the old one stays: %s", error)
             return False
-        _log.info("certificate loaded again from %s", self._settings.certificate)
+        _log.info("certificate reloaded from %s", self._settings.certificate)
         return True
 
     def _hand_over(

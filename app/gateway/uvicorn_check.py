@@ -33,8 +33,8 @@ def demand_known_uvicorn() -> None:
     """Raises SetupError where it is another one."""
     if found := differences():
         raise SetupError(
-            f"uvicorn is not as the listeners need it: {'; '.join(found)}",
-            cure=f"install uvicorn {', '.join(sorted(KNOWN_VERSIONS))}, with which Skybridge is released",
+            f"uvicorn is incompatible with the listeners: {'; '.join(found)}",
+            cure=f"install uvicorn {', '.join(sorted(KNOWN_VERSIONS))}, the versions of this release",
         )
 
 

@@ -1,4 +1,4 @@
-"""What the shell offers to whom. Protocols and the values they speak of: nothing here does anything."""
+"""Protocols between the packages, and their values. No behaviour."""
 
 from app.interfaces.clock import Clock
 from app.interfaces.kept import (

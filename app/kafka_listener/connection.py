@@ -117,7 +117,7 @@ class Connection:
                     _log.debug("%s: %r; closed", self._session.peer, fault)
                 case _:
                     peer = self._session.peer
-                    _log.error("%s: a request was not dealt with; closed", peer, exc_info=fault)
+                    _log.error("%s: a request was not handled; closed", peer, exc_info=fault)
 
     async def _read_requests(self) -> None:
         before: Answered | None = None

@@ -112,7 +112,7 @@ class Storing:
         if not self.broken:
             _log.critical("log %s stops accepting: %s", self._settings.name, error)
             self.broken = (
-                f"the log failed and accepts nothing more ({error}). "
+                f"the log failed and accepts no more records ({error}). "
                 "Check the disk, then start again"
             )
 
@@ -149,7 +149,7 @@ class Storing:
             if judge(error) == "broken":
                 self.break_off(error)
             else:
-                _log.warning("log %s: upkeep put off: %s", self._settings.name, error)
+                _log.warning("log %s: upkeep postponed: %s", self._settings.name, error)
 
     def _store(
         self, appends: list[Append], rider: Rider | None

@@ -74,7 +74,7 @@ def demand_whole(source: Path) -> None:
         found = [str(error)]
     if found:
         raise SetupError(
-            f"{source} is no whole log: {'; '.join(found)}", cure="take another backup"
+            f"{source} is not a complete log: {'; '.join(found)}", cure="take another backup"
         )
 
 

@@ -138,7 +138,7 @@ class Catalogue:
         if name in self.topics:
             return
         if not is_topic_name(name):
-            raise BrokerRefused(f"{name[:80]!r} cannot be a topic's name", kind="unknown-topic")
+            raise BrokerRefused(f"{name[:80]!r} is not a valid topic name", kind="unknown-topic")
         if len(self.topics) >= self._max_topics:
             raise BoundReached(f"the log has {len(self.topics)} topics, its bound")
         self._check_room(partitions)

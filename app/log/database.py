@@ -68,7 +68,7 @@ class FolderLock:
             raise InUse(
                 f"the log in {self._folder} is open in {held.holder}",
                 setting=self._setting,
-                cure=f"{held.cure}, or give this one a folder of its own",
+                cure=f"{held.cure}, or give this log its own folder",
             ) from held
         except OSError as error:
             raise SetupError(

@@ -64,8 +64,8 @@ class Space:
         if free >= kept:
             return ""
         return (
-            f"no room on the disk of {folder}: {free} bytes are free, and {kept} are kept for settling and "
-            "retention; a larger volume, or less beside the log, makes room"
+            f"no room on the disk of {folder}: {free} bytes are free, and {kept} are reserved for settling and "
+            "retention; use a larger volume, or remove other data"
         )
 
     def checkpoint_when_due(self) -> None:

@@ -1,1 +1,1 @@
-"""Pure. The words of the product as values: route, subscription, message, receipt, capabilities."""
+"""Pure. The product's terms as values: route, subscription, message, receipt, capabilities."""

@@ -63,13 +63,13 @@ def from_draft(draft: Draft) -> tuple[dict[str, Any], list[Fault]]:
     has wrong is for the model to say."""
     reader = _Reader()
     for name in draft.keys() - _MEMBERS:
-        reader.wrong(f"/{name}", "is no member of the draft's subscription")
+        reader.wrong(f"/{name}", "is not a member of the draft's subscription")
     _protocol(draft, reader)
     config = dict(reader.typed(draft, "config", dict, "a map", {}))
     for name in config.keys() & _ELSEWHERE:
-        reader.wrong(f"/config/{name}", "has a member of its own in the draft")
+        reader.wrong(f"/config/{name}", "has its own member in the draft")
     if "auth" in config and "sinkcredential" in draft:
-        reader.wrong("/config/auth", "is said by sinkcredential already")
+        reader.wrong("/config/auth", "is already given by sinkcredential")
     source = {name: config.pop(name) for name in ("broker", "topics") if name in config}
     document: dict[str, Any] = {
         **({"id": draft["id"]} if "id" in draft else {}),
@@ -84,11 +84,14 @@ def from_draft(draft: Draft) -> tuple[dict[str, Any], list[Fault]]:
 
 def _protocol(draft: Draft, reader: _Reader) -> None:
     if draft.get("protocol") != PROTOCOL:
-        reader.wrong("/protocol", f"is {PROTOCOL}, in capitals: nothing else is delivered by")
+        reader.wrong("/protocol", f"is {PROTOCOL}, in capitals; other protocols are not supported")
     settings = reader.typed(draft, "protocolsettings", dict, "a map", {})
     for name, value in settings.items():
         if name != "method":
-            reader.wrong(f"/protocolsettings/{name}", "is not kept: requests bear our headers only")
+            reader.wrong(
+                f"/protocolsettings/{name}",
+                "is not supported: requests carry only Skybridge's headers",
+            )
         elif value != "POST":
             reader.wrong("/protocolsettings/method", "is POST")
 
@@ -118,7 +121,7 @@ def _auth(draft: Draft, reader: _Reader) -> dict[str, Any]:
         return {}
     name, members = kind
     for member in credential.keys() - {"credentialtype", *members, *_UNKEPT}:
-        reader.wrong(f"/sinkcredential/{member}", "is no member of this credential")
+        reader.wrong(f"/sinkcredential/{member}", "is not a member of this credential")
     given = {ours: credential[theirs] for theirs, ours in members.items() if theirs in credential}
     return {"auth": {"kind": name, **given}}
 

@@ -34,7 +34,7 @@ def seconds(value: object) -> object:
     text = value.replace(" ", "")
     parts = _DURATION.findall(text)
     if not parts or "".join(amount + unit for amount, unit in parts) != text:
-        raise ValueError("is no duration: write for example 100ms, 15s, 5m, 2h or 7d")
+        raise ValueError("is not a duration: write for example 100ms, 15s, 5m, 2h or 7d")
     return sum(float(amount) * _SECONDS[unit] for amount, unit in parts)
 
 
@@ -44,7 +44,7 @@ def byte_count(value: object) -> object:
         return number(value)
     match = _SIZE.fullmatch(value.strip())
     if match is None:
-        raise ValueError("is no size: write for example 64KiB, 10MiB or 2GiB")
+        raise ValueError("is not a size: write for example 64KiB, 10MiB or 2GiB")
     return int(match[1]) * _BYTES[match[2]]
 
 

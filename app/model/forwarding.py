@@ -11,16 +11,18 @@ from app.bindings.forwarding import is_field_name, why_not
 
 def _name(text: str) -> str:
     if not is_field_name(text) or text != text.lower():
-        raise ValueError("is no header name in lower case (RFC 9110 5.1)")
+        raise ValueError("is not a header name in lower case (RFC 9110 5.1)")
     why = why_not(text)
     if why:
-        raise ValueError(f"{text} is never passed along: it {why}")
+        raise ValueError(f"{text} is never forwarded: it {why}")
     return text
 
 
 def _exact_name(text: str) -> str:
     if text.endswith("*"):
-        raise ValueError("takes whole names: with * anybody could add any header to a message")
+        raise ValueError(
+            "accepts only whole names: with * anybody could add any header to a message"
+        )
     return _name(text)
 
 
@@ -34,7 +36,7 @@ def _name_or_beginning(text: str) -> str:
 def _own_header(text: str) -> str:
     """``authorization`` is no reason here: a credential is what is to be sent."""
     if not is_field_name(text) or text != text.lower():
-        raise ValueError("is no header name in lower case (RFC 9110 5.1)")
+        raise ValueError("is not a header name in lower case (RFC 9110 5.1)")
     if text.startswith(_EVENTS) or (why_not(text) and text not in _CREDENTIALS):
         raise ValueError(f"{text} has a meaning of its own")
     return text

@@ -22,7 +22,7 @@ def event_rate(text: str) -> EventRate:
     """Raises ValueError for what is none."""
     match = _RATE.fullmatch(text.strip())
     if match is None:
-        raise ValueError("is no rate: write for example 100/s, 600/min or 10000/h")
+        raise ValueError("is not a rate: write for example 100/s, 600/min or 10000/h")
     return EventRate(int(match[1]), _SPANS[match[2]])
 
 

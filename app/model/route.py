@@ -144,10 +144,8 @@ class KeyPolicy(Strict):
 
     def _takes_no(self, argument: str) -> str:
         if self.mapper in BUILT_IN_MAPPERS:
-            return f"mapper {self.mapper} takes no {argument}"
-        return (
-            f"mapper {self.mapper} is none of {', '.join(BUILT_IN_MAPPERS)}: it takes no {argument}"
-        )
+            return f"mapper {self.mapper} has no {argument}"
+        return f"mapper {self.mapper} is not one of {', '.join(BUILT_IN_MAPPERS)}: it has no {argument}"
 
 
 def _as_list(value: object) -> object:
@@ -202,7 +200,7 @@ class Route(Strict):
     def acks_are_relaxed(self) -> Route:
         if self.acks is not None and self.durability != "relaxed":
             raise ValueError(
-                "acks 1 or 0 loses events that were answered 202: say durability: relaxed"
+                "acks 1 or 0 may lose events that were answered 202: it needs durability: relaxed"
             )
         return self
 

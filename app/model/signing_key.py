@@ -55,7 +55,7 @@ def read_key(text: str) -> Key:
     except (binascii.Error, ValueError):
         raise ValueError(f"is not base64 behind {kind.value}") from None
     if len(raw) not in _SIZES[kind]:
-        raise ValueError(f"holds {len(raw)} bytes, which is no key of kind {kind.value}")
+        raise ValueError(f"holds {len(raw)} bytes, which is not a key of kind {kind.value}")
     return Key(kind, raw)
 
 

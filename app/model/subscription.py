@@ -51,7 +51,7 @@ def _instant(text: str) -> str:
     except ValueError:
         zoned = False
     if not zoned:
-        raise ValueError("is no time with a zone: write for example 2026-01-01T00:00:00Z")
+        raise ValueError("is not a time with a zone: write for example 2026-01-01T00:00:00Z")
     return text
 
 
@@ -74,7 +74,7 @@ class Start(Strict):
     @model_validator(mode="after")
     def one_way(self) -> Start:
         if (self.time is None) == (self.position is None):
-            raise ValueError("start takes earliest, latest, {time: ...} or {position: {...}}")
+            raise ValueError("start is earliest, latest, {time: ...} or {position: {...}}")
         return self
 
 
@@ -265,7 +265,7 @@ class Subscription(Strict):
     def only_topics_take_anything(self) -> Subscription:
         if self.on_foreign == "forward" and isinstance(self.sink, str | Pull):
             raise ValueError(
-                "on_foreign: forward needs a topic as sink: a webhook takes events only"
+                "on_foreign: forward needs a topic as sink: a webhook accepts only events"
             )
         return self
 
@@ -280,23 +280,23 @@ class Subscription(Strict):
     @property
     def _unlike_a_webhook(self) -> str:
         if isinstance(self.sink, Pull):
-            return "nobody is called where events are pulled"
-        return "a topic is reached as its broker says"
+            return "a pull subscription calls no target"
+        return "the broker's settings apply to a topic"
 
     @model_validator(mode="after")
     def nothing_is_sent_where_it_is_pulled(self) -> Subscription:
         for name in NOT_FOR_PULL if isinstance(self.sink, Pull) else ():
             if getattr(self, name, None) != getattr(_with_defaults(), name, None):
                 raise ValueError(
-                    f"{name} says how events are sent, and where they are pulled nothing is: they are "
-                    "handed out as JSON, as sink.pull says"
+                    f"{name} is about sending, but a pull subscription sends nothing: events are "
+                    "handed out as JSON; see sink.pull"
                 )
         return self
 
     @model_validator(mode="after")
     def format_has_batches(self) -> Subscription:
         if self.batch is not None and self.format == "avro":
-            raise ValueError("batch needs format json or protobuf: avro knows no batch")
+            raise ValueError("batch needs format json or protobuf: avro has no batches")
         return self
 
     @model_validator(mode="after")

@@ -19,7 +19,7 @@ LONGEST_WAIT = 60.0  # seconds that an event may wait for others
 def _signs(secret: FileSecret) -> FileSecret:
     """The message never repeats it."""
     if read_key(secret.get_secret_value()).kind is KeyKind.PUBLIC:
-        raise ValueError("is a public key, which signs nothing: give the private one, whsk_")
+        raise ValueError("is a public key, which cannot sign: give the private key, whsk_")
     return secret
 
 
@@ -127,5 +127,5 @@ class WebhookTls(Strict):
     @model_validator(mode="after")
     def cert_with_key(self) -> WebhookTls:
         if (self.cert is None) != (self.key is None):
-            raise ValueError("cert and key come together")
+            raise ValueError("give cert and key together")
         return self

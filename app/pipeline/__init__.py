@@ -1,11 +1,11 @@
 """The data pipeline: the events of a log in a lake of Iceberg tables, and back again, on Spark.
 
 Kafka, or the embedded log through its Kafka listener, is read by Spark's own source, Pulsar by ours. Records go one way:
-``source`` (what is on the wire) to ``events_raw`` (as it was), from there ``decode`` to ``events`` and
-``quarantine``. ``replay``, ``redrive``, ``reroute`` send records on; ``report`` and ``query`` look.
+``source`` (records on the wire) to ``events_raw`` (unchanged), from there ``decode`` to ``events`` and
+``quarantine``. ``replay``, ``redrive``, ``reroute`` publish records; ``report`` and ``query`` read.
 
 =========== ====================================================================================
-settings    what the verbs are told, as plain values: no configuration file is read here
+settings    the settings of the commands, as plain values: no configuration file is read here
 jars        the jars beside pyspark, pinned
 session     the one Spark session, with every setting that poison asks for; Java's classes
 tables      the lake: three tables, their columns, how they are made
@@ -15,9 +15,9 @@ decode      records to events: native expressions, and ``app.bindings`` itself f
 predicate   filters and CloudEvents SQL as Spark conditions
 archive     a log into ``events_raw``, and that into ``events`` and ``quarantine``: exactly once
 maintain    compaction, expiry
-erase       all that is known of one subject or source, out of every table and snapshot
+erase       removes one subject or source from every table and snapshot
 replay      records of the lake to a topic or the gateway, byte for byte, at a rate
-redrive     quarantined records that decode now
+redrive     quarantined records that can be decoded now
 reroute     the routes of the configuration, from topics to topics
 report      what happened, on one page
 =========== ====================================================================================

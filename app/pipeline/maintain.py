@@ -112,7 +112,7 @@ def _keep(
     manifests = rewrite_manifests(spark, lake, name)
     tell(name, "expiring snapshots")
     expired = expire(spark, lake, name, now - kept.snapshots)
-    tell(name, "removing files that nobody names")
+    tell(name, "removing files that no snapshot names")
     orphans = _orphans(spark, lake, name, now - max(kept.orphans, YOUNGEST_ORPHAN))
     return Upkeep(
         table=name,

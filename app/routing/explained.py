@@ -45,7 +45,7 @@ _Reason = Callable[[KeyPolicy, CloudEvent, bool], str]
 
 
 def _from_request(_policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:
-    return "the request brought it" if found else "the request brought none"
+    return "the request has it" if found else "the request has none"
 
 
 def _partitionkey(_policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:
@@ -62,7 +62,7 @@ def _of_attribute(name: str, found: bool) -> str:
 
 def _template(policy: KeyPolicy, event: CloudEvent, found: bool) -> str:
     if found:
-        return f"it is made of {policy.template}"
+        return f"it is computed from {policy.template}"
     return f"{policy.template} needs {_absent(placeholders(policy.template or ''), event)}"
 
 
@@ -81,7 +81,7 @@ def _hash(policy: KeyPolicy, event: CloudEvent, found: bool) -> str:
 
 
 def _none(_policy: KeyPolicy, _event: CloudEvent, _found: bool) -> str:
-    return "the route asks for none"
+    return "the route wants none"
 
 
 def _own(policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:

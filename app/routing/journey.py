@@ -72,7 +72,7 @@ class UnknownSource(SenderError):
     """An event cannot come from a place that is none: 404."""
 
     def __init__(self, place: str) -> None:
-        detail = f"{shorten(place)} is no BROKER/TOPIC of a broker that the configuration has"
+        detail = f"{shorten(place)} is not BROKER/TOPIC with a configured broker"
         super().__init__(detail, status=404, code="unknown-source")
 
 

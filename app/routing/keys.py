@@ -62,7 +62,7 @@ class MissingKey(SenderError):
     """The route refuses events without a key, and this one yields none: 400."""
 
     def __init__(self, where: str) -> None:
-        detail = f"This route needs a record key, and {where} yields none."
+        detail = f"This route needs a record key, but {where} gives none."
         super().__init__(
             "No record key", code="missing-key", faults=[Fault("missing-key", detail, at=where)]
         )

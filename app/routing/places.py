@@ -97,7 +97,7 @@ def _compile_name(text: str, setting: str, *, anything: bool = False) -> Templat
     def name(attributes: Mapping[str, str]) -> str:
         made = filled(template, attributes)
         if not anything and not is_topic(made):
-            raise BadTopic("It makes no name of an exchange: a-z A-Z 0-9 . _ - only.", names[0])
+            raise BadTopic("It gives no valid exchange name: only a-z A-Z 0-9 . _ -.", names[0])
         if len(made.encode()) > _SHORT_STRING:
             raise BadTopic(f"It makes a name of more than {_SHORT_STRING} bytes.", names[0])
         return made

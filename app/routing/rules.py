@@ -21,7 +21,7 @@ class NoRoute(SenderError):
     def __init__(self, event: CloudEvent) -> None:
         kind = event.attributes.get("type")
         what = (
-            "a document whose format is not read here"
+            "a document in a format that Skybridge cannot read"
             if kind is None
             else f"this event of type {clip(kind)}"
         )

@@ -16,7 +16,7 @@ _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _ATTRIBUTE = re.compile(r"[a-z0-9]+")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9._-]")
-_CURE = "{attribute} with a-z and 0-9 only, braces themselves as {{ and }}"
+_CURE = "{attribute} has only a-z and 0-9; write literal braces as {{ and }}"
 _LONGEST = 249
 _CLIP = 80
 
@@ -64,7 +64,7 @@ def compile_topic(text: str, *, setting: str = "") -> Template:
         return _constant_topic(template({}), setting)
     if _ILLEGAL.search(_TOKEN.sub("", text)) or "{{" in text or "}}" in text:
         raise SetupError(
-            "holds characters that no topic name may have",
+            "holds characters that a topic name must not have",
             setting=setting,
             cure="use a-z A-Z 0-9 . _ -",
         )
@@ -91,7 +91,9 @@ def _fits(name: str) -> bool:
 def _constant_topic(name: str, setting: str) -> Template:
     if not is_topic(name):
         raise SetupError(
-            "is no topic name", setting=setting, cure="1 to 249 of a-z A-Z 0-9 . _ -, not . or .."
+            "is not a topic name",
+            setting=setting,
+            cure="1 to 249 of a-z A-Z 0-9 . _ -, not . or ..",
         )
     return lambda _attributes: name
 

@@ -74,12 +74,12 @@ def back_up(
     there = [part for part in parts(config) if _is_there(part)]
     if not there:
         raise SetupError(
-            "neither the store nor a log of this configuration is there yet",
-            cure="name the configuration of an installation that has run; a store in PostgreSQL is"
-            " copied by pg_dump, a broker by its own means",
+            "neither the store nor a log of this configuration exists yet",
+            cure="name the configuration of an installation that has run; copy a "
+            "PostgreSQL store with pg_dump, and a broker with its own tools",
         )
     if folder.exists():
-        raise SetupError(f"{folder} is there already", cure="name a folder that is not there yet")
+        raise SetupError(f"{folder} exists already", cure="name a new folder")
     made = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(made, ignore_errors=True)
     try:
@@ -89,8 +89,8 @@ def back_up(
         made.rename(folder)
     except (OSError, sqlite3.Error, apsw.Error) as error:
         raise SetupError(
-            f"the backup {folder} could not be made: {error}",
-            cure="see that there is room, and that this user may write there",
+            f"the backup {folder} could not be written: {error}",
+            cure="check the free space, and that this user may write there",
         ) from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
@@ -106,8 +106,8 @@ def restore(config: Config, folder: Path) -> list[Restored]:
     files = list(_demand_unchanged(folder))
     if strange := sorted(set(files) - set(by_file)):
         raise SetupError(
-            f"{folder} holds what this configuration has no place for: {', '.join(strange)}",
-            cure="name the configuration that the backup was made with",
+            f"{folder} has files that this configuration has no broker or store for: {', '.join(strange)}",
+            cure="use the configuration that the backup was made with",
         )
     chosen = [part for part in by_file.values() if part.file in files]
     for part in chosen:
@@ -144,8 +144,8 @@ def _demand_unchanged(folder: Path) -> Iterator[str]:
         lines = (folder / SUMS).read_text().splitlines()
     except OSError as error:
         raise SetupError(
-            f"{folder} is no backup: {SUMS} cannot be read: {error.strerror}",
-            cure="name a folder that `skybridge store backup` has made",
+            f"{folder} is not a backup: {SUMS} cannot be read: {error.strerror}",
+            cure="name a folder that `skybridge store backup` made",
         ) from error
     faults = []
     for line in lines:
@@ -154,11 +154,11 @@ def _demand_unchanged(folder: Path) -> Iterator[str]:
         if not path.is_file():
             faults.append(f"{file} is missing")
         elif _sum(path) != due:
-            faults.append(f"{file} is not what it was")
+            faults.append(f"{file} does not match its checksum")
         yield file
     if faults or not lines:
         raise SetupError(
-            f"{folder} is no whole backup: {'; '.join(faults) or f'{SUMS} is empty'}",
+            f"{folder} is not a complete backup: {'; '.join(faults) or f'{SUMS} is empty'}",
             cure="take another backup",
         )
 

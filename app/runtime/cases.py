@@ -123,7 +123,7 @@ def _routes(journey: Journey) -> Iterator[str]:
         if each.chosen:
             yield f"route {each.name} takes it{_because(each.filters)}"
         elif each.asked:
-            yield f"route {each.name} passes it over{_because(each.filters)}"
+            yield f"route {each.name} does not match{_because(each.filters)}"
 
 
 def _takers(journey: Journey, named: set[str]) -> Iterator[str]:

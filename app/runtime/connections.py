@@ -32,7 +32,7 @@ async def check_connections(loaded: Loaded, within: float) -> Connected:
     """The store, then one broker after another, ``within`` seconds each. What another process has for
     itself is a warning: that may be the service of this very configuration. Nothing is made or changed."""
     findings = await check_store_connection(loaded)
-    well = [] if findings else [f"store: {loaded.config.store.kind}, can be used"]
+    well = [] if findings else [f"store: {loaded.config.store.kind}, usable"]
     logs = open_logs(loaded.config)
     for name in loaded.config.brokers:
         found = await _check(loaded, name, logs[name], within)
@@ -46,9 +46,7 @@ def _well(config: Config, name: str) -> str:
     written = len({each.text for each in written_places(config) if each.broker == name})
     read = len({topic for _, topic in _sources(config, name)})
     places = f"{written} to publish to and {read} to read from"
-    return (
-        f"brokers.{name}: {config.brokers[name].kind}, answers; of its topics, {places} can be used"
-    )
+    return f"brokers.{name}: {config.brokers[name].kind}, answers; its topics {places} are usable"
 
 
 async def _check(loaded: Loaded, name: str, log: PortableLog, within: float) -> list[Finding]:

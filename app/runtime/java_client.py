@@ -98,9 +98,9 @@ def _login(sasl: Sasl, setting: str) -> dict[str, str]:
             "sasl.jaas.config": _jaas(_BEARER_LOGIN, {}),
         }
     raise SetupError(
-        "Kafka's Java client takes no token that stands in a setting",
+        "Kafka's Java client accepts no token in a setting",
         setting=f"{setting}.token",
-        cure="put it into a file and name it as token_file, or use oauth",
+        cure="put it into a file and name the file as token_file, or use oauth",
     )
 
 
@@ -133,7 +133,7 @@ def _key(path: Path, setting: str) -> str:
         key = load_pem_private_key(_text(path, setting).encode(), password=None)
     except (TypeError, ValueError) as error:
         raise SetupError(
-            f"{path} holds no private key in PEM without a pass phrase",
+            f"{path} holds no PEM private key without a pass phrase",
             setting=setting,
             cure="name a readable PEM file",
         ) from error

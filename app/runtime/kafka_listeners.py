@@ -81,7 +81,7 @@ async def open_kafka_listener(
     context = None if certificates is None else certificates.context
     server = Server(node, setting=f"{setting}.listen", tls=context)
     await server.start()
-    _log.info("log %s: clients of Kafka may come to %s:%d", name, *server.address)
+    _log.info("log %s: the Kafka listener is at %s:%d", name, *server.address)
     watching = None if certificates is None else certificates.watch()
     return OpenListener(node, server, watching)
 

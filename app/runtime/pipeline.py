@@ -95,14 +95,14 @@ def kafka_place(config: Config, name: str, setting: str = "brokers") -> KafkaPla
             address = listener.advertised or listener.listen
             if address.endswith(":0"):
                 raise SetupError(
-                    f"the listener of {name} takes any free port, which nobody can know",
+                    f"the listener of {name} takes any free port, which Spark cannot know",
                     setting=setting,
-                    cure='give it a port: "127.0.0.1:19092"',
+                    cure='give it a fixed port: "127.0.0.1:19092"',
                 )
             return KafkaPlace(name, address, listener_options(listener, setting))
         case EmbeddedBroker():
             raise SetupError(
-                f"Spark reads the embedded log {name} by its Kafka listener, and there is none",
+                f"Spark reads the embedded log {name} through its Kafka listener, but it has none",
                 setting=f"brokers.{name}",
                 cure='add kafka_listener: "127.0.0.1:19092" to it, and restart the service that serves it',
             )
@@ -114,7 +114,7 @@ def kafka_place(config: Config, name: str, setting: str = "brokers") -> KafkaPla
             )
         case other:
             raise SetupError(
-                f"{name} is of kind {other.kind}, which Spark does not read here",
+                f"{name} is of kind {other.kind}, which Spark cannot read here",
                 setting=setting,
                 cure="name one of kind kafka or embedded; a subscription whose sink is a topic of such a"
                 " broker brings the events there",
@@ -138,7 +138,7 @@ def _archived_topics(config: Config, broker: str) -> tuple[str, ...]:
     targets = list(_targets(config, broker))
     if open_ones := [each.topic for each in targets if not is_fixed(each)]:
         raise SetupError(
-            f"a route publishes to topics that its events name: {', '.join(open_ones)}",
+            f"a route publishes to topics that depend on its events: {', '.join(open_ones)}",
             setting=_TOPICS,
             cure="list the topics to archive",
         )
@@ -171,7 +171,7 @@ def _one(names: Sequence[str]) -> str:
         return names[0]
     which = f"there are several: {', '.join(names)}" if names else "there is none"
     raise SetupError(
-        f"which broker is archived is not said, and {which}",
+        f"the broker to archive is not named, and {which}",
         setting=_BROKER,
         cure="name one of kind kafka or pulsar, or embedded with a kafka_listener",
     )
@@ -200,7 +200,7 @@ def _catalog(settings: CatalogSettings, warehouse: str, folder: Path | None) -> 
     if settings.kind == "jdbc" and not uri:
         if folder is None:
             raise SetupError(
-                "a lake that is no folder of this machine needs a catalog that says where it is",
+                "a lake outside this machine's folders needs a catalog on a server",
                 setting="pipeline.lake.catalog.uri",
                 cure="jdbc:postgresql://host/database, or kind: rest, hive, glue",
             )

@@ -75,7 +75,7 @@ class Registry:
 
     async def change(self, entry: Entry, document: Document) -> Entry:
         if (given := document.get("id", entry.id)) != entry.id:
-            raise _invalid([Fault("other-id", f"is {given!r}, and the id never changes", "/id")])
+            raise _invalid([Fault("other-id", f"is {given!r}, but the id cannot change", "/id")])
         made = self._catalog.made(entry.id)
         if entry.origin == "file":
             raise of_the_file(entry)
@@ -119,7 +119,7 @@ class Registry:
             raise Refused(
                 409,
                 "too-many-subscriptions",
-                f"the API has made {self._most} subscriptions: delete one, or raise"
+                f"the API has created {self._most} subscriptions: delete one, or raise"
                 " limits.subscriptions",
             )
 
@@ -145,14 +145,15 @@ class Registry:
         for at in places_of(FileSecret, found.subscription):
             if value_at(document, at) == HIDDEN:
                 yield _of_secret(
-                    "placeholder", at, "is a placeholder, and there is nothing behind it"
+                    "placeholder", at, "is the placeholder of a secret, but no secret is stored"
                 )
             elif self._catalog.vault.locked:
                 yield _of_secret(
                     "no-key",
                     at,
-                    "is a secret, and without store.encryption.key none is kept: set it to"
-                    ' "${file:/path}" of a key that skybridge secret --kind store makes',
+                    "is a secret, which cannot be stored without "
+                    'store.encryption.key: set that to "${file:/path}" of a key '
+                    "made by skybridge secret --kind store",
                 )
 
     async def _keep(self, document: Document, valid: Subscription, expected: int) -> Entry:
@@ -163,7 +164,7 @@ class Registry:
         await self.nudge()
         entry = self._catalog.entry(valid.id)
         if entry is None:
-            raise VersionConflict("it was deleted in the same moment", 0)
+            raise VersionConflict("it was deleted at the same moment", 0)
         return entry
 
     async def _put(self, name: str, document: bytes, expected: int) -> None:
@@ -183,7 +184,9 @@ def _with_kept_secrets(document: Document, made: Made) -> tuple[Document, list[F
         if at[0] != _UNSENT and _targets(document) != _targets(made.document or {}):
             faults.append(
                 _of_secret(
-                    "other-target", at, "is kept for another target: give it anew with the sink"
+                    "other-target",
+                    at,
+                    "belongs to another target: send the secret again with the new sink",
                 )
             )
         changed = replaced(changed, at, partial(_instead, value_at(made.document, at)))
@@ -219,7 +222,7 @@ def _invalid(faults: Sequence[Fault]) -> SenderError:
 
 def _taken(name: str) -> Refused:
     return Refused(
-        409, "id-taken", f"there is a subscription {name} already: PUT with its ETag replaces it"
+        409, "id-taken", f"a subscription {name} exists already: PUT with its ETag replaces it"
     )
 
 

@@ -146,7 +146,8 @@ class Service:
                 await self.parts.supervisor.taken(log)
         except TimeoutError:
             _log.warning(
-                "log %s: clients of Kafka may come, though not all subscriptions have begun in %g s",
+                "log %s: the Kafka listener opens, although not all subscriptions "
+                "have started in %g s",
                 log,
                 TAKEN,
             )
@@ -160,7 +161,8 @@ class Service:
         await asyncio.gather(*self._rereading, return_exceptions=True)
         if timeouts.not_ready:
             _log.info(
-                "leaving: not ready, for %g s still accepting; a second signal ends at once",
+                "stopping: not ready, still accepting for %g s; a second signal "
+                "ends the process at once",
                 timeouts.not_ready,
             )
         await parts.clock.sleep(timeouts.not_ready)

@@ -202,7 +202,7 @@ class State:
 
     def _ready(self, ready: bool, causes: list[str]) -> RoleState:
         if self.draining:
-            return RoleState(ready=False, causes=("the service is leaving",))
+            return RoleState(ready=False, causes=("the service is stopping",))
         if not self.begun:
             return RoleState(ready=False, causes=("the service is starting",))
         return RoleState(ready=ready, causes=(*causes, *FAILURES.causes()))
@@ -217,7 +217,7 @@ def routes_fare(
 ) -> tuple[bool, list[str]]:
     """Ready when at least one route can accept; each that cannot says why."""
     if not routes:
-        return False, ["there is no route: add one under routes"]
+        return False, ["no route is configured: add one under routes"]
     hindered = {route.name: list(_hindrances(route, healths, faults)) for route in routes}
     causes = [f"route {name}: {cause}" for name, each in hindered.items() for cause in each]
     return not all(hindered.values()), causes

@@ -138,7 +138,7 @@ class StoreWatcher:
         except SkybridgeError as error:
             if self._troubles.get(what) != str(error):
                 self._troubles[what] = str(error)
-                _log.warning("%s: changes are not taken up now: %s", what, error)
+                _log.warning("%s: changes cannot be applied now: %s", what, error)
         except Exception as error:  # noqa: BLE001 - said, and whatever runs goes on running
             FAILURES.failed("store-changes", what, error)
         else:

@@ -132,9 +132,9 @@ class SubscriptionCatalog:
         for name in self._made:
             if name in file:
                 raise SetupError(
-                    f"{name!r} is in {file[name].place} and was made by the API too",
+                    f"{name!r} is in {file[name].place} and was also created by the API",
                     setting=f"subscriptions.{name}",
-                    cure="rename the one in the file, start, and delete the other: skybridge "
+                    cure="rename it in the file, start, and delete the other: skybridge "
                     f"subscriptions delete {name}",
                 )
 
@@ -159,8 +159,8 @@ class SubscriptionCatalog:
         try:
             found: dict[str, Any] = _each_sealed(_decoded(stored), self.vault.open)
         except Unreadable as error:
-            return f"a secret of it cannot be read: {error}; give store.encryption its key again"
-        return found or "its document cannot be read: delete it, and make it again"
+            return f"its secret cannot be read: {error}; restore the key of store.encryption"
+        return found or ("its document cannot be read: delete the subscription and create it again")
 
 
 def _one(
@@ -173,7 +173,7 @@ def _one(
     if judged is not None:
         faults += [fault.detail for fault in judged.faults]
     if stored.id in file:
-        faults.append(f"{file[stored.id].place} has one of that id too")
+        faults.append(f"{file[stored.id].place} has the same id")
     entry = Entry(
         id=stored.id,
         document=_shown(_decoded(stored)),

@@ -80,7 +80,7 @@ class Targets:
             async with asyncio.timeout(WITHIN):
                 found = await self._logs[broker].check_targets(places) if places else NO_FAULTS
         except (SkybridgeError, TimeoutError) as error:
-            _log.debug("targets of %s were not told: %r", broker, error)
+            _log.debug("the targets of %s could not be listed: %r", broker, error)
         else:
             self._faults[broker] = found
         return self._faults.get(broker, NO_FAULTS)

@@ -100,7 +100,7 @@ async def ask_directly(
     except TimeoutError as error:
         raise OSError(f"no answer within {within:g} s") from error
     except httpx.RemoteProtocolError as error:  # it quotes the answer
-        raise OSError("the answer is broken off, or is no HTTP") from error
+        raise OSError("the answer is incomplete, or is not HTTP") from error
     except httpx.HTTPError as error:
         raise OSError(repr(error)) from error
 

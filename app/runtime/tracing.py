@@ -48,8 +48,8 @@ def _demand_extra() -> None:
         raise SetupError(
             "traces need OpenTelemetry, which is not installed",
             setting="telemetry.traces",
-            cure="install the extra otel (make install does; the images have it), or leave "
-            "telemetry.traces out",
+            cure="install the extra otel (make install installs it, the images have it), "
+            "or leave telemetry.traces out",
         ) from None
 
 

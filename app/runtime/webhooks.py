@@ -79,7 +79,8 @@ def _tls(subscription: Subscription) -> TlsFiles | None:
         raise SetupError(
             f"the certificates cannot be used: {error}",
             setting=f"subscriptions.{subscription.id}.tls",
-            cure="name readable PEM files; the key belongs to the certificate and has no pass phrase",
+            cure="name readable PEM files; the key must belong to the certificate and "
+            "have no pass phrase",
         ) from error
 
 

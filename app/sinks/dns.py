@@ -87,7 +87,7 @@ class Names:
         if not found:
             raise OSError(errno.ENODATA, f"{host} has no address")
         if not kept:
-            raise AddressBlocked(errno.EACCES, f"{host} has only addresses webhooks may not have")
+            raise AddressBlocked(errno.EACCES, f"{host} has only forbidden addresses for webhooks")
         until = asyncio.get_running_loop().time() + CACHE
         self._kept[host, plain] = until, deque(kept)
 

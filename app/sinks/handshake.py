@@ -201,5 +201,5 @@ class Handshake:
     def _asked(self, task: asyncio.Task[None]) -> None:
         self._asking = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("the handshake failed in a way that was not foreseen", exc_info=error)
+            _log.error("the handshake failed unexpectedly", exc_info=error)
             self._due = self._monotonic() + REQUIRED_AGAIN[0]

@@ -12,7 +12,7 @@ import msgspec
 BESIDE_BODY = 2**20  # bytes of an answer beyond its body: the head, and what chunks are wrapped in
 MOST_HEADERS = 128
 LONGEST_LINE = 8_190  # bytes of the head without an end of line
-BROKEN = "the answer is broken off, or is no HTTP"
+BROKEN = "the answer is incomplete, or is not HTTP"
 
 _FINAL = 200
 _SWITCHING = 101  # the only interim status with no other behind it

@@ -156,9 +156,9 @@ class HttpClient:
         host = url.host or ""
         plain = url.scheme == "http"
         if _is_literal(host) and not allowed(host, host, self._allow_private, plain=plain):
-            raise Fault("blocked-address", f"{host} is an address webhooks may not have")
+            raise Fault("blocked-address", f"{host} is a forbidden address for webhooks")
         if by is not None and plain and not host_allowed(host, self._allow_private):
-            raise Fault("blocked-address", f"{host} may not be reached by plain http")
+            raise Fault("blocked-address", f"{host} must not be reached by plain http")
         origin = Origin(url.raw_host or "", url.port or 0, not plain, by)
         pool = self._pools.get(origin)
         if pool is None:

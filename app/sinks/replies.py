@@ -71,7 +71,7 @@ class Replies:
             return self._left(answer, "unreadable", error.code)  # its title quotes the answer
         hops = 1 + max(map(hops_of, answered), default=0)
         if hops > MOST_HOPS:
-            return self._left(answer, "looping", f"it is the {hops}th in a row", len(events))
+            return self._left(answer, "looping", f"it is reply number {hops} in a row", len(events))
         named = next((value for name, value in answer.headers if name.lower() == _KEY), key)
         try:
             publications = self._planned(events, named, hops)

@@ -48,5 +48,5 @@ class Signatures:
         except ValueError as error:
             if not self._signers:
                 raise
-            _log.error("signing goes on with the old keys: a new one %s", error)
+            _log.error("signing continues with the old keys: a new key %s", error)
         self._texts = texts

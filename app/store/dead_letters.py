@@ -92,7 +92,7 @@ class DeadLetters:
         )
         if written.first() is not None and not self._room.take(connection):
             raise StoreFull(
-                f"{self._max_rows} dead letters are kept, no more: redrive or discard some, or raise"
+                f"{self._max_rows} dead letters are stored, which is the bound: redrive or discard some, or raise"
                 " store.dead_letters.max_rows"
             )
 

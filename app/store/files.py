@@ -33,7 +33,7 @@ def keep_private(file: Path) -> None:
         mode = stat.S_IMODE(file.stat().st_mode)
         if mode & _OTHERS:
             file.chmod(mode & ~_OTHERS)
-            _log.warning("%s could be read by other users: its rights are %o now", file, FILE)
+            _log.warning("%s was readable by other users: its permissions are %o now", file, FILE)
 
 
 class SoleUse:

@@ -96,7 +96,7 @@ def _parts(dsn: str) -> dict[str, Any]:
         return dict(conninfo_to_dict(dsn))
     except psycopg.ProgrammingError:  # its text may repeat the password
         raise SetupError(
-            "this is no PostgreSQL connection string",
+            "this is not a PostgreSQL connection string",
             setting=SETTING,
             cure="write it as postgresql://user:password@host:5432/database",
         ) from None

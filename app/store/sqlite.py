@@ -48,7 +48,7 @@ def open_engine(path: Path, sole_use: SoleUse | None = None) -> Engine:
             raise SetupError(
                 f"the store {path} cannot be used: {cause}",
                 setting=_SETTING,
-                cure="name a file of ours, or a new one, in a folder that this user may write to",
+                cure="name a store file of Skybridge, or a new file, in a folder that this user may write to",
             ) from error
         undoing.pop_all()
     return engine
@@ -62,9 +62,7 @@ def _bring_up(engine: Engine, path: Path) -> None:
         if revision not in {None, schema.HEAD}:
             kept = path.with_name(f"{path.name}.before-{schema.HEAD}")
             copy(path, kept)
-            _log.warning(
-                "%s is brought to schema %s; as it was, it is in %s", path, schema.HEAD, kept
-            )
+            _log.warning("%s is upgraded to schema %s; the old file is %s", path, schema.HEAD, kept)
         schema.bring_up(connection, revision)
 
 

@@ -155,7 +155,7 @@ def _transaction(engine: Engine, work: Callable[[Connection], T]) -> T:
         except SQLAlchemyError as error:
             if not _met_another(error):
                 raise
-            _log.debug("a transaction begins anew: %s", error)
+            _log.debug("a transaction is repeated: %s", error)
     with engine.begin() as connection:
         return work(connection)
 

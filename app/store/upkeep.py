@@ -48,10 +48,10 @@ def back_up(path: Path, target: Path) -> None:
     """While services write: they wait for as long as it is read. ``target`` is whole, or not there."""
     if not path.exists():
         raise SetupError(
-            f"there is no store {path}", setting=_SETTING, cure="name the file of one that is there"
+            f"the store {path} does not exist", setting=_SETTING, cure="name an existing store"
         )
     if target.exists():
-        raise SetupError(f"{target} is there already", cure="name a file that is not there yet")
+        raise SetupError(f"{target} exists already", cure="name a new file")
     part = target.with_name(f"{target.name}.part")
     part.unlink(missing_ok=True)
     try:
@@ -61,7 +61,7 @@ def back_up(path: Path, target: Path) -> None:
     except (sqlite3.Error, OSError) as error:
         raise SetupError(
             f"{path} could not be copied to {target}: {error}",
-            cure="see that there is room, and that this user may write there",
+            cure="check the free space, and that this user may write there",
         ) from error
     finally:
         part.unlink(missing_ok=True)
@@ -88,7 +88,7 @@ def demand_restorable(source: Path) -> None:
     found = look_at_file(source)
     schema.demand_known(found.revision or None, str(source), "")
     if not found.revision:
-        raise SetupError(f"{source} is no store", cure="name a file that store backup has made")
+        raise SetupError(f"{source} is not a store", cure="name a file made by store backup")
 
 
 def _set_aside(path: Path) -> Path | None:
@@ -115,7 +115,7 @@ def _look(engine: sa.Engine, place: str, setting: str) -> Standing:
         raise SetupError(
             f"the store {place} cannot be read: {' '.join(str(error.orig).split())}",
             setting=setting,
-            cure="see that it is a store, that its server runs, and that this user may read it",
+            cure="check that it is a store, that its server runs, and that this user may read it",
         ) from None
     finally:
         engine.dispose()
@@ -129,7 +129,7 @@ def _demand_whole(path: Path) -> None:
     except sqlite3.Error as error:
         verdict = str(error)
     if verdict != "ok":
-        raise SetupError(f"{path} is no whole store: {verdict}", cure="take another backup")
+        raise SetupError(f"{path} is not a complete store: {verdict}", cure="take another backup")
 
 
 def _reading(path: Path) -> sqlite3.Connection:

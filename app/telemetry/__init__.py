@@ -1,10 +1,10 @@
-"""What the service counts and says of itself; no part of it waits for anybody.
+"""Counters, logs and tasks of the service; no caller waits for them.
 
 ============= ====================================================================================
 counters      integers with labels, and histograms of seconds; ``api.metrics`` makes text of them
 filter_errors filter expressions that fail
 logs          one line an entry on standard error
-tasks         long-lived tasks, begun again when they fail
+tasks         long-lived tasks, restarted when they fail
 ============= ====================================================================================
 """
 

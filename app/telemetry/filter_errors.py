@@ -43,7 +43,7 @@ class FilterErrors:
             return
         _log.warning(
             "%s %s: a filter expression failed on an event, which then did not match it: %s; example: event %r of "
-            "%r, expression %r (%d since the last entry); `skybridge explain` shows what it saw",
+            "%r, expression %r (%d since the last entry); `skybridge explain` shows its values",
             self._of,
             self._name,
             reason,

@@ -79,7 +79,7 @@ def cause_of(error: BaseException) -> str:
 
 
 def _words(name: TaskName, of: str, error: BaseException) -> str:
-    return f"task {f'{name} {of}'.rstrip()} failed and begins again: {cause_of(error)}"
+    return f"task {f'{name} {of}'.rstrip()} failed and is restarted: {cause_of(error)}"
 
 
 def keep(

@@ -47,7 +47,9 @@ class ExpiryAlarm(DispatcherPart):
             return
         partition, left = min(found, key=lambda each: each[1])
         words = (
-            f"{left} positions before the first of ours" if left > 0 else "some are gone already"
+            f"{left} positions before the subscription's position"
+            if left > 0
+            else "some are gone already"
         )
         trouble = f"its log will drop events before they are delivered: {partition}, {words}"
         if not self.trouble:

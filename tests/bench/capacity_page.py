@@ -91,7 +91,7 @@ def worked(accept: In, out: Out, rows: Rows, steady: Steady) -> str:
     )
     return "\n".join(
         [
-            f"| CPU, measured at this rate | **{steady.cores:.2f} cores**; of a full stream, whose events are stored and sent in company, {events:,} x ({accept.cost:.0f} + {webhooks} x {out.cost:.0f}) µs = {stream:.2f} |",
+            f"| CPU, measured at this rate | **{steady.cores:.2f} cores**; in a full stream, whose events are stored and sent in groups, {events:,} x ({accept.cost:.0f} + {webhooks} x {out.cost:.0f}) µs = {stream:.2f} |",
             f"| disk of the log | {events:,} x {accept.stored:,.0f} B x {days} days = **{disk:,.0f} GB** |",
             f"| memory, measured at this rate | **{steady.memory:.0f} MB** |",
             f"| a webhook that is away for an hour | {behind:,} events wait in the log, none in memory; {drained} |",
@@ -100,19 +100,19 @@ def worked(accept: In, out: Out, rows: Rows, steady: Steady) -> str:
     )
 
 
-PAGE = """# Capacity: what an installation has to have
+PAGE = """# Capacity: the CPU, memory and disk that an installation needs
 
-Written by the command below and by nothing else. CPU is that of the service's process; a core is a whole one of the machine
-named at the end. One event is one request, or one delivery: batches cost a third of it ([figures](figures.md)).
+The command below writes this page. CPU is that of the service's process; a core is a core of the machine named at the end.
+One event is one request, or one delivery; in batches it costs a third ([figures](figures.md)).
 
 <!-- not run: it measures for minutes and writes this page -->
 ```bash
 make capacity ARGS="--write docs/capacity.md"
 ```
 
-## Taking events in
+## Accepting events
 
-JSON of the given size in binary mode, six attributes, one event a request, 64 connections.
+JSON of the given size in binary mode, six attributes, one event per request, 64 connections.
 
 {inward}
 
@@ -122,8 +122,8 @@ JSON of the given size in binary mode, six attributes, one event a request, 64 c
 | --- | --- |
 | CPU of one delivery to a webhook that answers at once | {cost:.0f} µs: {per_core:,.0f} a second of one core |
 | draining a backlog, 64 at once, the webhook on the same machine | {rate:,.0f} deliveries a second |
-| memory of the process meanwhile, at the most | {process:.0f} MB |
-| memory for 1,000 deliveries that are out and unanswered, 0.6 kB each | {held:.1f} MB |
+| memory of the process meanwhile, at most | {process:.0f} MB |
+| memory for 1,000 unanswered deliveries, 0.6 kB each | {held:.1f} MB |
 
 ## The store
 
@@ -137,16 +137,16 @@ One row, beside the event itself:
 
 ## A worked example
 
-{events:,} events of 1 kB a second into the embedded log, {webhooks} webhooks that want all of them, three days of retention. Taken
-were {steady.rate:,.0f} a second.
+{events:,} events of 1 kB a second into the embedded log, {webhooks} webhooks that get all of them, three days of retention. The measured
+rate was {steady.rate:,.0f} a second.
 
 | what | needs |
 | --- | --- |
 {example}
 
 <!-- the example needs: {steady.cores:.2f} cores, {steady.memory:.0f} MB -->
-The chart requests at least this of each pod that does both (`single`), and of its gateways and workers together; its limit of
-memory leaves room for the bounds of `limits.in_flight_bytes`. Add half again for peaks.
+The chart requests at least this for each pod with both roles (`single`), and for gateways and workers together. Its memory
+limit leaves room for the bounds of `limits.in_flight_bytes`. Add 50 % for peaks.
 
 {notes}
 """

@@ -192,7 +192,7 @@ def _room(it: Soaked) -> str:
 
 PAGE = """# Soak: does it stay as it is?
 
-Written by the command below and by nothing else. A service as a pod runs it, gateway and worker in one process, takes
+Written by the command below and by nothing else. A service like in a pod, gateway and worker in one process, accepts
 events over HTTP, stores them and delivers them to a webhook that refuses the first attempt of three percent of them.
 
 <!-- not run: it runs for half an hour and writes this page -->
@@ -206,25 +206,25 @@ events over HTTP, stores them and delivers them to a webhook that refuses the fi
 
 ## What grows
 
-First and last are medians of a fifth of the time behind the warm-up, which is the first half: so long the heap takes to its
-ceiling, with a log that begins to drop segments after some ten minutes. The growth is the slope of
-Theil and Sen: the median of the slopes between all pairs of points, each the lowest of a thirtieth of the
-samples: what comes with a burst and goes with it is not kept.
+First and last are medians of a fifth of the time after the warm-up. The warm-up is the first half, because the heap needs
+that long to reach its ceiling, with a log that begins to drop segments after some ten minutes. The growth is the slope of
+Theil and Sen: the median of the slopes between all pairs of points. Each point is the lowest of a thirtieth of the samples,
+so memory that a burst uses and releases does not count.
 
 {trends}
 
-- **Memory** is what the system counts as resident. It is called flat while it grows by less than the smallest object of
-  Python (16 bytes) for each attempt that was made again: then nothing is kept for each event, and nothing for each of the
-  few that fail.
-- **Blocks** are what Python's allocator has given out: less than one more for each attempt that was made again.
+- **Memory** is what the system counts as resident. It is flat if it grows by less than the smallest object of
+  Python (16 bytes) for each retried attempt: then nothing is kept per event, and nothing per failed
+  event.
+- **Blocks** are allocated by Python's allocator: less than one more for each retried attempt.
 - **The others**: less than one more by the end.
 {rooms}
 
-## What became of the events
+## Results of the events
 
-Half of what this machine carries, its two processors shared with load, webhook, and Kafka; where two logs are under soak
-at a time, each gets a quarter. The log keeps {kept} of each partition and the store 5,000 attempts, so that both let go of
-the oldest all the time.
+The rate is half of what this machine can handle, with its two processors shared by load, webhook and Kafka; if two logs are
+tested at the same time, each gets a quarter. The log keeps {kept} of each partition and the store 5,000 attempts, so that both
+delete their oldest entries all the time.
 
 {accounts}
 

@@ -75,10 +75,7 @@ class TestPulsarAlone(GivenTopics):
         await until_healthy(log)  # nobody publishes to it
         await publish(log, topic, [text("x")])
         async with asyncio.timeout(PATIENCE):
-            while (
-                f"nothing would retain what is published to {topic}"
-                not in (await log.health()).cause
-            ):
+            while f"nothing would retain the messages of {topic}" not in (await log.health()).cause:
                 await asyncio.sleep(0.05)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         await until_healthy(log)

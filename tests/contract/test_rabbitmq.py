@@ -220,7 +220,7 @@ class TestRabbitAlone(MadeTopics):
         await consumer.close()
         [warning] = log.driver.warnings()
         assert queue in warning
-        assert "made by others" in warning
+        assert "already exists" in warning
         assert warning in caplog.text
 
     async def test_a_queue_with_another_consumer_is_not_taken(

@@ -54,7 +54,7 @@ class TestEmbedded:
         log = embedded.open_log(name="log", path=tmp_path / "log")
         await log.start()
         assert await log.check_targets(["orders", "a b"]) == {
-            "a b": "'a b' cannot be a topic's name"
+            "a b": "'a b' is not a valid topic name"
         }
         assert await log.check_targets([]) == {}
         assert (await log.metadata()).topics == ()

@@ -112,7 +112,7 @@ async def test_sigterm_turns_readiness_off_and_still_accepts_for_a_while(tmp_pat
         assert (await get(service, "/readyz")).status_code == 200
         service.signal(signal.SIGTERM)
         answer = await eventually(service, "/readyz", lambda answer: not answer["ready"])
-        assert answer["roles"]["gateway"]["causes"] == ["the service is leaving"]
+        assert answer["roles"]["gateway"]["causes"] == ["the service is stopping"]
         await post(service, "late")
         assert await service.ended() == 0
 

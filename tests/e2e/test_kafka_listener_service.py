@@ -200,4 +200,4 @@ async def test_a_subscription_that_cannot_begin_keeps_clients_out_for_a_while_on
             assert starting.service.events_url
             (listener,) = starting.service.state.kafka_listeners()
             assert listener.address == f"127.0.0.1:{starting.port}"
-    assert "clients of Kafka may come" in caplog.text
+    assert "the Kafka listener" in caplog.text

@@ -203,7 +203,7 @@ async def test_check_warns_of_a_queue_of_others_that_drops_what_comes_back_too_o
     document["subscriptions"] = [{"id": "s", "source": source, "sink": "https://example.org/"}]
     file.write_text(json.dumps(document))
     code, out, _ = await run(tmp_path, "check", str(file), "--connect", "--json")
-    found = [json.loads(line) for line in out.splitlines() if "made by others" in line]
+    found = [json.loads(line) for line in out.splitlines() if "already exists" in line]
     assert [each["level"] for each in found] == ["warning"]
     assert found[0]["setting"] == "subscriptions[0].source.topics[0]"
     assert code == 0

@@ -59,7 +59,7 @@ async def test_a_lost_volume_costs_what_was_accepted_since_the_backup_and_no_mor
     await service.kill()
     lose(service)
     told = await store_verb(service, "restore", "copy")
-    assert "main: log is what copy holds" in told
+    assert "log main: log is restored from copy" in told
     stuck.mended = True
     await service.start()
     late = range(1_000_000, 1_000_000 + 100)

@@ -68,7 +68,7 @@ def test_an_invalid_file_is_refused_whole_with_its_lines(service: ReloadService)
     assert said["type"].endswith(":invalid-configuration")
     line = service.line_of("nothing")
     (fault,) = said["faults"]
-    assert fault["detail"].startswith(f"line {line}: error limits.body: is no size")
+    assert fault["detail"].startswith(f"line {line}: error limits.body: is not a size")
     service.change(lambda s: s.pop("limits"))
     status, said = service.reload()
     assert status == 422
@@ -81,7 +81,7 @@ def test_an_invalid_file_is_refused_whole_with_its_lines(service: ReloadService)
     assert now["last"]["faults"] == [said["faults"][0]["detail"]]
     assert service.metric("config_reloads_total")['{outcome="refused"}'] == refused + 2
     assert service.metric("config_last_reload_successful") == {"": 0}
-    assert "what runs goes on: line" in service.process.log.read_text()
+    assert "the old configuration keeps running: line" in service.process.log.read_text()
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_an_id_of_the_api_in_the_file_refuses_the_reload(service: ReloadService)
     service.change(lambda s: s["subscriptions"].append(document))
     status, said = service.reload()
     assert status == 422
-    assert "was made by the API too" in said["faults"][0]["detail"]
+    assert "was also created by the API" in said["faults"][0]["detail"]
     service.change(lambda s: s["subscriptions"].clear())
     assert service.ask("DELETE", "/v1/subscriptions/mine")[0] == 200
 

@@ -139,12 +139,12 @@ TEXT = b"not a database, but long enough to be read as one" * 100
 @pytest.mark.parametrize(
     ("files", "sums", "said"),
     [
-        ({"store.db": TEXT}, None, "is no whole store"),
-        ({"store.db": b""}, None, "is no store"),
-        ({"log-log.db": TEXT}, None, "is no whole log"),
+        ({"store.db": TEXT}, None, "is not a complete store"),
+        ({"store.db": b""}, None, "is not a store"),
+        ({"log-log.db": TEXT}, None, "is not a complete log"),
         ({"log-log.db": b""}, None, "is not a log of Skybridge"),
-        ({"log-other.db": TEXT}, None, "no place for: log-other.db"),
-        ({"store.db": TEXT}, f"{'0' * 64}  store.db\n", "store.db is not what it was"),
+        ({"log-other.db": TEXT}, None, "no broker or store for: log-other.db"),
+        ({"store.db": TEXT}, f"{'0' * 64}  store.db\n", "store.db does not match its checksum"),
         ({"store.db": TEXT}, f"{'0' * 64}  store.db\n{'0' * 64}  a.db\n", "a.db is missing"),
         ({}, "", "SHA256SUMS is empty"),
     ],
@@ -175,7 +175,7 @@ def test_a_log_of_a_newer_release_is_refused_before_anything_is_put_back(folder)
 
 def test_nothing_to_copy_and_nothing_to_put_back_are_said(folder):
     assert "neither the store nor a log" in run(folder, "backup", "copy").stderr
-    assert "is no backup" in run(folder, "restore", "nothing").stderr
+    assert "is not a backup" in run(folder, "restore", "nothing").stderr
     assert not (folder / "store.db").exists()
 
 

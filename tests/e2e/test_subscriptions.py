@@ -278,7 +278,7 @@ async def test_the_same_id_in_file_and_store_refuses_the_start(house, target):
     filed = f"""subscriptions:
   - {{id: made, source: {{broker: log, topics: [events]}}, sink: "{target.url}"}}
 """
-    with pytest.raises(RuntimeError, match="was made by the API too"):
+    with pytest.raises(RuntimeError, match="was also created by the API"):
         await house.start(filed)
 
 

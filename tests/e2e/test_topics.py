@@ -202,7 +202,7 @@ async def test_fetch_of_any_broker_that_has_a_past(place: Place) -> None:
     if not place.replayable:
         code, _, err = await place.cli("peek")
         assert code == exits.FAILED
-        assert "taken from it" in err
+        assert "consume messages" in err
         return
     seen, begin = [], "earliest"
     async with place.client() as client:
@@ -223,7 +223,7 @@ async def test_offsets_by_time_of_any_broker_that_keeps_times(place: Place) -> N
     await place.publish("before", **{"skybridge-key": "k"})
     if not place.replayable:
         code, _, err = await place.cli("offsets", "--time", "2020-01-01T00:00:00Z")
-        assert (code, "by its time" in err) == (exits.FAILED, True)
+        assert (code, "by time" in err) == (exits.FAILED, True)
         return
     (long_ago,) = await place.answer("offsets", "--time", "2020-01-01T00:00:00Z")
     far = await place.offsets(time="4102444800000")

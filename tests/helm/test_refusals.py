@@ -108,7 +108,10 @@ REFUSED = [
         {"config": {"brokers": EMBEDDED, "timeouts": {"drain": "${env:DRAIN}"}}},
         "cannot read .*Cure: write a duration",
     ),
-    ({"prometheusRule": {"without": ["SkybridgeDwon"]}}, "names SkybridgeDwon, which is no alert"),
+    (
+        {"prometheusRule": {"without": ["SkybridgeDwon"]}},
+        "names SkybridgeDwon, which is not an alert",
+    ),
     # by values.schema.json
     ({"replicas": 2}, "replicas'? (is )?not allowed"),
     ({"topology": "cluster"}, "topology.*.single., .split."),

@@ -55,13 +55,13 @@ INTRODUCTION = """# The contract of the logs
 
 <!-- Written by `make contract` from a run of tests/contract on real servers. -->
 
-One suite runs unchanged on every log. A cell says what came of a case there: *held*; *held but for* a
-capability that the log declares as lacking, and the case was run for the rest; or *without* one, where
-nothing of the case could be shown. What a log lacks is declared in the code, never skipped by hand. A case that
-needs *a server* to be killed has none on the log in our own process; `tests/faults` kills that process.
+One suite runs unchanged on every log. A cell is the result of a case: *held*; *held but for* a
+capability that the log declares as missing, while the rest of the case was run; or *without* one, if
+no part of the case could be run. Missing capabilities are declared in the code, never skipped by hand. A case that
+kills *a server* has none on the log in the process itself; `tests/faults` kills that process.
 
-RabbitMQ writes down which queues it has seconds after it confirmed them. Before it is killed here it is made to:
-a quorum queue or stream whose node dies moments after it was declared may not take publishes within the 10 s
+RabbitMQ writes its list of queues to disk seconds after it confirmed them. The tests make it write the list before a kill:
+a quorum queue or stream whose node dies moments after its declaration may not accept publishes within the 10 s
 that every other restart keeps ([ADR 0013](adr/0013-rabbitmq-queues.md)).
 """
 

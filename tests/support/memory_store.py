@@ -134,7 +134,7 @@ class _Letters:
         self.full = ""
         new = sum(not known(letter, self.rows) for letter in letters)
         if new and len(self.rows) + new > self._max_rows:
-            self.full = f"{self._max_rows} dead letters are kept, no more"
+            self.full = f"{self._max_rows} dead letters are stored, which is the bound"
             raise StoreFull(self.full)
 
     async def find(

@@ -135,7 +135,7 @@ class EmbeddedDriver:
         log from taking events is its ``health``."""
         self._running()
         return {
-            topic: f"{topic[:80]!r} cannot be a topic's name"
+            topic: f"{topic[:80]!r} is not a valid topic name"
             for topic in topics
             if not is_topic_name(topic)
         }

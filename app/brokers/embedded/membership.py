@@ -161,7 +161,7 @@ class Membership:
     async def _refused(self, code: Code) -> None:
         if code is Code.INCONSISTENT_PROTOCOL and not self._told:
             self._told = True
-            _log.warning("group %s: its members do not know %s; asking again", self.group, STRATEGY)
+            _log.warning("group %s: its members do not support %s; retrying", self.group, STRATEGY)
         if code is Code.UNKNOWN_MEMBER:
             self.member = self._new_name()
         elif code is not Code.REBALANCE_IN_PROGRESS:

@@ -120,7 +120,7 @@ class Admin:
                 refused = str(error.args[0])
                 left = [topic for topic in topics if topic != refused]
                 found = await self.check_targets(left) if left else {}
-                return {**found, refused: "we are not authorised to see this topic"}
+                return {**found, refused: "Skybridge is not authorised to see this topic"}
         there = {str(each["topic"]): each for each in described}
         found = {topic: self._unfit(there.get(topic)) for topic in topics}
         return {topic: why for topic, why in found.items() if why}

@@ -163,7 +163,8 @@ class Topic:
         if not self.too_large or size_of(record) < self.too_large:
             return None
         return BrokerRefused(
-            f"topic {self.name} takes no record of {size_of(record)} bytes", kind="record-too-large"
+            f"topic {self.name} does not accept a record of {size_of(record)} bytes",
+            kind="record-too-large",
         )
 
     def left(self, lane: Batcher) -> None:

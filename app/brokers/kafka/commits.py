@@ -71,7 +71,9 @@ class Commits:
             except (CommitFailedError, IllegalStateError) as error:
                 log.warning("group %s refused a commit: %s", self._group, error)
             except (KafkaError, TimeoutError) as error:
-                log.warning("a commit of group %s failed, to be made again: %r", self._group, error)
+                log.warning(
+                    "a commit of group %s failed and will be retried: %r", self._group, error
+                )
                 self._settled.set()
                 return False
             else:

@@ -126,7 +126,7 @@ class KafkaConsumer(ConsumerRebalanceListener, Member):  # type: ignore[misc]  #
         self._letting_go = True
         revoked = Revoked(owned.partitions, owned.epoch)
         if not await self._hand_over(revoked, self._settings.handover):
-            log.warning("group %s: a revocation was not dealt with in time", self._group)
+            log.warning("group %s: a revocation was not handled in time", self._group)
         await self.commit()
         self._owned = NOTHING
         self._letting_go = False

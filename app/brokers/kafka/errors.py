@@ -20,7 +20,7 @@ class Next(enum.Enum):
 
     AGAIN = "send what is still unanswered again, by a new producer"
     NARROW = "the broker objects to one of them: send fewer at once until it stands alone"
-    ANSWER = "tell whoever waits"
+    ANSWER = "tell the waiting callers"
 
 
 _AGAIN = (

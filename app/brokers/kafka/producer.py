@@ -210,7 +210,7 @@ class Producer:
         self._aboard.pop(lane.tp, None)
         error = None if future.cancelled() else future.exception()
         if future.cancelled():
-            lane.fail(PublishUnknown("the connection was given up", broker=self.name))
+            lane.fail(PublishUnknown("the connection was closed", broker=self.name))
         elif error is not None:
             self._failed(connection, lane, error)
         else:

@@ -50,7 +50,7 @@ class Topics(Asking[Topic]):
         for name, topic in list(self.known.items()):
             partitions = cluster.partitions_for_topic(name)
             if partitions is None:
-                gone = BrokerUnavailable(f"topic {name} is gone", broker=self._settings.name)
+                gone = BrokerUnavailable(f"topic {name} was deleted", broker=self._settings.name)
                 self._forget(name, gone)  # whoever publishes next asks, and is told for certain
             elif len(partitions) > len(topic.lanes):
                 topic.grow(len(partitions))

@@ -116,7 +116,7 @@ class Admin:
         wires = await self.wires_if_there(topic)
         held = await ask_each(self.internal_if_there, wires.values())
         if not held or None in held:
-            words = f"topic {topic} was asked for and is not made"
+            words = f"topic {topic} was not created"
             raise AdminError(httpx.codes.GATEWAY_TIMEOUT, words)
 
     async def stats(self, topic: str) -> Mapping[str, PartitionStats]:

@@ -117,7 +117,7 @@ class PulsarConsumer(Member):
                     seat.handle.get_last_message_id_async, within=self._settings.operation_timeout
                 )
         except (ClientError, TimeoutError) as error:
-            log.warning("a commit of group %s failed, to be made again: %s", self._group, error)
+            log.warning("a commit of group %s failed and will be retried: %s", self._group, error)
             for seat in seats:
                 seat.settled = True
 

@@ -122,8 +122,8 @@ class PulsarDriver:
 
     def nothing_retains(self, topic: str) -> str:
         return (
-            f"nothing would retain what is published to {topic} of Pulsar {self.name}: it has neither"
-            " a subscription nor a retention (make one, or set-retention on its namespace)"
+            f"nothing would retain the messages of {topic} of Pulsar {self.name}: it has neither"
+            " a subscription nor a retention (create one, or set-retention on its namespace)"
         )
 
     def translate(self, error: Exception) -> BrokerError | None:

@@ -41,7 +41,7 @@ class Next(enum.Enum):
     """What to do with a record that the client did not publish."""
 
     AGAIN = "send what is still unanswered again, by a new client"
-    ANSWER = "tell whoever waits"
+    ANSWER = "tell the waiting callers"
 
 
 _AGAIN = {

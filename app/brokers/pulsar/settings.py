@@ -81,7 +81,7 @@ class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
     def _check_scheme(self, setting: str, url: str, schemes: tuple[str, ...]) -> None:
         if urlsplit(url).scheme not in schemes:
             raise SetupError(
-                f"{url!r} is no address of Pulsar",
+                f"{url!r} is not an address of Pulsar",
                 setting=f"brokers.{self.name}.{setting}",
                 cure=f"begin it with {' or '.join(f'{scheme}://' for scheme in schemes)}",
             )

@@ -69,7 +69,7 @@ async def _prepare(admin: Admin, group: str, topic: str, start: StartAt, patienc
     there = await _when_others_are_done(admin, group, topic, wires, patience)
     left = _intent(there.get(wires[0]))
     if left is not None:
-        log.warning("group %s of %s: a start that was left unfinished is made now", group, topic)
+        log.warning("group %s of %s: an unfinished start is completed now", group, topic)
         await _finish(admin, group, wires, left, there)
 
 

@@ -84,12 +84,12 @@ class ClientCredentials(httpx.Auth):
         if answer.is_server_error:
             answer.raise_for_status()
         if not answer.is_success:
-            words = f"the issuer {issuer} refused our credentials: {_words(answer)}"
+            words = f"the issuer {issuer} refused the credentials: {_words(answer)}"
             raise AdminError(httpx.codes.UNAUTHORIZED, words)
         try:
             return msgspec.json.decode(answer.content, type=kind)
         except msgspec.MsgspecError as error:
-            words = f"the issuer {issuer} is not understood: {error}"
+            words = f"the answer of the issuer {issuer} is invalid: {error}"
             raise AdminError(httpx.codes.BAD_GATEWAY, words) from error
 
     def _where(self) -> httpx.Request:

@@ -211,7 +211,7 @@ class RabbitConsumer(Member):
             holding.revoking = True
         revoked = Revoked(_partitions(holdings), max(each.epoch for each in holdings))
         if not await self._hand_over(revoked, self._settings.handover):
-            log.warning("group %s: a revocation was not dealt with in time", self.group)
+            log.warning("group %s: a revocation was not handled in time", self.group)
         await self.commit()
         for holding in holdings:
             self._paused.pop(holding.partition, None)

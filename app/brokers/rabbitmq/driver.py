@@ -122,14 +122,14 @@ class RabbitDriver:
         """A queue has no past to begin in: what is in it is to be done, and what was done is gone."""
         if start.kind in {"time", "position"} and not self.capabilities.replayable:
             raise BrokerRefused(
-                f"RabbitMQ {self.name} knows no {start.kind} to start at: use earliest or latest",
+                f"RabbitMQ {self.name} cannot start at a {start.kind}: use earliest or latest",
                 kind="not-capable",
                 broker=self.name,
             )
 
     def _no_past(self, what: str) -> BrokerRefused:
         return BrokerRefused(
-            f"{what}: what is read of a queue of RabbitMQ is taken from it (a stream can be read)",
+            f"{what}: reads of a RabbitMQ queue consume messages (a stream can be read)",
             kind="not-capable",
             broker=self.name,
         )
@@ -163,7 +163,7 @@ def _checked(settings: RabbitSettings) -> RabbitSettings:
         )
     if settings.kind == "stream" and "{group}" in settings.queue:
         raise SetupError(
-            "the queues of a stream belong to no group: each group reads all of it anyway",
+            "the queues of a stream belong to no group: each group reads the whole stream",
             setting=f"brokers.{settings.name}.queue",
             cure="leave {group} out of it",
         )

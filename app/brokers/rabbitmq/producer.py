@@ -163,7 +163,7 @@ class Producer:
                 await self._publish_through(wire)
             except EXPECTED as error:
                 self._cause = self._away_text(error)
-                log.warning("the connection to RabbitMQ %s is gone: %s", self.name, words(error))
+                log.warning("the connection to RabbitMQ %s is lost: %s", self.name, words(error))
             finally:
                 self._wire = self.targets.wire = self._channel = None
                 self._put_back()
@@ -248,7 +248,7 @@ class Producer:
             log.warning("%s", self._blocked(wire.blocked))
             self._give_up(self._blocked(wire.blocked))
         else:
-            log.warning("RabbitMQ %s takes publishes again", self.name)
+            log.warning("RabbitMQ %s accepts publishes again", self.name)
             self._schedule()
 
     def _judge(self, error: BaseException) -> None:
@@ -289,7 +289,7 @@ class Producer:
 
     def _blocked(self, reason: str) -> BoundReached:
         return BoundReached(
-            f"RabbitMQ {self.name} takes nothing for now: {reason} (free memory or disk there)",
+            f"RabbitMQ {self.name} accepts no publishes now: {reason} (free memory or disk there)",
             broker=self.name,
         )
 

@@ -63,7 +63,7 @@ class Claims:
             )
         except amqp.ChannelAccessRefused as error:
             self._unguarded = True
-            log.warning("queue %s is safe with one member alone: %s", queue, error)
+            log.warning("queue %s is safe only with one member: %s", queue, error)
             return None
         return None if counts(found)[1] else guard
 

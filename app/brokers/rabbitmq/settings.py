@@ -105,7 +105,7 @@ class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def _no_address(self, text: str) -> SetupError:
         return SetupError(
-            f"{text!r} is no address of RabbitMQ",
+            f"{text!r} is not an address of RabbitMQ",
             setting=f"brokers.{self.name}.addresses",
             cure="write host:port, several with commas between them",
         )

@@ -185,7 +185,7 @@ class StreamConsumer(RabbitConsumer):
             try:
                 await self._offsets.save_offsets(self._settings.name, self.group, epoch, commits)
             except StoreUnavailable as error:
-                log.warning("group %s: its places are not kept for now: %s", self.group, error)
+                log.warning("group %s: its positions cannot be stored now: %s", self.group, error)
                 return
             except StaleOwner as error:  # the others are saved, and these are not ours any more
                 log.warning("%s", error)
@@ -204,7 +204,7 @@ class StreamConsumer(RabbitConsumer):
         try:
             await self._begin_from(wire, holdings)
         except StoreUnavailable as error:
-            raise BrokerUnavailable(f"where to begin is not known: {error}") from error
+            raise BrokerUnavailable(f"the start position is unknown: {error}") from error
 
     async def _begin_from(self, wire: Wire, holdings: Sequence[Holding]) -> None:
         broker = self._settings.name

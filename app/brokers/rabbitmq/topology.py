@@ -216,7 +216,7 @@ class Topology:
             argument = unequal_argument(error)
             if argument is None:
                 raise
-            self._warn(queue, f"queue {queue} was made by others, with another {argument}: {error}")
+            self._warn(queue, f"queue {queue} already exists with another {argument}: {error}")
 
     def _warn(self, queue: str, text: str) -> None:
         if self.warnings.get(queue) != text:

@@ -114,7 +114,7 @@ class Flight:
 
     def _not_taken(self) -> BrokerError:
         return BrokerUnavailable(
-            f"RabbitMQ {self._broker} did not take it: its queue is full, or has no majority",
+            f"RabbitMQ {self._broker} refused it: its queue is full, or has no majority",
             broker=self._broker,
         )
 

@@ -26,7 +26,7 @@ _OWN = "topic"
     "skybridge pipeline redrive --dry-run",
     "skybridge pipeline redrive --only-rule missing-attribute --limit 1000",
     "skybridge pipeline redrive --to topic --yes",
-    "skybridge pipeline redrive --to main/orders.mended --json",
+    "skybridge pipeline redrive --to main/orders.again --json",
 )
 def run(
     config: ConfigFile = None,

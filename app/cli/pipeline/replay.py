@@ -234,7 +234,7 @@ def _sent(
             return asyncio.run(act())
         except (BrokerError, KeyboardInterrupt) as stopped:
             printing.fail(
-                str(stopped) or "broken off.",
+                str(stopped) or "interrupted.",
                 cure=f"skybridge pipeline replay --resume {plan.id}",
                 code=exits.FAILED,
             )

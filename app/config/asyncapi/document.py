@@ -38,7 +38,7 @@ class _Document:
             self._subscription(subscription)
         if self._config.operator_events is not None:
             target = self._config.operator_events
-            self._send("operator-events", target, "binary", "What operators are told.")
+            self._send("operator-events", target, "binary", "Operator events.")
         return {
             "asyncapi": "3.0.0",
             "info": {
@@ -58,7 +58,7 @@ class _Document:
     def _route(self, route: Route) -> None:
         for number, target in enumerate(route.to, 1):
             name = f"send-{route.name}" if number == 1 else f"send-{route.name}-{number}"
-            words = f"Events that the route {route.name} takes."
+            words = f"Events that match the route {route.name}."
             self._send(name, target, route.content_mode, words, route.format)
 
     def _subscription(self, each: Subscription) -> None:
@@ -74,10 +74,10 @@ class _Document:
                 operation["bindings"] = {"kafka": {"groupId": known, "bindingVersion": "0.5.0"}}
             self._operations[name] = operation
         if isinstance(each.sink, Target | Exchange):
-            words = f"What the subscription {each.id} mirrors."
+            words = f"Events mirrored by the subscription {each.id}."
             self._send(f"mirror-{each.id}", each.sink, each.content_mode, words, each.format)
         if each.dead_letter is not None:
-            words = f"What the subscription {each.id} could not deliver."
+            words = f"Dead letters of the subscription {each.id}."
             self._send(f"dead-letter-{each.id}", each.dead_letter, _EITHER, words)
 
     def _send(

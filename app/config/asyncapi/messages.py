@@ -12,10 +12,10 @@ _REQUIRED = ("specversion", "id", "source", "type")
 _OPTIONAL = ("subject", "time", "dataschema")
 _MEANING = {
     "specversion": "the version of CloudEvents",
-    "id": "with source, names the event",
-    "source": "where it happened: a URI reference",
+    "id": "identifies the event, together with source",
+    "source": "the origin of the event: a URI reference",
     "type": "what happened",
-    "subject": "of what within the source",
+    "subject": "the subject within the source",
     "time": "when: RFC 3339",
     "dataschema": "URI of the schema of the data",
 }
@@ -49,7 +49,7 @@ def binary(prefix: str) -> Part:
     return {
         "name": f"event-binary-{_SPELLINGS[prefix]}",
         "title": "A CloudEvent in binary mode",
-        "summary": f"Attributes are headers that begin with {prefix}; the data is the value, as it came.",
+        "summary": f"Attributes are headers that begin with {prefix}; the data is the unchanged value.",
         "headers": headers,
         "payload": {},
     }
@@ -60,7 +60,7 @@ def structured(format_: str) -> Part:
     message = {
         "name": f"event-structured-{format_.replace('_', '-')}",
         "title": "A CloudEvent in structured mode",
-        "summary": "The document has all of the event; its media type says in which format.",
+        "summary": ("The document holds the whole event; its media type names the format."),
         "payload": _document() if format_ == "json" else {},
     }
     if format_ in _MEDIA_TYPES:
@@ -76,7 +76,7 @@ def _document() -> Part:
     }
     properties["datacontenttype"] = {"type": "string", "description": "the media type of the data"}
     properties["data"] = {"description": "the data, as JSON"}
-    properties["data_base64"] = {"type": "string", "description": "the data, where it is no JSON"}
+    properties["data_base64"] = {"type": "string", "description": "the data, if it is not JSON"}
     return {"type": "object", "required": list(_REQUIRED), "properties": properties}
 
 

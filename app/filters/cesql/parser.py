@@ -48,7 +48,7 @@ class _Parser:
             raise self._unexpected("an operator or the end", self._cure_of_rest())
         if lone := lone_decimal(node):
             cure = "Attributes have whole numbers; data has decimals: DATA('/total') > 99.5"
-            raise ParseError(lone.at, "a decimal is compared with nothing of the data", cure)
+            raise ParseError(lone.at, "a decimal can only be compared with data", cure)
         return node
 
     # expression ::= comparison (("AND" | "OR" | "XOR") comparison)*
@@ -140,7 +140,7 @@ class _Parser:
         digits = self._take().text.lstrip("0") or "0"
         value = int(sign + digits) if len(digits) <= len(str(MOST)) else MOST + 1
         if not LEAST <= value <= MOST:
-            cure = f"Integers go from {LEAST} to {MOST}; as a text it stands in quotes"
+            cure = f"Integers go from {LEAST} to {MOST}; write it in quotes as a text"
             raise ParseError(at, f"{sign}{digits[:20]} is beyond 32 bits", cure)
         return nodes.Constant(value, at=at)
 
@@ -226,7 +226,7 @@ class _Parser:
 
     def _close(self) -> None:
         if not self._takes(")"):
-            raise self._unexpected("an operator or )", "Each ( needs a ) of its own")
+            raise self._unexpected("an operator or )", "Each ( needs a )")
 
     def _deeper(self) -> None:
         self._nested += 1
@@ -248,10 +248,10 @@ class _Parser:
 
     def _cure_of_rest(self) -> str:
         if self._is(")"):
-            return "There is no ( for it"
+            return "The matching ( is missing"
         if self._is("NOT"):
-            return "Behind a value NOT is followed by LIKE or IN"
-        return "Join comparisons by AND or OR; texts stand in quotes"
+            return "After a value NOT is followed by LIKE or IN"
+        return "Join comparisons by AND or OR; write texts in quotes"
 
 
 def _cure_of_value(token: Token) -> str:
@@ -259,7 +259,7 @@ def _cure_of_value(token: Token) -> str:
         case Kind.KEYWORD:
             return f"{token.text} is a word of the language and cannot name an attribute here"
         case Kind.END:
-            return "Something is missing behind the last word"
+            return "The expression ends too early"
         case _ if token.text == "=":
             return "Equality is one ="
     return "An attribute, a text in quotes, a number, a function or ( goes here"

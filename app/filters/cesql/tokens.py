@@ -113,6 +113,9 @@ def _cure_of(character: str) -> str:
         "!": "Write NOT for the negation, != for unequal",
         "&": "Write AND",
         "|": "Write OR",
-        ".": "A decimal has digits on both sides, as 0.5; names of attributes have no dots; data is asked for by DATA('/a/b')",
+        ".": (
+            "A decimal has digits on both sides, as 0.5; attribute names have no dots; "
+            "data is read with DATA('/a/b')"
+        ),
     }
-    return cures.get(character, "Texts stand in quotes: 'text'")
+    return cures.get(character, "Write texts in quotes: 'text'")

@@ -33,9 +33,11 @@ _CLIP = 40  # characters of a value that an error shows
 
 
 _REASONS: Mapping[ErrorKind, str] = {
-    "cast": "a value is not of the type that it is compared or used as",
-    "math": "a calculation has no exact result, or none in range",
-    "functionEvaluation": "a function has no answer, or the data has nothing fitting at the pointer",
+    "cast": "a value has the wrong type",
+    "math": "a calculation has no exact result in range",
+    "functionEvaluation": (
+        "a function has no result, or the data has no fitting value at the pointer"
+    ),
 }
 
 

@@ -1,7 +1,7 @@
-"""A log into the lake: every record once, every event once, and what is no event kept with its reason.
+"""A log into the lake: every record once, every event once, invalid records with their faults.
 
 ========= ======================================================================================
-run       once or for ever: the stream, and what is derived beside it
+run       once or for ever: the stream, and the derived tables
 stream    Kafka into ``events_raw`` by Iceberg's own sink, exactly once
 derive    ``events_raw`` into ``events`` and ``quarantine``, range after range, exactly once
 progress  how far a table is, in the snapshot of its rows

@@ -213,8 +213,8 @@ def _check(query: StreamingQuery) -> None:
     text = str(error)
     if any(word in text for word in _LOST):
         raise ArchiveFailed(
-            "records are gone that were to be read: retention dropped them, or the topic was made anew."
-            " Run again to be told which offsets."
+            "unread records are gone: retention dropped them, or the topic was created again."
+            " Run the command again to see the offsets."
         )
     raise ArchiveFailed(f"the stream ended: {_first_line(error)}")
 

@@ -168,7 +168,7 @@ def _lost(wanted: Offsets, first: Offsets, end: Offsets, plan: Plan) -> bool:
         raise SetupError(
             f"a topic is not the one that was archived: {'; '.join(anew)}",
             setting="pipeline.archive.topics",
-            cure="a topic that was made anew begins at offset 0 again: give the broker another name in"
+            cure="a topic that was created again begins at offset 0: give the broker another name in"
             " the configuration, or take another pipeline.lake.namespace",
         )
     if gone and not plan.skip_lost:

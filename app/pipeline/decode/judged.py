@@ -102,7 +102,7 @@ def _text_or_bytes(data: bytes | None) -> tuple[str | None, bytes | None]:
 
 def _unread(opaque: Decoded) -> Judged:
     """K5: the bridge passes it on byte for byte; the lake has no columns for it."""
-    detail = f"Nobody here reads the format {opaque.media_type}."
+    detail = f"Skybridge cannot read the format {opaque.media_type}."
     return Judged(verdict="unreadable", rule="unsupported-format", detail=_writable(detail))
 
 

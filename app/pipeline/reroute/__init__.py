@@ -2,7 +2,7 @@
 the scale of a cluster.
 
 ========= ======================================================================================
-plan      what of the routes runs natively, what exactly, and what cannot run at all: said before
+plan      which routes run natively, which exactly, and which cannot run: reported first
 texts     templates and key mappers as columns
 writing   records as ``app.bindings.kafka`` writes them, as columns
 native    route, key, topic and record of what is clear: no Python

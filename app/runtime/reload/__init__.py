@@ -1,6 +1,6 @@
-"""Shell. A running service takes up another configuration: whole, or not at all.
+"""Shell. A running service applies another configuration: all of it, or nothing.
 
-``reloader``  reads, validates, compares; says what became of it
-``renewal``   builds what is new, swaps, and lets what is old end in its time
-``watching``  looks at the file
+``reloader``  reads, validates, compares; reports the result
+``renewal``   builds the new parts, swaps, and ends the old parts in order
+``watching``  watches the file
 """

@@ -80,14 +80,16 @@ class Reloader:
                 self.seen = UNSEEN  # whoever looks at the file tries again
                 told = self._refused(cause, "not-now", [Fault("not-now", str(error))])
             except Exception as error:  # noqa: BLE001 - said, and what runs goes on
-                _log.exception("a reload failed in a way that was not foreseen")
+                _log.exception("a reload failed unexpectedly")
                 told = self._refused(cause, "not-now", [Fault("not-now", repr(error))])
             self._note(told)
             return told
 
     async def _reload(self, cause: Cause) -> Reload:
         if self._source is None:
-            raise SetupError("this service was started without a file to read again", setting="")
+            raise SetupError(
+                "this service was started without a file, so it cannot reload", setting=""
+            )
         try:
             raw = await asyncio.to_thread(self._source.read)
             self.seen = digest_of_bytes(raw)
@@ -132,7 +134,9 @@ class Reloader:
         self._counters.add("config_reloads", told.outcome)
         if told.outcome == "refused":
             causes = "; ".join(each.detail for each in told.faults)
-            _log.error("%s is refused, what runs goes on: %s", self.source, causes)
+            _log.error(
+                "%s is refused, the old configuration keeps running: %s", self.source, causes
+            )
             return
         self.taken = told
         for warning in told.warnings:

@@ -109,7 +109,7 @@ class Renewal:
         ending = self._following.renew()
         _, left = await asyncio.wait((ending,), timeout=RETIRED_WITHIN)
         if left:
-            _log.warning("subscriptions that changed are still ending, and begin anew behind that")
+            _log.warning("changed subscriptions are still ending and will restart")
 
 
 async def _try_sinks(

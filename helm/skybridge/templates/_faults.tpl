@@ -1,5 +1,5 @@
 {{/*
-What cannot be right, one a line, with its cure. values.schema.json refuses unknown names, wrong types and bounds;
+Faults of the values, one a line, each with its cure. values.schema.json refuses unknown names, wrong types and bounds;
 here stands what takes two values, or the configuration, to see.
 */}}
 
@@ -20,7 +20,7 @@ here stands what takes two values, or the configuration, to see.
 {{- $faults = concat $faults (include "skybridge.faultsOfDoors" (dict "root" . "facts" $facts) | fromJsonArray) -}}
 {{- range $name := .Values.prometheusRule.without -}}
 {{- if not (regexMatch (printf "(?m)^- alert: %s$" $name) ($.Files.Get "files/alerts.yaml")) -}}
-{{- $faults = append $faults (printf "prometheusRule.without names %s, which is no alert. Cure: take a name from files/alerts.yaml." $name) -}}
+{{- $faults = append $faults (printf "prometheusRule.without names %s, which is not an alert. Cure: take a name from files/alerts.yaml." $name) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $faults -}}
@@ -46,7 +46,7 @@ here stands what takes two values, or the configuration, to see.
 {{- range $setting, $path := $paths -}}
 {{- $clean := clean (ternary $path (printf "/var/lib/skybridge/%s" $path) (isAbs $path)) -}}
 {{- if not (hasPrefix "/var/lib/skybridge/" $clean) -}}
-{{- $faults = append $faults (printf "%s: %s is not on the volume, and what it keeps would be lost with the pod. Cure: a path below /var/lib/skybridge." $setting $path) -}}
+{{- $faults = append $faults (printf "%s: %s is not on the volume, so its data would be lost with the pod. Cure: a path below /var/lib/skybridge." $setting $path) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $faults -}}
@@ -65,14 +65,14 @@ here stands what takes two values, or the configuration, to see.
 {{- if $worker.keda.enabled -}}
 {{- $most = $worker.keda.maxReplicas -}}{{- $setting = "worker.keda.maxReplicas" -}}
 {{- if not $worker.keda.prometheus -}}
-{{- $faults = append $faults "worker.keda.prometheus is empty: lag is asked of Prometheus. Cure: its address, http://prometheus.monitoring:9090." -}}
+{{- $faults = append $faults "worker.keda.prometheus is empty: the lag comes from Prometheus. Cure: its address, http://prometheus.monitoring:9090." -}}
 {{- end -}}
 {{- if gt (int $worker.keda.minReplicas) (int $worker.keda.maxReplicas) -}}
 {{- $faults = append $faults "worker.keda.minReplicas is above maxReplicas. Cure: lower it." -}}
 {{- end -}}
 {{- end -}}
 {{- if and .facts.partitions (gt (int $most) (int .facts.partitions)) -}}
-{{- $faults = append $faults (printf "%s is %v, and the configuration has topics of at most %v partitions: each has one owner, so the others would stand idle. Cure: fewer workers; or worker.partitions, where your topics have more." $setting $most .facts.partitions) -}}
+{{- $faults = append $faults (printf "%s is %v, and the configuration has topics of at most %v partitions: each has one owner, so the other workers would be idle. Cure: fewer workers; or worker.partitions, if your topics have more." $setting $most .facts.partitions) -}}
 {{- end -}}
 {{- if $values.gateway.autoscaling.enabled -}}
 {{- if gt (int $values.gateway.autoscaling.minReplicas) (int $values.gateway.autoscaling.maxReplicas) -}}

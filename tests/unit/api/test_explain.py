@@ -59,7 +59,7 @@ async def test_an_event_is_explained_with_partition_and_state(
     (journey,) = answer.json()
     (hop,) = journey["hops"]
     assert journey["accepted"]
-    assert journey["key"]["why"] == "the request brought it"
+    assert journey["key"]["why"] == "the request has it"
     assert (hop["key"], hop["partitions"]) == ("k", 2)
     assert hop["partition"] in {0, 1}
     assert hop["subscriptions"][0]["state"] == "paused"

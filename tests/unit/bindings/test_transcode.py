@@ -220,7 +220,7 @@ def test_an_opaque_document_passes_or_is_refused_but_never_maimed() -> None:
         with pytest.raises(SenderError) as refusal:
             as_document(decoded, Writing(mode="as_received", format=name))
         assert refusal.value.status == 415
-    with pytest.raises(SenderError, match="cannot be turned into json"):
+    with pytest.raises(SenderError, match="cannot be converted into json"):
         write_batch([decoded])
 
 

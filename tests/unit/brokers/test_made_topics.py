@@ -54,7 +54,7 @@ async def test_a_sender_makes_a_thousand_topics_and_no_more(topics_of: Any) -> N
     topics._made = Made("main", most=3)
     for number in range(3):
         await topics._find(f"orders.{number}")
-    with pytest.raises(BoundReached, match="make orders"):
+    with pytest.raises(BoundReached, match="create orders"):
         await topics._find("orders.more")
     assert len(cluster.made) == 3
     cluster.made.append("orders.more")

@@ -92,5 +92,5 @@ async def test_nothing_is_left_behind_when_it_is_closed() -> None:
     asker = asyncio.create_task(shared.ask("all", question))
     await asyncio.sleep(0)
     await shared.close()
-    with pytest.raises(BrokerUnavailable, match="going down"):
+    with pytest.raises(BrokerUnavailable, match="is closing"):
         await asker

@@ -48,7 +48,7 @@ def test_the_least_that_must_be_said_lints_clean(lint_text: Lint, broker: str) -
         (f"{KAFKA}, security: {{sasl: {{mechanism: OAUTHBEARER, token: x, token_file: y}}}}",
          "security.sasl", "OAUTHBEARER needs one of oauth, token, token_file"),
         (f"{KAFKA}, security: {{sasl: {{mechanism: OAUTHBEARER, token: x, username: u}}}}",
-         "security.sasl", "OAUTHBEARER takes no username and password"),
+         "security.sasl", "OAUTHBEARER has no username and password"),
         (f"{KAFKA}, security: {{sasl: {{mechanism: PLAIN, username: u, password: p, token: x}}}}",
          "security.sasl", "token is for mechanism OAUTHBEARER"),
         (f"{KAFKA}, session_timeout: 10ms", "session_timeout", "greater than or equal to 1"),
@@ -80,23 +80,23 @@ def test_what_contradicts_itself_is_refused_with_its_setting(
         ("kind: rabbitmq, addresses: 'r:5672', topics: {create: true}",
          "warning brokers.main.security: the password or token crosses the network without TLS"),
         ("kind: rabbitmq, addresses: 'r:5672', topics: {create: true}, security: {tls: {}}",
-         "warning brokers.main.security: RabbitMQ lets guest in from its own machine only"),
+         "warning brokers.main.security: RabbitMQ accepts guest only from its own machine"),
         (f"{RABBIT}, queue_type: stream, queue: 't.{{group}}.{{partition}}'",
          "error brokers.main.queue: the queues of a stream belong to no group"),
         (f"{RABBIT}, security: {{tls: {{ca: /no/ca}}}}",
-         "error brokers.main.security.tls.ca: there is no such file here"),
+         "error brokers.main.security.tls.ca: the file does not exist here"),
         (("kind: pulsar, service_url: 'pulsar://p:6650', admin_url: 'https://p', "
          "topics: {create: true}, security: {token: x}"),
          "warning brokers.main.service_url: the password or token crosses the network without TLS"),
         (f"{PULSAR}, security: {{tls: {{}}}}",
-         "error brokers.main.security.tls: has no effect: neither address is one of TLS"),
+         "error brokers.main.security.tls: has no effect: neither address uses TLS"),
         (f"{PULSAR}, security: {{oauth2: {{issuer_url: 'http://i', credentials: /no/file}}}}",
-         "error brokers.main.security.oauth2.credentials: there is no such file here"),
+         "error brokers.main.security.oauth2.credentials: the file does not exist here"),
         ((f"{KAFKA}, security: {{sasl: {{mechanism: OAUTHBEARER, oauth: {{token_endpoint: "
          "'http://i/t', client_id: c, client_secret: s}}}"),
          "warning brokers.main.security.sasl.oauth.token_endpoint: the client's secret crosses"),
         (f"{KAFKA}, security: {{sasl: {{mechanism: OAUTHBEARER, token_file: /no/token}}}}",
-         "error brokers.main.security.sasl.token_file: there is no such file here"),
+         "error brokers.main.security.sasl.token_file: the file does not exist here"),
     ],
 )  # fmt: skip
 def test_lint_tells_what_will_not_work_or_is_not_safe(
@@ -119,9 +119,9 @@ TO_EXCHANGE = "routes: [{name: r, to: {broker: main, exchange: %s, routing_key: 
         (RABBIT, "routes: [{name: r, to: {broker: main, topic: 'queue:'}}]",
          "error routes[0].to.topic: names no queue"),
         (KAFKA, "routes: [{name: r, to: {broker: main, topic: 'queue:x'}}]",
-         "error routes[0].to.topic: is no topic name"),
+         "error routes[0].to.topic: is not a topic name"),
         (KAFKA, "routes: [{name: r, to: {broker: log, topic: t}, durability: relaxed}]",
-         "error routes[0].durability: relaxed is for Kafka alone"),
+         "error routes[0].durability: relaxed is only for Kafka"),
         (KAFKA, ("routes: [{name: a, to: {broker: main, topic: t}, durability: relaxed}, "
          "{name: b, to: {broker: main, topic: t}}]"),
          "error routes[1].to.topic: route 'a' publishes to this topic with another durability"),
@@ -151,7 +151,7 @@ def test_acks_without_relaxed_are_refused(refusal: Refusal) -> None:
     """Whoever gives up the guarantee says so in words (rule 1)."""
     rest = "routes: [{name: a, to: {broker: main, topic: t}, acks: 1}]"
     (finding,) = refusal(document(KAFKA, rest))
-    assert "say durability: relaxed" in finding.message
+    assert "needs durability: relaxed" in finding.message
 
 
 READS = (
@@ -166,14 +166,24 @@ READS = (
     [
         (RABBIT, "t", "latest", "warning subscriptions[1].source.topics[0]: 'b' shares the queues"),
         (RABBIT, "queue:q", "latest", "warning subscriptions[1].source.topics[0]: 'b' shares"),
-        (RABBIT, "t", "{time: '2026-01-01T00:00:00Z'}", "error subscriptions[0].start: a queue"),
+        (
+            RABBIT,
+            "t",
+            "{time: '2026-01-01T00:00:00Z'}",
+            "error subscriptions[0].start: a RabbitMQ queue",
+        ),
         (
             RABBIT,
             "t",
             "{position: {0: 1}}",
-            "error subscriptions[0].start: a queue",
+            "error subscriptions[0].start: a RabbitMQ queue",
         ),
-        (KAFKA, "queue:q", "latest", "error subscriptions[0].source.topics[0]: is no topic name"),
+        (
+            KAFKA,
+            "queue:q",
+            "latest",
+            "error subscriptions[0].source.topics[0]: is not a topic name",
+        ),
     ],
 )
 def test_what_a_queue_cannot_give_is_said(
@@ -187,7 +197,7 @@ def test_what_a_queue_cannot_give_is_said(
 
 def of_the_store(finding: str) -> bool:
     """What SQLite costs beside a broker; not what these tests are about."""
-    return "warning store.path: is the only place" in finding
+    return "warning store.path: is the only copy" in finding
 
 
 def test_queues_of_their_own_and_full_names_are_no_finding(lint_text: Lint) -> None:
@@ -250,7 +260,7 @@ def test_a_connection_string_is_never_repeated(refusal: Refusal, dsn: str) -> No
         "store: {kind: sqlite, path: /srv/s.db}", f"store: {{kind: postgresql, dsn: {dsn!r}}}"
     )
     (found,) = map(str, refusal(text))
-    assert "store.dsn: is no PostgreSQL connection string" in found
+    assert "store.dsn: is not a PostgreSQL connection string" in found
     assert CANARY not in found
 
 

@@ -56,18 +56,18 @@ def test_a_good_one_has_none(faults):
     ("change", "at", "words"),
     [
         ({"source": {"broker": "lgo", "topics": ["t"]}}, "/source/broker", "did you mean log?"),
-        ({"source": {"broker": "log", "topics": ["a b"]}}, "/source/topics/0", "no topic name"),
+        ({"source": {"broker": "log", "topics": ["a b"]}}, "/source/topics/0", "not a topic name"),
         ({"source": {"broker": "log"}}, "/source/topics", "is missing"),
         ({"sink": "http://hooks.example/"}, "/sink", "plain http"),
         ({"sink": "https://10.0.0.1/"}, "/sink", "private address"),
         ({"sink": "https://me:pw@hooks.example/"}, "/sink", "user name or password"),
-        ({"sink": {"broker": "log", "topic": "events"}}, "/sink/topic", "come back for ever"),
-        ({"sink": {"broker": "log", "topic": "copied"}}, "/sink", "goes round in a circle"),
+        ({"sink": {"broker": "log", "topic": "events"}}, "/sink/topic", "events would loop for ever"),
+        ({"sink": {"broker": "log", "topic": "copied"}}, "/sink", "is a loop"),
         ({"filters": [{"exactt": {"type": "t"}}]}, "/filters/0/exactt", "did you mean exact?"),
         ({"filters": [{"sql": "type ="}]}, "/filters/0/sql", "SQL"),
         ({"filters": [{"not": {"exact": {"type": ""}}}]}, "/filters/0/not/exact/type", "is empty"),
         ({"concurency": 8}, "/concurency", "did you mean concurrency?"),
-        ({"timeout": "soon"}, "/timeout", "no duration"),
+        ({"timeout": "soon"}, "/timeout", "not a duration"),
         ({"id": "a b"}, "/id", "letters"),
         ({"dead_letter": {"broker": "gone", "topic": "t"}}, "/dead_letter/broker", "no broker"),
         ({"source": {"broker": "rabbit", "topics": ["q"]}, "start": {"time": "2026-01-01T00:00:00Z"}},
@@ -90,7 +90,7 @@ def test_all_of_them_at_once(faults):
 def test_references_are_for_the_file_alone(faults, text):
     """A caller of the API must not read the server's environment and files."""
     found = faults(auth={"kind": "bearer", "token": text})
-    assert "only the configuration file" in found["/auth/token"]
+    assert "only in the configuration file" in found["/auth/token"]
     assert "from-the-environment" not in str(found)
 
 

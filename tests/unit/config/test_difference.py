@@ -57,7 +57,7 @@ def test_the_same_text_differs_in_nothing(differ: Differ) -> None:
         ("{type: order}", "{type: sale}", 'routes.orders.filters: [{"exact":{"type":"order"}}] -> [{"exact":{"type":"sale"}}]',
          ("audit",)),
         ("topic: events}}\n", "topic: all}}\n", 'routes.every.thing.to: [{"broker":"log","topic":"events"}] -> [{"broker":"log","topic":"all"}]', ()),
-        ("ILPZ", "ILPY", "subscriptions.billing.eu.signing.secret: another value, which is not shown",
+        ("ILPZ", "ILPY", "subscriptions.billing.eu.signing.secret: changed; its value is not shown",
          ("billing.eu",)),
         ("id: audit", "id: audits", "subscriptions.audit: removed", ()),
     ],

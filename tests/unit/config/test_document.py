@@ -84,10 +84,10 @@ def test_a_merge_of_a_merge_works() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"a: &a {b: *a}\n", "line 1: error a.b: an alias to what it stands in"),
+        (b"a: &a {b: *a}\n", "line 1: error a.b: an alias to a node that contains it"),
         (b"a: !secret x\n", "line 1: error a: unknown tag !secret"),
-        (b"true: 1\n", "line 1: error: a name of a setting is text"),
-        (b"[1]: 1\n", "line 1: error: a name of a setting is text"),
+        (b"true: 1\n", "line 1: error: the name of a setting must be text"),
+        (b"[1]: 1\n", "line 1: error: the name of a setting must be text"),
         (b"a: {<<: 5}\n", "line 1: error a: << takes other mappings"),
         (b"a: &a {<<: *a}\n", "line 1: error a: << takes other mappings"),
     ],
@@ -103,8 +103,8 @@ def test_what_yaml_allows_and_we_do_not_is_a_finding(text: bytes, message: str) 
     [
         (b"", "line 1: error: the file is empty"),
         (b"# only this\n", "line 1: error: the file is empty"),
-        (b"- a\n", "line 1: error: the file is no mapping"),
-        (b"text\n", "line 1: error: the file is no mapping"),
+        (b"- a\n", "line 1: error: the file is not a mapping"),
+        (b"text\n", "line 1: error: the file is not a mapping"),
         (b"a: 1\nb: \xff\n", "line 2: error: the file is not UTF-8"),
         (b"a: 1\nb: [\n", "line 3: error: no YAML"),
         (b"a: {p: ${env:X}}\n", "line 1: error: no YAML: expected ',' or '}', but got '{'"),
@@ -126,7 +126,7 @@ def test_what_is_no_mapping_is_refused(text: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "cure"),
     [
-        (b"a:\n\tb: 1\n", "write spaces in its place: YAML indents with spaces only"),
+        (b"a:\n\tb: 1\n", "write spaces instead: YAML indents only with spaces"),
         (b"a: {p: ${env:X}}\n", 'quote text that holds any of : { } [ ] , # such as "${env:NAME}"'),
     ],
 )

@@ -71,8 +71,8 @@ def test_built_in_mappers_import_nothing(install: Install) -> None:
     ("mappers", "said"),
     [
         ({"shop": "gone"}, "cannot be imported: AttributeError"),
-        ({"shop": "number"}, "is no plain callable"),
-        ({"shop": "later"}, "is no plain callable"),
+        ({"shop": "number"}, "is not a plain callable"),
+        ({"shop": "later"}, "is not a plain callable"),
     ],
 )
 def test_a_mapper_that_cannot_serve_refuses_the_start(

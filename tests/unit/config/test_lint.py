@@ -104,7 +104,7 @@ def test_names_are_taken_once(lint_text: Lint) -> None:
 def test_no_route_is_a_warning(lint_text: Lint) -> None:
     """A worker alone may have none; a gateway would refuse everything."""
     assert lint_text("") == [
-        "warning routes: there is none: events posted here are answered 422 Cure: add a route"
+        "warning routes: no route is configured: events posted here are answered 422 Cure: add a route"
     ]
 
 
@@ -166,9 +166,9 @@ def test_a_route_that_can_match_is_left_alone(lint_text: Lint) -> None:
 @pytest.mark.parametrize(
     ("route", "finding"),
     [
-        ("to: {broker: log, topic: 'a b'}", "error routes[0].to.topic: is no topic name Cure: 1 to 249 of a-z A-Z 0-9 . _ -, not . or .."),
-        ("to: [{broker: log, topic: 'x.{Type}'}]", "error routes[0].to[0].topic: unknown placeholder {Type} Cure: {attribute} with a-z and 0-9 only, braces themselves as {{ and }}"),
-        ("to: [{broker: log, topic: t}], key: {mapper: template, template: '{'}", "error routes[0].key.template: stray { Cure: {attribute} with a-z and 0-9 only, braces themselves as {{ and }}"),
+        ("to: {broker: log, topic: 'a b'}", "error routes[0].to.topic: is not a topic name Cure: 1 to 249 of a-z A-Z 0-9 . _ -, not . or .."),
+        ("to: [{broker: log, topic: 'x.{Type}'}]", "error routes[0].to[0].topic: unknown placeholder {Type} Cure: {attribute} has only a-z and 0-9; write literal braces as {{ and }}"),
+        ("to: [{broker: log, topic: t}], key: {mapper: template, template: '{'}", "error routes[0].key.template: stray { Cure: {attribute} has only a-z and 0-9; write literal braces as {{ and }}"),
         ("to: [{broker: log, topic: t}, {broker: log, topic: t}]", "error routes[0].to[1]: is named twice Cure: keep one"),
     ],
 )  # fmt: skip
@@ -189,9 +189,9 @@ def test_a_topic_that_nobody_creates_is_a_warning(lint_text: Lint) -> None:
     cure = "Cure: create it, or set brokers.main.topics.create: true"
     found = [each for each in lint_text(text, minimal=False) if "store.path" not in each]
     assert found == [
-        f"warning routes[0].to[0].topic: topic 't' must exist on 'main': nobody creates it {cure}",
-        f"warning routes[0].to[1].topic: the topics of this template must exist on 'main': nobody creates it {cure}",
-        f"warning subscriptions[0].dead_letter.topic: topic 'd' must exist on 'main': nobody creates it {cure}",
+        f"warning routes[0].to[0].topic: topic 't' must exist on 'main': its creation is off {cure}",
+        f"warning routes[0].to[1].topic: the topics of this template must exist on 'main': its creation is off {cure}",
+        f"warning subscriptions[0].dead_letter.topic: topic 'd' must exist on 'main': its creation is off {cure}",
     ]
     made = text.replace("kind: kafka", "kind: kafka, topics: {create: true}")
     assert [each for each in lint_text(made, minimal=False) if "store.path" not in each] == []
@@ -205,7 +205,7 @@ def test_a_subscription_that_no_route_can_feed_is_a_warning(lint_text: Lint) -> 
     assert lint_text(ROUTE + subscription(source="{broker: log, topics: [t, other]}")) == [
         (
             "warning subscriptions[0].source.topics[1]: no route can feed 's' from topic 'other' of 'log' "
-            "Cure: add a route to it, or mend broker, topic or filters"
+            "Cure: add a route to it, or correct broker, topic or filters"
         )
     ]
 
@@ -233,7 +233,7 @@ def test_filters_that_want_nothing_of_what_comes_are_a_warning(lint_text: Lint) 
     """The topic is right and the type misspelt: the usual reason for silence."""
     route = "routes: [{name: r, filters: [{prefix: {type: com.order.}}], to: {broker: log, topic: t}, key: {mapper: attribute, attribute: id}}]\n"
     (finding,) = lint_text(route + subscription(filters="[{exact: {type: com.ordr.created}}]"))
-    assert "its filters want none of the events that go there" in finding
+    assert "its filters match none of the events of that topic" in finding
     assert lint_text(route + subscription(filters="[{exact: {type: com.order.created}}]")) == []
 
 
@@ -273,14 +273,14 @@ def test_order_per_key_without_keys_is_a_warning(lint_text: Lint, key: str, warn
             {"dead_letter": "{broker: log, topic: t}"},
             (
                 "error subscriptions[0].dead_letter.topic: is a source of the same subscription: "
-                "a dead letter would come back for ever Cure: name a topic of its own"
+                "dead letters would loop for ever Cure: name another topic"
             ),
         ),
         (
             {"dead_letter": "{broker: log, topic: 'd.{type}'}"},
             (
-                "error subscriptions[0].dead_letter.topic: is no topic name "
-                "Cure: a plain name: what is no CloudEvent has no attributes for a template"
+                "error subscriptions[0].dead_letter.topic: is not a topic name "
+                "Cure: write a plain name: a record that is no CloudEvent has no attributes for a template"
             ),
         ),
     ],
@@ -296,7 +296,7 @@ def test_a_source_is_a_name_not_a_pattern(lint_text: Lint) -> None:
     """orders.* is what people try first."""
     text = ROUTE + subscription(source="{broker: log, topics: [t, 'orders.*']}")
     assert lint_text(text) == [
-        "error subscriptions[0].source.topics[1]: is no topic name Cure: 1 to 249 of a-z A-Z 0-9 . _ -"
+        "error subscriptions[0].source.topics[1]: is not a topic name Cure: 1 to 249 of a-z A-Z 0-9 . _ -"
     ]
 
 
@@ -312,7 +312,7 @@ PLAIN = "plain http goes only to hosts in webhooks.allow_private"
         ("http://hook.example/", "", f"error subscriptions[0].sink: {PLAIN} Cure: use https, or name the host there"),
         ("http://127.0.0.1:9/", "", f"error subscriptions[0].sink: {PLAIN} Cure: use https, or name the host there"),
         ("http://192.168.0.1/", ALLOW, f"error subscriptions[0].sink: {PLAIN} Cure: use https, or name the host there"),
-        ("http://hook.example/", ALLOW, f"warning subscriptions[0].sink: {PLAIN}: works only if the name leads into one of its networks Cure: name the host there too, or use https"),
+        ("http://hook.example/", ALLOW, f"warning subscriptions[0].sink: {PLAIN}: it works only if the name resolves to one of its networks Cure: name the host there too, or use https"),
         ("http://10.1.2.3/", ALLOW, None),
         ("http://shop.svc/", ALLOW, None),
         ("http://localhost:9000/", ALLOW, None),
@@ -355,7 +355,7 @@ def test_entries_of_allow_private_are_networks_or_hosts(
 
 NEEDS = "error server.admin.host: the admin listener off loopback needs a token"
 
-SHORT = "server.admin.token: has fewer than 16 characters: it can be guessed"
+SHORT = "server.admin.token: has fewer than 16 characters and can be guessed"
 
 
 @pytest.mark.parametrize(
@@ -386,13 +386,13 @@ def test_the_admin_listener_is_guarded(lint_text: Lint, admin: str, start: str |
 def test_a_token_that_is_too_short_is_refused_with_a_cure(lint_text: Lint) -> None:
     """Whoever guesses it reads every event and stops every delivery."""
     (found,) = lint_text(f"{ROUTE}server: {{admin: {{token: s3cret}}}}\n")
-    assert found.endswith("Cure: make a longer one, for example: openssl rand -hex 16")
+    assert found.endswith("Cure: use a longer one, for example: openssl rand -hex 16")
     assert "s3cret" not in found
 
 
 OPEN = (
-    "warning server.events.host: the events listener off loopback asks nobody who they are: whoever "
-    "reaches it may send"
+    "warning server.events.host: the events listener off loopback authenticates no client: every client "
+    "that reaches it may send"
 )
 
 
@@ -426,13 +426,13 @@ def test_tls_files_must_be_there(lint_text: Lint, tmp_path: Path) -> None:
     (tmp_path / "c.pem").write_text("")
     tls = f"{{cert: {tmp_path}/c.pem, key: {tmp_path}/k.pem}}"
     (found,) = lint_text(f"{ROUTE}server: {{events: {{tls: {tls}}}}}\n")
-    assert found.startswith("error server.events.tls.key: there is no such file here")
+    assert found.startswith("error server.events.tls.key: the file does not exist here")
     tls = f"{{cert: {tmp_path}/c.pem, key: {tmp_path}/c.pem, client_ca: {tmp_path}/ca.pem}}"
     (found,) = lint_text(f"{ROUTE}server: {{events: {{tls: {tls}}}}}\n")
-    assert found.startswith("error server.events.tls.client_ca: there is no such file here")
+    assert found.startswith("error server.events.tls.client_ca: the file does not exist here")
     text = kafka(security=f"{{tls: {{ca: {tmp_path}/ca.pem}}}}") + ROUTE
     (found,) = lint_text(text, minimal=False)
-    assert found.startswith("error brokers.main.security.tls.ca: there is no such file here")
+    assert found.startswith("error brokers.main.security.tls.ca: the file does not exist here")
 
 
 # --- brokers and store
@@ -442,7 +442,7 @@ def test_two_logs_in_one_folder_are_an_error(lint_text: Lint) -> None:
     """However the folder is spelt; the second would not get its lock."""
     text = "version: 1\nbrokers: {a: {kind: embedded, path: /srv/x}, b: {kind: embedded, path: /srv/y/../x}}\nstore: {kind: sqlite, path: /srv/s.db}\n"
     (found, *_) = [each for each in lint_text(text, minimal=False) if "error" in each]
-    assert found.startswith("error brokers.b.path: is the folder of broker 'a' too")
+    assert found.startswith("error brokers.b.path: is also the folder of broker 'a'")
 
 
 def test_the_store_is_a_file_and_the_log_a_folder(lint_text: Lint, tmp_path: Path) -> None:
@@ -568,8 +568,8 @@ def test_a_format_that_is_not_installed_refuses_the_start(
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("host", "who was asked"), ("authorization", "credential"), ("content-length", "body"),
-        ("transfer-encoding", "connection"), ("ce-id", "event itself"), ("X-Team", "lower case"),
+        ("host", "requested host"), ("authorization", "credential"), ("content-length", "body"),
+        ("transfer-encoding", "connection"), ("ce-id", "belongs to the event"), ("X-Team", "lower case"),
         ("a b", "header name"), ("x-*", "whole names"),
     ],
 )  # fmt: skip

@@ -54,19 +54,19 @@ def test_a_listener_on_loopback_is_nobody_elses_affair(lint_text: Lint, listener
         ),
         (
             f'{{listen: "10.0.0.7:19092", sasl: {{{USERS}}}}}',
-            "warning brokers.log.kafka_listener.sasl: what clients send",
+            "warning brokers.log.kafka_listener.sasl: the clients' data",
         ),
         (
             f'{{listen: "0.0.0.0:1", tls: {{cert: /no, key: /no}}, sasl: {{{USERS}}}}}',
-            "error brokers.log.kafka_listener: clients cannot come to 0.0.0.0",
+            "error brokers.log.kafka_listener: clients cannot connect to 0.0.0.0",
         ),
         (
             '{listen: "127.0.0.1:1", tls: {cert: /no, key: /no}}',
-            "error brokers.log.kafka_listener.tls.cert: there is no such file here",
+            "error brokers.log.kafka_listener.tls.cert: the file does not exist here",
         ),
         (
             f'{{listen: "127.0.0.1:1", tls: {{cert: {__file__}, key: {__file__}, client_ca: /no}}}}',
-            "error brokers.log.kafka_listener.tls.client_ca: there is no such file here",
+            "error brokers.log.kafka_listener.tls.client_ca: the file does not exist here",
         ),
         ('"127.0.0.1:70000"', "error brokers.log.kafka_listener: there is no port 70000"),
         ('"127.0.0.1:8081"', "error brokers.log.kafka_listener: is the port of the admin listener"),

@@ -31,4 +31,4 @@ def test_a_broker_that_is_not_there_is_an_error_with_a_guess(lint_text: Lint) ->
 def test_a_template_is_no_topic_of_theirs(lint_text: Lint) -> None:
     """Their topic is made and looked after at the start: it must be known then."""
     (found,) = lint_text(ROUTE + "operator_events: {broker: log, topic: 'operations.{type}'}\n")
-    assert found.startswith("error operator_events.topic: is no topic name")
+    assert found.startswith("error operator_events.topic: is not a topic name")

@@ -40,9 +40,9 @@ def test_what_can_be_done_is_not_warned_of(lint_text: Lint, section: str) -> Non
     ("section", "finding"),
     [
         ("{archive: {broker: lag}}", "there is no broker 'lag'"),
-        ("{archive: {broker: mute}}", "reads the embedded log 'mute' by its Kafka listener"),
+        ("{archive: {broker: mute}}", "reads the embedded log 'mute' through its Kafka listener"),
         ("{archive: {broker: rabbit}}", "is of kind rabbitmq, which the archive does not read"),
-        ("{lake: {warehouse: /tmp/lake}}", "is in a place that may be emptied"),
+        ("{lake: {warehouse: /tmp/lake}}", "is in a folder that the system may empty"),
         ("{lake: {warehouse: /etc/hostname}}", "is a file"),
     ],
 )
@@ -56,7 +56,7 @@ def test_what_cannot_work_is_named_with_its_setting(
 @pytest.mark.parametrize(
     ("section", "refusal"),
     [
-        ("{archive: {start: {position: {0: '1'}}}}", "start takes earliest, latest or"),
+        ("{archive: {start: {position: {0: '1'}}}}", "start is earliest, latest or"),
         ("{lake: {catalog: {kind: rest}}}", "a catalog of kind rest needs uri"),
         ("{spark: {memory: lots}}", "pipeline.spark.memory"),
         ("{archive: {topics: ['a/b']}}", "pipeline.archive.topics"),

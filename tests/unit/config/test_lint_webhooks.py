@@ -47,7 +47,7 @@ def test_sound_settings_have_no_findings(lint_text: Lint, settings: str) -> None
         ),
         (
             one(f"signing: {{secret: {KEY}}}, content_mode: binary"),
-            "warning subscriptions[0].content_mode: the signature covers the body alone",
+            "warning subscriptions[0].content_mode: the signature covers only the body",
         ),
         (
             one("handshake: require"),
@@ -57,7 +57,7 @@ def test_sound_settings_have_no_findings(lint_text: Lint, settings: str) -> None
             one("handshake: 'off', request_rate: 5"),
             "warning subscriptions[0].request_rate: has no effect",
         ),
-        (one("tls: {ca: /nowhere/ca.pem}"), "error subscriptions[0].tls.ca: there is no such file"),
+        (one("tls: {ca: /nowhere/ca.pem}"), "error subscriptions[0].tls.ca: the file does not exist"),
         (
             one("tls: {}", sink="http://127.0.0.1/", rest="webhooks: {allow_private: [127.0.0.0/8]}"),
             "warning subscriptions[0].tls: has no effect on plain http",
@@ -68,7 +68,7 @@ def test_sound_settings_have_no_findings(lint_text: Lint, settings: str) -> None
         ),
         (
             one("handshake: ask", rest="webhooks: {callback: 'http://bridge.example'}"),
-            "error webhooks.callback: webhooks are called back by https only",
+            "error webhooks.callback: webhooks call back only with https",
         ),
     ],
 )  # fmt: skip
@@ -86,7 +86,7 @@ def test_a_mistake_is_told(lint_text: Lint, text: str, begins: str) -> None:
         ('auth: {kind: bearer, token: "canary\\n"}', "auth.token: holds a line end"),
         ("auth: {kind: api_key, header: ce-id, secret: canary}", "auth.header: ce-id has a meaning"),
         ("auth: {kind: basic, username: 'a:b', password: canary}", "auth.username: has the wrong form"),
-        ("tls: {cert: c.pem}", "tls: cert and key come together"),
+        ("tls: {cert: c.pem}", "tls: give cert and key together"),
     ],
 )  # fmt: skip
 def test_a_setting_that_cannot_work_is_refused_and_no_secret_repeated(

@@ -157,7 +157,7 @@ line 7: error brokers.what.kind: unknown kind (it is "kafak") Cure: known here: 
 line 8: error brokers.nameless: kind is missing Cure: known here: embedded, kafka, rabbitmq, pulsar
 line 9: error brokers.main.bootstrap_servers: has the wrong form (it is "localhost") Cure: host:port, several joined by commas
 line 9: error brokers.main.compression: is not one of the choices (it is "zip") Cure: one of none, gzip, snappy, lz4 or zstd
-line 10: error store.dsn: is no PostgreSQL connection string: postgresql://user:password@host:5432/database
+line 10: error store.dsn: is not a PostgreSQL connection string: postgresql://user:password@host:5432/database
 line 12: error routes[0].name: has the wrong form (it is "a b") Cure: a name has letters, digits, dot, dash and underscore
 line 13: error routes[0].filters[0].regex: unknown setting Cure: known here: all, any, exact, not, prefix, sql, suffix
 line 13: error routes[0].filters[1].exact.Type: has the wrong form Cure: an attribute name has only a-z and 0-9
@@ -168,7 +168,7 @@ line 15: error routes[0].key: mapper hash needs attributes
 line 18: error subscriptions[0].source.topics: is empty
 line 19: error subscriptions[0].sink: has the wrong form (it is "billing.example") Cure: begin with https:// or http://
 line 20: error subscriptions[0].signing.secret: begins with none of whsec_, whsk_, whpk_: skybridge secret makes one
-line 22: error subscriptions[0].retry.schedule[1]: is no duration: write for example 100ms, 15s, 5m, 2h or 7d (it is "soon")
+line 22: error subscriptions[0].retry.schedule[1]: is not a duration: write for example 100ms, 15s, 5m, 2h or 7d (it is "soon")
 line 23: error subscriptions[0].start: is not one of the choices (it is "now") Cure: one of earliest or latest
 line 24: error limits.body: is below 87819 (it is "64KiB") Cure: an event of 64 KiB must pass (core: size limits)
 line 25: error log.level: is not one of the choices (it is "loud") Cure: one of debug, info, warning or error"""
@@ -210,7 +210,7 @@ def test_the_error_prints_as_a_list(refusal: Refusal, load_text: Load) -> None:
         ),
         (
             "version: 1\nbrokers: {k: {kind: kafka, bootstrap_servers: 'h:1', security: {tls: {cert: a}}}}\n",
-            "brokers.k.security.tls: cert and key come together",
+            "brokers.k.security.tls: give cert and key together",
         ),
     ],
 )

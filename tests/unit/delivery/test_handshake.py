@@ -59,7 +59,7 @@ def test_a_rate_that_is_no_positive_number_is_no_consent(rate):
     headers = {**said(WebHook_Allowed_Origin="*"), "WebHook-Allowed-Rate": rate}
     refusal = consent(200, headers, ORIGIN, None)
     assert isinstance(refusal, Refusal)
-    assert refusal.why == "WebHook-Allowed-Rate is no positive number"
+    assert refusal.why == "WebHook-Allowed-Rate is not a positive number"
     assert granted(rate, 100) == refusal
 
 

@@ -31,7 +31,7 @@ def said(one: dict[str, Any]) -> list[str]:
         ),
         (
             {"all": [{"sql": "data = 'x'"}]},
-            "all.0.sql: an event has no attribute data; look into the data by DATA('/a/b')",
+            "all.0.sql: an event has no attribute data; read the data with DATA('/a/b')",
         ),
         (
             {"sql": "1 + 2"},
@@ -52,7 +52,7 @@ def said(one: dict[str, Any]) -> list[str]:
             {"sql": "id = 'a' OR INT('x') = 1"},
             (
                 "sql: INT('x') = 1 always fails: 'x' is no 32-bit integer; "
-                "no event matches by this part: mend or remove it"
+                "no event matches this part: correct or remove it"
             ),
         ),
         (

@@ -316,7 +316,7 @@ async def test_a_volume_that_is_nearly_full_takes_no_events_and_still_settles(
     volume.f_bavail -= 1
     (result,) = await append(engine, "t", *numbered(1))
     assert isinstance(result, BoundReached)
-    assert "kept for settling" in str(result)
+    assert "reserved for settling" in str(result)
     assert "no room on the disk" in engine.health().cause
     await engine.commit("g", {place("t"): Committed(1)})
     await engine.retain()

@@ -16,7 +16,7 @@ from app.routing.keys import compile_key
 MakeEvent = Callable[..., CloudEvent]
 OWN = {"shop": lambda attributes, _data, _key: attributes.get("subject")}
 CASES: list[tuple[dict[str, Any], str, str]] = [
-    ({"mapper": "from_request"}, "the request brought it", "the request brought none"),
+    ({"mapper": "from_request"}, "the request has it", "the request has none"),
     (
         {"mapper": "partitionkey"},
         "it is the attribute partitionkey",
@@ -29,7 +29,7 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
     ),
     (
         {"mapper": "template", "template": "{source}/{subject}/{ext}/{ext}"},
-        "it is made of {source}/{subject}/{ext}/{ext}",
+        "it is computed from {source}/{subject}/{ext}/{ext}",
         "{source}/{subject}/{ext}/{ext} needs subject, ext",
     ),
     (
@@ -42,7 +42,7 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
         "it is the digest of subject, gone; absent: gone",
         "the event has none of subject, gone",
     ),
-    ({"mapper": "none"}, "the route asks for none", "the route asks for none"),
+    ({"mapper": "none"}, "the route wants none", "the route wants none"),
     (
         {"mapper": "shop"},
         "the key mapper 'shop' returned it",

@@ -89,7 +89,7 @@ def test_what_is_as_expected_passes(
          "subscription other does not read log/orders, log/all"]),
         (ORDER, {"refused": "no-route"}, ["refused: expected no-route", "but came accepted"]),
         ({"type": "x"}, {"route": "orders"}, ["refused: expected accepted", "but came 422 no-route",
-         "route orders passes it over: prefix type"]),
+         "route orders does not match: prefix type"]),
         ({"type": "x"}, {"refused": "missing-key"}, ["but came 422 no-route"]),
     ],
 )  # fmt: skip
@@ -109,7 +109,7 @@ def test_every_fault_of_the_cases_is_told_with_its_line(tested: Tested) -> None:
     assert isinstance(result.exception, BadConfiguration)
     told = str(result.exception)
     for line in (
-        "line 2: error cases[0].expect: says nothing that could fail",
+        "line 2: error cases[0].expect: expects nothing",
         "line 3: error cases[1].event: is missing",
         "line 4: error cases[1].evnt: unknown setting Cure: did you mean event?",
         "line 5: error cases[1].expect.rout: unknown setting Cure: did you mean route?",

@@ -38,8 +38,8 @@ async def test_what_is_well_is_said_too(tmp_path: Path) -> None:
     found = await check_connections(written(tmp_path), 60.0)
     assert found.findings == []
     assert found.well == [
-        "store: sqlite, can be used",
-        "brokers.log: embedded, answers; of its topics, 1 to publish to and 0 to read from can be used",
+        "store: sqlite, usable",
+        "brokers.log: embedded, answers; its topics 1 to publish to and 0 to read from are usable",
     ]
 
 

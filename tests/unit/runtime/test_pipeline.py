@@ -62,7 +62,8 @@ def test_one_of_several_must_be_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "words"), [("orders.{type}", "that its events name"), (None, "no route publishes")]
+    ("topic", "words"),
+    [("orders.{type}", "that depend on its events"), (None, "no route publishes")],
 )
 def test_topics_that_nobody_can_know_must_be_listed(topic: str | None, words: str) -> None:
     routes = [{"name": "r", "to": {"broker": "log", "topic": topic}}] if topic else []

@@ -163,7 +163,7 @@ async def test_the_same_id_in_file_and_store_refuses_the_start(
     with pytest.raises(SetupError) as refused:
         await anew.catalog.load()
     assert "skybridge.yaml, line 9" in str(refused.value)
-    assert "made by the API" in str(refused.value)
+    assert "created by the API" in str(refused.value)
 
 
 async def test_one_that_cannot_run_any_more_is_reported_and_runs_not(

@@ -264,7 +264,7 @@ async def test_nobody_is_ready_while_it_leaves(document: Any) -> None:
     state.draining = True
     gateway = (await state.readiness())["gateway"]
     assert not gateway.ready
-    assert gateway.causes == ("the service is leaving",)
+    assert gateway.causes == ("the service is stopping",)
 
 
 async def test_a_flood_of_probes_asks_each_broker_once_a_second(document: Any) -> None:
@@ -281,7 +281,7 @@ async def test_a_flood_of_probes_asks_each_broker_once_a_second(document: Any) -
     assert "disk full" in (await state.readiness())["gateway"].causes[0]
     assert (broker.asked, store.asked) == (2, 2)
     state.draining = True
-    assert (await state.readiness())["gateway"].causes == ("the service is leaving",)
+    assert (await state.readiness())["gateway"].causes == ("the service is stopping",)
 
 
 async def test_only_roles_that_run_are_listed(document: Any) -> None:

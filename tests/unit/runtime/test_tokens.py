@@ -84,7 +84,7 @@ WORDS = {"error": "invalid_client", "error_description": f"who is sky:{SECRET}?"
         (status(400, body=b'{"error": "%s"}' % SECRET.encode()), ": 400", "*"),
         (status(200, body=b"<html>"), ": DecodeError(.*)", ""),
         (status(500, body=b"oops"), ": 500", ""),
-        (SECRET.encode() + b"\r\n\r\n", ": the answer is broken off, or is no HTTP", ""),
+        (SECRET.encode() + b"\r\n\r\n", ": the answer is incomplete, or is not HTTP", ""),
     ],
 )
 @pytest.mark.parametrize("hooked", [True, False])

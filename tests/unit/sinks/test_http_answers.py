@@ -23,7 +23,7 @@ LARGE = HttpMessage((("ce-id", "1"),), b"x" * 2**25)  # more than the system's b
 WITHIN = 60.0
 OK = b"HTTP/1.1 200 OK\r\n"
 EMPTY = OK + b"Content-Length: 0\r\n\r\n"
-NO_HTTP = "the answer is broken off, or is no HTTP"
+NO_HTTP = "the answer is incomplete, or is not HTTP"
 
 Make = Callable[..., HttpClient]
 

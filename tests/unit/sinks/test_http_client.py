@@ -195,7 +195,7 @@ async def test_what_is_no_http_is_not_quoted_and_nor_is_the_url(target, sinks, a
 
     target.answer = broken
     found = await sinks().post(*a_request(f"{target.url}?access_token=canary-7"))
-    assert found.detail.endswith("the answer is broken off, or is no HTTP")
+    assert found.detail.endswith("the answer is incomplete, or is not HTTP")
 
 
 async def test_a_target_that_says_nothing_times_out(target, sinks):

@@ -105,7 +105,7 @@ async def test_a_format_with_batches_of_its_own_is_written_in_it() -> None:
 
 
 def test_a_format_without_batches_is_refused() -> None:
-    with pytest.raises(ValueError, match="avro knows no batch"):
+    with pytest.raises(ValueError, match="avro has no batches"):
         a_subscription(batch={}, format="avro")
 
 

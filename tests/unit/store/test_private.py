@@ -48,7 +48,7 @@ async def test_a_store_that_others_could_read_is_corrected_with_a_word(
         await store.stop()
     assert (mode(file), mode(file.parent)) == (0o600, 0o755)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{file} could be read by other users: its rights are 600 now"
+        f"{file} was readable by other users: its permissions are 600 now"
     ]
 
 

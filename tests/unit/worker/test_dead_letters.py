@@ -20,6 +20,7 @@ from app.worker.delivery import Delivery, Verdict
 from app.worker.gate import Gate
 from app.worker.offset_commits import OffsetCommits
 from app.worker.origins import LogPartition, OwnedPartition
+from app.worker.shared import Shared
 from app.worker.stored_rows import StoredRow, StoredRows
 from fake_log import FakeLog
 from memory_store import MemoryStore

@@ -277,7 +277,7 @@ async def test_a_pause_that_outlasts_retention_is_said_once_before_anything_expi
     rig.log.earliest[ORDERS] = 5
     for _ in range(3):
         await rig.clock.advance(61)
-    assert "orders/0, 5 positions before the first of ours" in rig.status.cause
+    assert "orders/0, 5 positions before the subscription's position" in rig.status.cause
     assert caplog.text.count("will drop events before they are delivered") == 1
     rig.dispatcher.enable()
     await rig.clock.advance(61)

@@ -78,7 +78,7 @@ async def test_a_dispatcher_that_dies_says_so_and_begins_anew(caplog):
     await until(lambda: house.states == {"billing": "restarting"})
     (status,) = house.supervisor.status()
     assert status.cause == "ZeroDivisionError: a bug"
-    assert "task subscription billing failed and begins again: ZeroDivisionError" in caplog.text
+    assert "task subscription billing failed and is restarted: ZeroDivisionError" in caplog.text
     await house.clock.advance(0.5)
     await until(lambda: house.states == {"billing": "running"})
     assert house.supervisor.status()[0].restarts == 1

@@ -11,18 +11,21 @@ from app.filters.cesql.tokens import ParseError
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "1: expected a value, found the end. Something is missing behind the last word"),
-        ("id =", "5: expected a value, found the end. Something is missing behind the last word"),
+        ("", "1: expected a value, found the end. The expression ends too early"),
+        ("id =", "5: expected a value, found the end. The expression ends too early"),
         ("id == 'a'", "5: expected a value, found =. Equality is one ="),
         (
             "id 'a'",
             (
                 "4: expected an operator or the end, found 'a'. "
-                "Join comparisons by AND or OR; texts stand in quotes"
+                "Join comparisons by AND or OR; write texts in quotes"
             ),
         ),
-        ("id = 'a') OR TRUE", "9: expected an operator or the end, found ). There is no ( for it"),
-        ("(id = 'a'", "10: expected an operator or ), found the end. Each ( needs a ) of its own"),
+        (
+            "id = 'a') OR TRUE",
+            "9: expected an operator or the end, found ). The matching ( is missing",
+        ),
+        ("(id = 'a'", "10: expected an operator or ), found the end. Each ( needs a )"),
         (
             "id = 'a",
             "6: a text that begins with ' does not end. Close it with '; write \\' for a quote within it",
@@ -31,14 +34,14 @@ from app.filters.cesql.tokens import ParseError
             "a.b = 1",
             (
                 "2: '.' has no meaning here. A decimal has digits on both sides, as 0.5; "
-                "names of attributes have no dots; "
-                "data is asked for by DATA('/a/b')"
+                "attribute names have no dots; "
+                "data is read with DATA('/a/b')"
             ),
         ),
         ("!TRUE", "1: '!' has no meaning here. Write NOT for the negation, != for unequal"),
         ("TRUE && TRUE", "6: '&' has no meaning here. Write AND"),
         ("TRUE || TRUE", "6: '|' has no meaning here. Write OR"),
-        ("id = ?", "6: '?' has no meaning here. Texts stand in quotes: 'text'"),
+        ("id = ?", "6: '?' has no meaning here. Write texts in quotes: 'text'"),
         (
             "id LIKE type",
             (
@@ -52,7 +55,7 @@ from app.filters.cesql.tokens import ParseError
             "id NOT 'a'",
             (
                 "4: expected an operator or the end, found NOT. "
-                "Behind a value NOT is followed by LIKE or IN"
+                "After a value NOT is followed by LIKE or IN"
             ),
         ),
         ("EXISTS 'id'", "8: expected the name of an attribute, found 'id'. As in EXISTS subject"),
@@ -65,13 +68,13 @@ from app.filters.cesql.tokens import ParseError
             "n > 2147483648",
             (
                 "5: 2147483648 is beyond 32 bits. "
-                "Integers go from -2147483648 to 2147483647; as a text it stands in quotes"
+                "Integers go from -2147483648 to 2147483647; write it in quotes as a text"
             ),
         ),
         (
             "n > 99.5",
             (
-                "5: a decimal is compared with nothing of the data. "
+                "5: a decimal can only be compared with data. "
                 "Attributes have whole numbers; data has decimals: DATA('/total') > 99.5"
             ),
         ),
