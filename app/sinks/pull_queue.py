@@ -137,6 +137,11 @@ class PullQueueSink(JoiningSink):
         self._wakeups.tell(self._name)
         return STORED
 
+    async def count(self) -> None:
+        """How many wait, of all processes. Raises StoreUnavailable."""
+        self._waiting = (await self._queue.count()).get(self._name, 0)
+        self._counted = self._clock.monotonic()
+
     def room(self) -> int:
         return max(1, self._bound - self._waiting)
 
@@ -163,8 +168,7 @@ class PullQueueSink(JoiningSink):
         now = self._clock.monotonic()
         old = self._counted is None or now - self._counted >= COUNT_EVERY
         if old or self._full or self._waiting >= self._bound:
-            self._waiting = (await self._queue.count()).get(self._name, 0)
-            self._counted = now
+            await self.count()
         free = self._bound - self._waiting
         enough = max(1, self._bound // 8) if self._full else 1
         self._full = free < enough

@@ -23,7 +23,7 @@ from app.model.pull import Pull
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.sinks.dead_letters import DeadLettering
-from app.sinks.pull_queue import Wakeups
+from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.worker.attempts import AttemptLog
 from app.worker.budget import Budget
 from app.worker.conclusions import Conclusions
@@ -95,8 +95,7 @@ class Dispatcher:
         self._hand_over = self._drain_time = hand_over
         self._consumer: Consumer | None = None
         self._full_since: float | None = None
-        self._stopping = asyncio.Event()
-        self._stopped = asyncio.Event()
+        self._stopping, self._stopped = asyncio.Event(), asyncio.Event()
         self._state = "starting"
         self._trouble = ""
         self._ready: dict[Partition, OwnedPartition] = {}
@@ -135,9 +134,10 @@ class Dispatcher:
         self._lasting: list[ExpiryAlarm | PullUpkeep] = [
             ExpiryAlarm(shared, log, notify, group=group, gate=gate)
         ]
-        if isinstance(subscription.sink, Pull):
+        if isinstance(subscription.sink, Pull) and isinstance(sink, PullQueueSink):
             settings = subscription.sink.pull
-            self._lasting.append(PullUpkeep(shared, settings, letters, wakeups or Wakeups()))
+            upkeep = PullUpkeep(shared, settings, letters, wakeups or Wakeups(), sink)
+            self._lasting.append(upkeep)
         self._parts: tuple[DispatcherPart, ...] = (
             *self._lasting,
             self._ownership,

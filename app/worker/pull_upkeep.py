@@ -1,4 +1,4 @@
-"""Messages that were handed out too often, and never acknowledged, become dead letters."""
+"""A queue that is pulled is counted; what was handed out too often, and never acknowledged, is dead-lettered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from app.errors import BrokerError, StoreUnavailable
 from app.model.pull import PullSettings
 from app.sinks.dead_letters import MAX_DELIVERIES, DeadLettering
-from app.sinks.pull_queue import Wakeups
+from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.worker.shared import DispatcherPart, Shared
 
 SWEEP_EVERY = 5.0  # seconds
@@ -19,13 +19,19 @@ class PullUpkeep(DispatcherPart):
     """Of one subscription. ``wakeups``: told when messages are gone, for the next of their keys are free."""
 
     def __init__(
-        self, shared: Shared, settings: PullSettings, letters: DeadLettering, wakeups: Wakeups
+        self,
+        shared: Shared,
+        settings: PullSettings,
+        letters: DeadLettering,
+        wakeups: Wakeups,
+        sink: PullQueueSink,
     ) -> None:
         super().__init__(shared)
         self._most = settings.max_deliveries
         self._queue = shared.store.pulled
         self._letters = letters
         self._wakeups = wakeups
+        self._sink = sink
 
     async def watch(self) -> None:
         while True:
@@ -39,6 +45,7 @@ class PullUpkeep(DispatcherPart):
             await self._clock.sleep(SWEEP_EVERY)
 
     async def _sweep(self) -> None:
+        await self._sink.count()
         rows = await self._queue.worn_out(
             self._subscription.id, most_deliveries=self._most, now_ms=self._letters.now_ms()
         )

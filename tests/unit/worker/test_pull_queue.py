@@ -99,6 +99,18 @@ async def test_a_kill_between_row_and_commit_makes_no_second_row(pulling):
     assert ids(await pulling.receive()) == list(range(5))
 
 
+async def test_what_waits_is_told_from_the_start(pulling):
+    """Also where nothing comes any more: those that wait are of another process, or of a run before."""
+    await pulling.publish(*(an_event(n, f"k{n}") for n in range(5)))
+    await pulling.begin()
+    await committed(pulling, 5)
+    await pulling.kill()
+    await pulling.begin()
+    await pulling.until(lambda: pulling.status.waiting == 5)
+    await pulling.acknowledge(await pulling.receive())
+    await pulling.until(lambda: pulling.status.waiting == 0)
+
+
 async def test_at_the_bound_the_log_is_the_buffer(pulling, orders):
     """Rule 6: no more than max_waiting rows, and the rest stays unsettled in the log."""
     await pulling.publish(*(an_event(n, f"k{n}") for n in range(25)))
