@@ -139,7 +139,6 @@ class Dispatcher:
             upkeep = PullUpkeep(shared, settings, letters, wakeups or Wakeups(), sink)
             self._lasting.append(upkeep)
         self._parts: tuple[DispatcherPart, ...] = (
-            *self._lasting,
             self._ownership,
             gate,
             conclusions,
@@ -226,13 +225,12 @@ class Dispatcher:
 
     def _cause(self) -> str:
         """What hinders it, in words for a person; the gravest first."""
-        gate = self._gate
-        troubles = (part.trouble for part in self._parts)
         causes = (
             self._trouble,
-            gate.halted,
-            gate.endpoint.cause,
-            *troubles,
+            *(part.trouble for part in self._lasting),
+            self._gate.halted,
+            self._gate.endpoint.cause,
+            *(part.trouble for part in self._parts),
             self._parking.full_cause,
         )
         return next(filter(None, causes), "")

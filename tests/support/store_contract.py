@@ -219,7 +219,7 @@ class LettersContract:
 
 class RedriveContract:
     async def redriven(self, store, now_ms=NOW * 2):
-        return await store.parked.redriven(*MINE, {ORDERS: 9}, now_ms=now_ms, limit=100)
+        return await store.parked.redriven(*MINE, {ORDERS: 5}, now_ms=now_ms, limit=100)
 
     async def test_the_oldest_become_rows_one_after_the_other(self, store):
         """A target that just came back is not met by everything at once."""
@@ -276,7 +276,7 @@ class RedriveContract:
         await store.letters.redrive(ALL, rate=1, now_ms=NOW, limit=9)
         assert offsets(await self.redriven(store, NOW + 1999)) == [1]
         assert offsets(await self.redriven(store, NOW + 2000)) == [1, 3]
-        both = await store.parked.redriven(*MINE, {PAYMENTS: 9, ORDERS: 9}, now_ms=NOW * 2, limit=2)
+        both = await store.parked.redriven(*MINE, {PAYMENTS: 5, ORDERS: 5}, now_ms=NOW * 2, limit=2)
         assert offsets(both) == [1, 2]
         assert await store.parked.redriven(*MINE, {}, now_ms=NOW * 2, limit=2) == []
 
