@@ -107,7 +107,7 @@ class Lanes(Generic[Item]):
 
     def on_the_wire(self, lane: Lane[Item]) -> list[Item]:
         """The items of a lane in flight that are being sent."""
-        return list(islice(lane.items, lane.flying))
+        return [lane.items[0]] if lane.flying == 1 else list(islice(lane.items, lane.flying))
 
     def head_only(self, lane: Lane[Item]) -> None:
         """Those behind the head are on the wire no more."""

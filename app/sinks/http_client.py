@@ -236,7 +236,10 @@ def _form(names: tuple[str, ...]) -> str:
 
 def _demand_sendable(texts: Sequence[str]) -> None:
     """All at once: nearly always there is nothing to find."""
-    said = "".join(texts).encode()
+    whole = "".join(texts)
+    if whole.isascii() and whole.isprintable():
+        return
+    said = whole.encode()
     if len(said.translate(None, _CONTROLS)) != len(said):
         raise ValueError("a header holds a control character")
 
