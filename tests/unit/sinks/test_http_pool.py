@@ -27,14 +27,6 @@ Make = Callable[..., HttpClient]
 
 
 @pytest.fixture
-async def target() -> AsyncIterator[WebhookTarget]:
-    target = WebhookTarget()
-    await target.start()
-    yield target
-    await target.stop()
-
-
-@pytest.fixture
 async def raw() -> AsyncIterator[Callable[[Play], RawTarget]]:
     made: list[RawTarget] = []
 

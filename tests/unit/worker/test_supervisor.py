@@ -10,50 +10,16 @@ import pytest
 from app.errors import BrokerUnavailable, PositionOutOfRange, SetupError
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
-from app.telemetry import Counters
 from app.worker.joining import start_at
-from app.worker.supervisor import Supervisor
-from fake_log import FakeLog
-from memory_store import MemoryStore
-from virtual_clock import VirtualClock
+from supervised import Supervised
 from worker_doubles import ScriptedSink, a_subscription, an_event, until
 
 ORDERS = Partition("orders", 0)
 
 
-class House:
-    def __init__(self, *subscriptions):
-        self.log = FakeLog()
-        self.store = MemoryStore()
-        self.clock = VirtualClock()
-        self.sinks = {}
-        self.supervisor = Supervisor(
-            subscriptions,
-            {"log": self.log},
-            self.store,
-            self.sink_for,
-            self.clock,
-            Counters(),
-            installation="test",
-            jitter=lambda: 0.0,
-        )
-
+class House(Supervised):
     def sink_for(self, subscription):
         return self.sinks.setdefault(subscription.id, ScriptedSink())
-
-    async def begin(self):
-        await self.log.create_topic("orders", 1)
-        await self.supervisor.start()
-
-    async def stop(self, drain=5.0):
-        stopping = asyncio.create_task(self.supervisor.stop(drain))
-        while not stopping.done():
-            await self.clock.advance(0.1)
-        await stopping
-
-    @property
-    def states(self):
-        return {one.id: one.state for one in self.supervisor.status()}
 
 
 async def test_each_subscription_gets_everything_in_a_group_of_its_own():
