@@ -18,14 +18,14 @@ from virtual_clock import VirtualClock
 
 class Supervised(ABC):
     def __init__(self, *subscriptions: Subscription) -> None:
-        self.log: Any = FakeLog()
-        self.store: Any = MemoryStore()
+        self.log = FakeLog()
+        self.store = MemoryStore()
         self.clock = VirtualClock()
         self.sinks: dict[str, Any] = {}
         self.supervisor = Supervisor(
             subscriptions,
-            {"log": self.log},
-            self.store,
+            {"log": self.log},  # type: ignore[dict-item]
+            self.store,  # type: ignore[arg-type]
             self.sink_for,
             self.clock,
             Counters(),
