@@ -48,6 +48,20 @@ def pool_of(client: HttpClient) -> Pool:
     return pool
 
 
+def silent_after(answered: int, came: asyncio.Event) -> Play:
+    """Answers so many requests of a connection; that the next one came it tells us alone."""
+
+    async def play(played: Played) -> None:
+        for _ in range(answered):
+            await played.request()
+            await played.say(EMPTY)
+        await played.request()
+        came.set()
+        await played.until_left()
+
+    return play
+
+
 class Closing:
     """Answers ``good`` requests on a connection; at the next one it does ``then``."""
 
@@ -269,13 +283,7 @@ async def test_who_goes_away_closes_what_it_asked(
     clients: Make, raw: Callable[[Play], RawTarget]
 ) -> None:
     came = asyncio.Event()
-
-    async def play(played: Played) -> None:
-        await played.request()
-        came.set()
-        await played.until_left()
-
-    target = raw(play)
+    target = raw(silent_after(0, came))
     url = await target.start()
     asked = asyncio.create_task(post(clients(), url))
     await came.wait()
@@ -313,15 +321,7 @@ async def test_a_client_that_is_stopped_says_so_to_who_waits(
     clients: Make, raw: Callable[[Play], RawTarget]
 ) -> None:
     came = asyncio.Event()
-
-    async def play(played: Played) -> None:
-        await played.request()
-        await played.say(EMPTY)
-        await played.request()
-        came.set()
-        await played.until_left()
-
-    target = raw(play)
+    target = raw(silent_after(1, came))
     url = await target.start()
     client = clients()
     assert (await post(client, url)).status == 204
