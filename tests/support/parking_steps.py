@@ -29,3 +29,13 @@ async def parked_and_refused(rig: Any) -> None:
     rig.sink.answer(1, SinkAnswer(503, retry_after="10"))
     await rig.publish(an_event(1, "b"))
     await rig.answered(0, 1)
+
+
+async def parked_across(rig: Any, partitions: int) -> None:
+    """Six events of one subject, in so many partitions, are parked."""
+    await rig.log.create_topic("orders", partitions)
+    for number in range(6):
+        rig.sink.answer(number, BUSY)
+    await rig.publish(*(an_event(n, f"k{n}", subject="s") for n in range(6)))
+    await rig.begin(order_by="subject", retry=AT_ONCE)
+    await until(lambda: len(rows(rig)) == 6)

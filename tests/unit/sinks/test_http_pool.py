@@ -48,8 +48,11 @@ def pool_of(client: HttpClient) -> Pool:
     return pool
 
 
-def silent_after(answered: int, came: asyncio.Event) -> Play:
+async def silent_after(
+    answered: int, raw: Callable[[Play], RawTarget]
+) -> tuple[RawTarget, str, asyncio.Event]:
     """Answers so many requests of a connection; that the next one came it tells us alone."""
+    came = asyncio.Event()
 
     async def play(played: Played) -> None:
         for _ in range(answered):
@@ -59,7 +62,8 @@ def silent_after(answered: int, came: asyncio.Event) -> Play:
         came.set()
         await played.until_left()
 
-    return play
+    target = raw(play)
+    return target, await target.start(), came
 
 
 class Closing:
@@ -282,9 +286,7 @@ async def test_who_goes_away_at_any_moment_leaves_no_place_taken(
 async def test_who_goes_away_closes_what_it_asked(
     clients: Make, raw: Callable[[Play], RawTarget]
 ) -> None:
-    came = asyncio.Event()
-    target = raw(silent_after(0, came))
-    url = await target.start()
+    target, url, came = await silent_after(0, raw)
     asked = asyncio.create_task(post(clients(), url))
     await came.wait()
     asked.cancel()
@@ -320,9 +322,7 @@ async def test_a_surplus_is_closed_while_one_is_in_use(
 async def test_a_client_that_is_stopped_says_so_to_who_waits(
     clients: Make, raw: Callable[[Play], RawTarget]
 ) -> None:
-    came = asyncio.Event()
-    target = raw(silent_after(1, came))
-    url = await target.start()
+    target, url, came = await silent_after(1, raw)
     client = clients()
     assert (await post(client, url)).status == 204
     waiting = asyncio.create_task(post(client, url))

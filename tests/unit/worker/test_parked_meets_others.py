@@ -12,7 +12,7 @@ from app.interfaces import Replay
 from app.model.message import Partition
 from app.routing.partitions import partition_of
 from app.worker.budget import Budget
-from parking_steps import AT_ONCE, BUSY, parked, parked_and_refused, rows
+from parking_steps import AT_ONCE, BUSY, parked, parked_across, parked_and_refused, rows
 from worker_doubles import an_event, until
 
 ORDERS = Partition("orders", 0)
@@ -118,12 +118,7 @@ async def test_rows_of_a_partition_that_comes_back_keep_their_order_behind_live_
 
 async def test_a_partition_that_goes_while_its_rows_are_read_leaves_the_others_at_work(rig):
     """Neither the subscription nor a processor is spent on rows that are somebody else's now."""
-    await rig.log.create_topic("orders", 2)
-    for number in range(6):
-        rig.sink.answer(number, BUSY)
-    await rig.publish(*(an_event(n, f"k{n}", subject="s") for n in range(6)))
-    await rig.begin(order_by="subject", retry=AT_ONCE)
-    await until(lambda: len(rows(rig)) == 6)
+    await parked_across(rig, 2)
     rig.sink.script.clear()
     reads = slow(rig)
     await rig.clock.advance(1800.6)

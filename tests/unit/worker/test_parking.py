@@ -8,7 +8,7 @@ from app.errors import StoreFull, StoreUnavailable
 from app.interfaces import LetterChoice, SinkAnswer
 from app.model.message import Partition
 from app.worker.redrive import LOOK
-from parking_steps import AT_ONCE, BUSY, parked, parked_and_refused, rows
+from parking_steps import AT_ONCE, BUSY, parked, parked_across, parked_and_refused, rows
 from worker_doubles import OK, an_event, until
 
 ORDERS = Partition("orders", 0)
@@ -478,12 +478,7 @@ async def test_many_redriven_events_are_loaded_a_few_at_a_time(rig):
 
 async def test_order_by_an_attribute_parks_across_partitions(rig):
     """Rule 3: the lane is the attribute's, wherever its events lie."""
-    await rig.log.create_topic("orders", 4)
-    for number in range(6):
-        rig.sink.answer(number, BUSY)
-    await rig.publish(*(an_event(n, f"k{n}", subject="s") for n in range(6)))
-    await rig.begin(order_by="subject", retry=AT_ONCE)
-    await until(lambda: len(rows(rig)) == 6)
+    await parked_across(rig, 4)
     assert (rig.status.parked_keys, len(rig.sink.answered)) == (1, 1)
     assert len({row.message.partition for row in rows(rig)}) > 1
     rig.sink.script.clear()
