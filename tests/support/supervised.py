@@ -14,6 +14,7 @@ from app.worker.supervisor import Supervisor
 from fake_log import FakeLog
 from memory_store import MemoryStore
 from virtual_clock import VirtualClock
+from worker_doubles import until
 
 
 class Supervised(ABC):
@@ -53,3 +54,6 @@ class Supervised(ABC):
     @property
     def states(self) -> dict[str, str]:
         return {one.id: one.state for one in self.supervisor.status()}
+
+    async def running(self, *names: str) -> None:
+        await until(lambda: self.states == dict.fromkeys(names, "running"))

@@ -22,6 +22,13 @@ class House(Supervised):
         return self.sinks.setdefault(subscription.id, ScriptedSink())
 
 
+async def running_house():
+    house = House(a_subscription())
+    await house.begin()
+    await house.running("billing")
+    return house
+
+
 async def test_each_subscription_gets_everything_in_a_group_of_its_own():
     house = House(a_subscription(id="billing"), a_subscription(id="audit"))
     await house.begin()
@@ -36,9 +43,7 @@ async def test_each_subscription_gets_everything_in_a_group_of_its_own():
 
 async def test_a_dispatcher_that_dies_says_so_and_begins_anew(caplog):
     """Never silently: its cause is in the status and the log, its restarts are counted."""
-    house = House(a_subscription())
-    await house.begin()
-    await until(lambda: house.states == {"billing": "running"})
+    house = await running_house()
     house.log.trouble.append(ZeroDivisionError("a bug"))
     house.log.wake()
     await until(lambda: house.states == {"billing": "restarting"})
@@ -46,7 +51,7 @@ async def test_a_dispatcher_that_dies_says_so_and_begins_anew(caplog):
     assert status.cause == "ZeroDivisionError: a bug"
     assert "task subscription billing failed and is restarted: ZeroDivisionError" in caplog.text
     await house.clock.advance(0.5)
-    await until(lambda: house.states == {"billing": "running"})
+    await house.running("billing")
     assert house.supervisor.status()[0].restarts == 1
     await house.log.submit("orders", [an_event(0)])
     await until(lambda: house.sinks["billing"].answered == ["0"])
@@ -55,9 +60,7 @@ async def test_a_dispatcher_that_dies_says_so_and_begins_anew(caplog):
 
 async def test_a_member_that_its_broker_failed_is_replaced_by_a_new_one():
     """Kafka: a member whose partitions could not be placed stays idle for good (reliability 5.1)."""
-    house = House(a_subscription())
-    await house.begin()
-    await until(lambda: house.states == {"billing": "running"})
+    house = await running_house()
     idle = next(iter(house.log.members.values()))[-1]
     house.log.trouble.append(BrokerUnavailable("placing took too long"))
     house.log.wake()
@@ -103,9 +106,7 @@ async def test_one_that_dies_does_not_touch_the_others():
 
 
 async def test_stop_while_it_waits_to_begin_anew_is_prompt():
-    house = House(a_subscription())
-    await house.begin()
-    await until(lambda: house.states == {"billing": "running"})
+    house = await running_house()
     house.log.trouble.append(ZeroDivisionError())
     house.log.wake()
     await until(lambda: house.states == {"billing": "restarting"})
@@ -165,9 +166,7 @@ async def test_an_event_in_a_lane_is_found_behind_its_head():
 
 async def test_a_position_out_of_range_is_not_begun_anew():
     """Rule 10: it stops and asks."""
-    house = House(a_subscription())
-    await house.begin()
-    await until(lambda: house.states == {"billing": "running"})
+    house = await running_house()
     house.log.trouble.append(PositionOutOfRange("gone"))
     house.log.wake()
     await until(lambda: house.states == {"billing": "stopped"})

@@ -33,9 +33,6 @@ class House(Supervised):
             Command(subscription="filed", kind="test", body=EVENT, asked_ms=now_ms)
         )
 
-    async def running(self, *names):
-        await until(lambda: self.states == dict.fromkeys(names, "running"))
-
 
 @pytest.fixture
 async def house():
