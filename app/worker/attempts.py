@@ -139,15 +139,7 @@ class OfferLog(AttemptLog):
     """Of a subscription that is pulled: what is a row of its queue was delivered to nobody yet. That is
     counted where it is acknowledged."""
 
-    def note(
-        self,
-        delivery: Delivery,
-        answer: SinkAnswer,
-        outcome: Outcome,
-        decision: Decision,
-        times: tuple[float, float, float],
-        together: int = 1,
-    ) -> None:
+    def note(self, *args: object, **kwargs: object) -> None:
         """No attempt to reach anybody."""
 
     def finished(self, outcome: str, count: int = 1) -> None:

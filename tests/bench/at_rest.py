@@ -13,7 +13,6 @@ import lab
 import many
 import table
 
-from kafka_install import Missing
 from kafka_server import KafkaServer
 from service_process import free_ports
 
@@ -47,13 +46,8 @@ def measure(folder: Path, rounds: int, seconds: float) -> tuple[list[table.Plain
     steady = table.Plain(busy, "", inf, unit="% of a core")
     highest = table.Plain(f"{busy}, memory", "", inf, unit="MB")
     rows, remarks = [embedded, steady, highest], [f"{rounds} rounds of {seconds:g} s each."]
-    started, server = list[Any](), KafkaServer(brief=False)
-    try:
-        server.start()
-    except Missing as missing:
-        remarks.append(f"Kafka was not measured: {missing}")
-    else:
-        started.append(server)
+    server = KafkaServer(brief=False)
+    if started := lab.attempt(server, "Kafka", remarks):
         lab.create_topics(server.bootstrap_servers)
         rows.insert(1, kafka)
     with lab.stopping(started):

@@ -13,13 +13,14 @@ import sys
 import urllib.request
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from cost import cpu_seconds
 
 from forked import SKYBRIDGE
+from kafka_install import Missing
 from service_process import ServiceProcess, free_ports, until
 
 HERE = Path(__file__).parent
@@ -220,6 +221,22 @@ def stored(bootstrap_servers: str, topic: str) -> int:
             await consumer.stop()
 
     return asyncio.run(count())
+
+
+class Startable(Protocol):
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+def attempt(server: Startable, name: str, remarks: list[str]) -> list[Any]:
+    """The server, started, as the stack of ``stopping``; empty, with a remark, where it is missing."""
+    try:
+        server.start()
+    except Missing as missing:
+        remarks.append(f"{name} was not measured: {missing}")
+        return []
+    return [server]
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ from typing import Any
 import lab
 import table
 
-from kafka_install import Missing
 from kafka_server import KafkaServer
 from service_process import free_ports, until
 
@@ -76,13 +75,8 @@ def through(folder: Path, broker: dict[str, Any], seconds: float) -> dict[str, A
 def measure(folder: Path, rounds: int, seconds: float) -> tuple[list[table.Plain], list[str]]:
     remarks = [f"{rounds} rounds of {seconds:g} s each, behind 2 s that do not count."]
     embedded, kafka, alone = map(Latency, TARGETS)
-    started, server = list[Any](), KafkaServer(brief=False)
-    try:
-        server.start()
-    except Missing as missing:
-        remarks.append(f"Kafka was not measured: {missing}")
-    else:
-        started.append(server)
+    server = KafkaServer(brief=False)
+    if started := lab.attempt(server, "Kafka", remarks):
         lab.create_topics(server.bootstrap_servers)
     with lab.stopping(started):
         for number in range(rounds):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 from math import inf
 from pathlib import Path
-from typing import Any
 
 import lab
 import table
 from cost import cpu_seconds, memory
 
-from kafka_install import Missing
 from postgres_server import PostgresServer, fresh_database
 
 BATCH = 500  # events of one transaction, of one answer and of one acknowledgement
@@ -76,13 +74,8 @@ class Pulled:
 
 def measure(folder: Path, rounds: int, events: int) -> tuple[list[table.Row], list[str]]:
     remarks = [f"{rounds} rounds of {events:,} events."]
-    kinds, started, server = [Pulled("SQLite", folder, events, None)], list[Any](), PostgresServer()
-    try:
-        server.start()
-    except Missing as missing:
-        remarks.append(f"PostgreSQL was not measured: {missing}")
-    else:
-        started.append(server)
+    kinds, server = [Pulled("SQLite", folder, events, None)], PostgresServer()
+    if started := lab.attempt(server, "PostgreSQL", remarks):
         kinds.append(Pulled("PostgreSQL", folder, events, server))
     with lab.stopping(started):
         for number in range(rounds):

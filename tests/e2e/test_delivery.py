@@ -149,14 +149,6 @@ class Ledger:
 
 
 @pytest.fixture
-async def target():
-    target = WebhookTarget()
-    await target.start()
-    yield target
-    await target.stop()
-
-
-@pytest.fixture
 async def house(tmp_path, target):
     house = House(tmp_path, target)
     await house.open()

@@ -58,7 +58,7 @@ from replaying import (
     rows_of,
     stored,
 )
-from spark_session import JVM
+from spark_session import JVM, SPARK_CONFIG
 from virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -336,7 +336,8 @@ async def test_a_replay_to_a_real_topic_keeps_its_rate(shop: Any, kafka: str) ->
     assert 400 / ((times[-1] - times[0]) / 1000 + 0.05) < 200 * 1.05
 
 
-CONFIG = """
+CONFIG = (
+    """
 version: 1
 brokers:
   main: {{kind: kafka, bootstrap_servers: "{kafka}", topics: {{create: true, partitions: 2}}}}
@@ -344,15 +345,9 @@ routes:
   - {{name: all, to: {{broker: main, topic: other}}}}
 pipeline:
   lake: {{warehouse: "{folder}/lake", buckets: 2}}
-  spark:
-    master: "local[2]"
-    memory: 1g
-    conf:
-      spark.jars: "{jars}"
-      spark.driver.extraJavaOptions: "{jvm}"
-      spark.local.dir: "{folder}/scratch"
-      spark.sql.shuffle.partitions: "2"
 """
+    + SPARK_CONFIG
+)
 
 
 @pytest.mark.fault

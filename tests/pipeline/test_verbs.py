@@ -25,7 +25,7 @@ from app.cli import app as cli
 from app.cli import exits
 from lake_events import make_topic, produce
 from replaying import by_key, stored
-from spark_session import JVM, spark_settings
+from spark_session import JVM, SPARK_CONFIG, spark_settings
 from submitted_spark import submitted
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ SKYBRIDGE = Path(sys.executable).with_name("skybridge")
 COUNT, SECRETS = 300, 10
 VERBS = ("archive", "query", "report", "redrive", "replay", "reroute", "maintain", "erase")
 
-CONFIG = """
+CONFIG = (
+    """
 version: 1
 store: {{kind: sqlite, path: {folder}/store.db}}
 brokers:
@@ -47,15 +48,9 @@ routes:
 pipeline:
   lake: {{warehouse: "{folder}/lake", buckets: 2}}
   archive: {{topics: [{topic}]}}
-  spark:
-    master: "local[2]"
-    memory: 1g
-    conf:
-      spark.jars: "{jars}"
-      spark.driver.extraJavaOptions: "{jvm}"
-      spark.local.dir: "{folder}/scratch"
-      spark.sql.shuffle.partitions: "2"
 """
+    + SPARK_CONFIG
+)
 
 
 class House:

@@ -7,8 +7,10 @@ import ssl
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from loopback_server import LoopbackServer
 
-class ConnectProxy:
+
+class ConnectProxy(LoopbackServer):
     """``hosts``: where names really are. ``refusal``: the status that it answers to everything.
     ``login``: the Proxy-Authorization that it demands. ``silent``: takes connections and says nothing.
     ``cuts``: closes them without an answer. ``welcome``: its answer where it made a tunnel. ``requests``: the
@@ -23,30 +25,17 @@ class ConnectProxy:
         self.welcome = b"HTTP/1.1 200 OK\r\n\r\n"
         self.requests: list[str] = []
         self.heads: list[bytes] = []
-        self.port = 0
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        super().__init__()
 
     async def start(self, tls: ssl.SSLContext | None = None) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port, ssl=tls)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            for task in tuple(self._tasks):
-                task.cancel()
-            if self._tasks:
-                await asyncio.wait(self._tasks)
+        await self.listen(tls)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._begin(self._serve(reader, writer))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

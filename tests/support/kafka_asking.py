@@ -14,6 +14,7 @@ from typing import Any
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
+from app.kafka_listener.apis import OFFERED
 from kafka_listening import RawClient
 
 CORRELATION = 7
@@ -39,6 +40,12 @@ class Asking:
 
     async def close(self) -> None:
         await self._client.close()
+
+
+def versions(api: int) -> range:
+    """All that are offered."""
+    oldest, newest = OFFERED[api]
+    return range(oldest, newest + 1)
 
 
 def part(shape: str, **given: Any) -> SimpleNamespace:

@@ -8,6 +8,8 @@ import ssl
 import struct
 from collections.abc import Awaitable, Callable
 
+from loopback_server import LoopbackServer
+
 Play = Callable[["Played"], Awaitable[None]]
 
 
@@ -56,38 +58,25 @@ class Played:
         self.writer.transport.abort()
 
 
-class RawTarget:
+class RawTarget(LoopbackServer):
     """``connections``: so many came; ``gone``: so many have ended."""
 
     def __init__(self, play: Play) -> None:
         self.play = play
         self.connections = 0
         self.gone = 0
-        self.port = 0
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        super().__init__()
 
     async def start(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> str:
         """Its URL."""
-        self._server = await asyncio.start_server(self._accept, host, self.port, ssl=tls)
-        self.port = self._server.sockets[0].getsockname()[1]
+        await self.listen(tls, host)
         shown = f"[{host}]" if ":" in host else host
         return f"http{'s' * (tls is not None)}://{shown}:{self.port}/hook"
-
-    async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            for task in tuple(self._tasks):
-                task.cancel()
-            if self._tasks:
-                await asyncio.wait(self._tasks)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         played = Played(reader, writer, self.connections)
         self.connections += 1
-        task = asyncio.ensure_future(self._run(played))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._begin(self._run(played))
 
     async def _run(self, played: Played) -> None:
         try:

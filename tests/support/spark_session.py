@@ -23,6 +23,17 @@ _BRIEF = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 JVM = " ".join((*_BRIEF, *class_data.shared(class_data.SPARK)))
 """Tests end before the second compiler has paid for itself: it took two fifths of their CPU."""
 
+SPARK_CONFIG = """  spark:
+    master: "local[2]"
+    memory: 1g
+    conf:
+      spark.jars: "{jars}"
+      spark.driver.extraJavaOptions: "{jvm}"
+      spark.local.dir: "{folder}/scratch"
+      spark.sql.shuffle.partitions: "2"
+"""
+"""The end of a configuration file, below ``pipeline``; ``jvm`` is JVM."""
+
 LEFT_OPEN = "ignore:unclosed <socket:ResourceWarning"
 """pyspark leaves it to the garbage collector to close the sockets over which rows come."""
 

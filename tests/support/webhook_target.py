@@ -11,6 +11,7 @@ from app.interfaces import Sink
 from app.model.subscription import Subscription
 from app.sinks.http_client import HttpClient
 from app.sinks.webhook import open_webhook
+from loopback_server import LoopbackServer
 
 
 @dataclass
@@ -46,7 +47,7 @@ def status(code: int, *headers: str, body: bytes = b"") -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-class WebhookTarget:
+class WebhookTarget(LoopbackServer):
     """``answer`` gives the raw answer of a request, or None to close the connection without one.
     ``consent`` is the raw answer to OPTIONS, which are kept apart, in ``asked``."""
 
@@ -56,22 +57,10 @@ class WebhookTarget:
         self.asked: list[Received] = []
         self.received: list[Received] = []
         self.connections = 0
-        self.port = 0
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        super().__init__()
 
     async def start(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
-        self._server = await asyncio.start_server(self._accept, host, self.port, ssl=tls)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def stop(self) -> None:
-        """The port stays the target's own, so that it may start again."""
-        if self._server is not None:
-            self._server.close()
-            for task in self._tasks:
-                task.cancel()
-            if self._tasks:
-                await asyncio.wait(self._tasks)
+        await self.listen(tls, host)
 
     @property
     def url(self) -> str:
@@ -82,10 +71,8 @@ class WebhookTarget:
         return [request.id for request in self.received]
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(self._serve(reader, writer, self.connections))
+        self._begin(self._serve(reader, writer, self.connections))
         self.connections += 1
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int

@@ -12,9 +12,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from app.bindings.record import Record
-from app.kafka_listener.apis import OFFERED
 from app.log.positions import Committed, Declared
-from kafka_asking import Asking, part
+from kafka_asking import Asking, part, versions
 from kafka_listening import Listening, kafka_listening
 from log_steps import place
 
@@ -24,23 +23,11 @@ NONE = ErrorCode.none
 MS = timedelta(milliseconds=1)
 
 
-def versions(api: int) -> range:
-    oldest, newest = OFFERED[api]
-    return range(oldest, newest + 1)
-
-
 @pytest.fixture
 async def listening(tmp_path: Path) -> AsyncIterator[Listening]:
     async with kafka_listening(tmp_path, log={"partitions": 2}) as listening:
         await listening.engine.create_topic("t")
         yield listening
-
-
-@pytest.fixture
-async def asking(listening: Listening) -> AsyncIterator[Asking]:
-    asking = Asking(await listening.connect())
-    yield asking
-    await asking.close()
 
 
 async def join(asking: Asking, version: int = 9, **more: Any) -> Any:

@@ -10,21 +10,15 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from app.kafka_listener.apis import OFFERED
 from app.log.positions import Committed, Declared
 from app.log.settings import Retention
-from kafka_asking import Asking, part
+from kafka_asking import Asking, part, versions
 from kafka_listening import Listening, kafka_listening
 from log_steps import numbered, place, stored
 
 CREATE, DELETE, CONFIGS, GROW, CLUSTER = 19, 20, 32, 37, 60
 NONE = ErrorCode.none
 SOON = timedelta(seconds=5)
-
-
-def versions(api: int) -> range:
-    oldest, newest = OFFERED[api]
-    return range(oldest, newest + 1)
 
 
 @pytest.fixture
@@ -38,13 +32,6 @@ async def listening(tmp_path: Path) -> AsyncIterator[Listening]:
     }
     async with kafka_listening(tmp_path, log=log) as listening:
         yield listening
-
-
-@pytest.fixture
-async def asking(listening: Listening) -> AsyncIterator[Asking]:
-    asking = Asking(await listening.connect())
-    yield asking
-    await asking.close()
 
 
 def a_topic(name: str = "t", **more: Any) -> Any:

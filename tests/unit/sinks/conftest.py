@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 
 import pytest
+import trustme
 import uvloop
 
 from app.sinks.http_client import HttpClient
+from delivery_fixtures import target
+
+__all__ = ["pytest_asyncio_loop_factories", "target"]
 
 BOTH = ("test_http_", "test_hostile_answers", "test_proxy")
 
@@ -19,6 +24,14 @@ def pytest_asyncio_loop_factories(
     own = {"asyncio": asyncio.new_event_loop}
     both = {**own, "uvloop": uvloop.new_event_loop}
     return both if item.path.name.startswith(BOTH) else own
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> trustme.CA:
+    """Its certificate is in ca.pem."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    return authority
 
 
 @pytest.fixture

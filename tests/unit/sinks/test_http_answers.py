@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -71,6 +71,16 @@ async def post(client: HttpClient, url: str) -> SinkAnswer:
     return await client.post(url, EVENT, WITHIN)
 
 
+async def on_one_connection(
+    client: HttpClient, targets: Targets, pieces: Sequence[bytes], *, apart: bool
+) -> list[SinkAnswer]:
+    """Of two requests, both answered by these pieces, at once or one by one."""
+    url = await targets(saying(*pieces) if apart else saying(b"".join(pieces)))
+    answers = [await post(client, url) for _ in range(2)]
+    assert targets.last.connections == 1
+    return answers
+
+
 @pytest.mark.parametrize("apart", [False, True])
 async def test_interim_answers_are_passed_over(
     clients: Make, targets: Targets, apart: bool
@@ -81,12 +91,8 @@ async def test_interim_answers_are_passed_over(
         b"HTTP/1.1 103 Early Hints\r\nRetry-After: 9\r\nLink: </x>\r\n\r\n",
         b"HTTP/1.1 503 X\r\nContent-Length: 2\r\n\r\nno",
     )
-    url = await targets(saying(*pieces) if apart else saying(b"".join(pieces)))
-    client = clients()
-    for _ in range(2):
-        answer = await post(client, url)
+    for answer in await on_one_connection(clients(), targets, pieces, apart=apart):
         assert (answer.status, answer.body, answer.retry_after) == (503, b"no", None)
-    assert targets.last.connections == 1
 
 
 async def test_a_target_that_switches_protocols_has_answered(
@@ -166,13 +172,9 @@ async def test_a_body_in_chunks_is_put_together(
         b"a\r\n0123456789\r\n",
         b"0\r\nRetry-After: 9\r\n\r\n",
     )
-    url = await targets(saying(*pieces) if apart else saying(b"".join(pieces)))
-    client = clients()
-    for _ in range(2):
-        answer = await post(client, url)
+    for answer in await on_one_connection(clients(), targets, pieces, apart=apart):
         assert (answer.status, answer.body, answer.detail) == (200, b"abc0123456789", "")
         assert answer.retry_after is None  # trailers are no headers
-    assert targets.last.connections == 1
 
 
 async def test_a_head_that_comes_byte_by_byte(clients: Make, targets: Targets) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from functools import partial
 
 import pytest
 import trustme
 
 from app import __version__
 from app.bindings.http import HttpMessage
-from app.sinks.http_client import HttpClient
 from app.sinks.tls import TlsFiles
 from webhook_target import WebhookTarget, status
 
@@ -37,24 +37,8 @@ class Names:
 
 
 @pytest.fixture
-async def target():
-    target = WebhookTarget()
-    await target.start()
-    yield target
-    await target.stop()
-
-
-@pytest.fixture
-async def sinks():
-    made = []
-
-    def make(**settings):
-        made.append(HttpClient(**{"allow_private": LOOPBACK, **settings}))
-        return made[-1]
-
-    yield make
-    for sink in made:
-        await sink.stop()
+def sinks(clients):
+    return partial(clients, allow_private=LOOPBACK)
 
 
 def a_request(url, *, headers=HEADERS, body=b"data", timeout=30.0):

@@ -41,14 +41,6 @@ class Names:
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> trustme.CA:
-    """Its certificate is in ca.pem."""
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    return authority
-
-
-@pytest.fixture
 def trusting(tmp_path: Path, authority: trustme.CA) -> TlsFiles:
     return TlsFiles(tmp_path / "ca.pem")
 

@@ -27,14 +27,6 @@ Make = Callable[..., HttpClient]
 
 
 @pytest.fixture
-async def target() -> AsyncIterator[WebhookTarget]:
-    target = WebhookTarget()
-    await target.start()
-    yield target
-    await target.stop()
-
-
-@pytest.fixture
 async def raw() -> AsyncIterator[Callable[[Play], RawTarget]]:
     made: list[RawTarget] = []
 
@@ -54,6 +46,24 @@ async def post(client: HttpClient, url: str, within: float = WITHIN) -> SinkAnsw
 def pool_of(client: HttpClient) -> Pool:
     (pool,) = client._pools.values()
     return pool
+
+
+async def silent_after(
+    answered: int, raw: Callable[[Play], RawTarget]
+) -> tuple[RawTarget, str, asyncio.Event]:
+    """Answers so many requests of a connection; that the next one came it tells us alone."""
+    came = asyncio.Event()
+
+    async def play(played: Played) -> None:
+        for _ in range(answered):
+            await played.request()
+            await played.say(EMPTY)
+        await played.request()
+        came.set()
+        await played.until_left()
+
+    target = raw(play)
+    return target, await target.start(), came
 
 
 class Closing:
@@ -276,15 +286,7 @@ async def test_who_goes_away_at_any_moment_leaves_no_place_taken(
 async def test_who_goes_away_closes_what_it_asked(
     clients: Make, raw: Callable[[Play], RawTarget]
 ) -> None:
-    came = asyncio.Event()
-
-    async def play(played: Played) -> None:
-        await played.request()
-        came.set()
-        await played.until_left()
-
-    target = raw(play)
-    url = await target.start()
+    target, url, came = await silent_after(0, raw)
     asked = asyncio.create_task(post(clients(), url))
     await came.wait()
     asked.cancel()
@@ -320,17 +322,7 @@ async def test_a_surplus_is_closed_while_one_is_in_use(
 async def test_a_client_that_is_stopped_says_so_to_who_waits(
     clients: Make, raw: Callable[[Play], RawTarget]
 ) -> None:
-    came = asyncio.Event()
-
-    async def play(played: Played) -> None:
-        await played.request()
-        await played.say(EMPTY)
-        await played.request()
-        came.set()
-        await played.until_left()
-
-    target = raw(play)
-    url = await target.start()
+    target, url, came = await silent_after(1, raw)
     client = clients()
     assert (await post(client, url)).status == 204
     waiting = asyncio.create_task(post(client, url))

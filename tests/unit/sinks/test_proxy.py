@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,18 +20,13 @@ from app.sinks.http_connect import PROXY_PAUSE
 from app.sinks.secrets import LiveSecret
 from app.sinks.tls import TlsFiles
 from connect_proxy import ConnectProxy
+from delivery_fixtures import target as plain
 from webhook_target import WebhookTarget, status
+
+__all__ = ["plain"]
 
 EVENT = HttpMessage((("ce-id", "1"),), b"data")
 Make = Callable[..., HttpClient]
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> trustme.CA:
-    """Its certificate is in ca.pem."""
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    return authority
 
 
 @pytest.fixture
@@ -45,14 +41,6 @@ async def target(authority: trustme.CA) -> AsyncIterator[WebhookTarget]:
 
 
 @pytest.fixture
-async def plain() -> AsyncIterator[WebhookTarget]:
-    target = WebhookTarget()
-    await target.start()
-    yield target
-    await target.stop()
-
-
-@pytest.fixture
 async def proxy(target: WebhookTarget) -> AsyncIterator[ConnectProxy]:
     proxy = ConnectProxy({"hook.example": ("127.0.0.1", target.port)})
     await proxy.start()
@@ -61,17 +49,13 @@ async def proxy(target: WebhookTarget) -> AsyncIterator[ConnectProxy]:
 
 
 @pytest.fixture
-async def posters(tmp_path: Path, authority: trustme.CA) -> AsyncIterator[Make]:
-    made = []
+def posters(clients: Make, tmp_path: Path, authority: trustme.CA) -> Make:
+    trusting = partial(clients, allow_private=(), tls=TlsFiles(tmp_path / "ca.pem"))
 
     def make(proxy: str, **settings: object) -> HttpClient:
-        given = {"tls": TlsFiles(tmp_path / "ca.pem"), **settings}
-        made.append(HttpClient(proxy=LiveSecret(FileSecret(proxy)), **given))
-        return made[-1]
+        return trusting(proxy=LiveSecret(FileSecret(proxy)), **settings)
 
-    yield make
-    for poster in made:
-        await poster.stop()
+    return make
 
 
 async def post(poster: HttpClient, url: str = "https://hook.example/x", within: float = 30.0):

@@ -5,19 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from app.interfaces import SinkAnswer
+from parking_steps import AT_ONCE, BUSY, parked
 from worker_doubles import an_event, until
 
-BUSY = SinkAnswer(409, body=b"busy")  # of this event, not of the endpoint
-AT_ONCE = {"schedule": ["1h", "1h"], "hold": 0}
 MINUTE = 60.0
 STEPS = [(MINUTE, 0.0), (0.0, MINUTE), (MINUTE, -MINUTE)]
-
-
-def parked(rig):
-    """Numbers of the events that are rows, in the order in which they leave."""
-    rows = sorted(rig.store.parked.rows_by_id.values(), key=lambda row: row.message.offset)
-    return [int(row.message.record.body) for row in rows]
 
 
 @pytest.fixture

@@ -8,30 +8,21 @@ import pytest
 from msgspec.structs import replace
 
 from app.errors import StoreUnavailable
-from app.interfaces import Replay, SinkAnswer
+from app.interfaces import Replay
 from app.model.message import Partition
 from app.routing.partitions import partition_of
 from app.worker.budget import Budget
+from parking_steps import AT_ONCE, BUSY, parked, parked_across, parked_and_refused, rows
 from worker_doubles import an_event, until
 
 ORDERS = Partition("orders", 0)
 GROUP = "skybridge.test.billing"
-BUSY = SinkAnswer(409, body=b"busy")  # of this event, not of the endpoint
-AT_ONCE = {"schedule": ["1h", "1h"], "hold": 0}
 SOON = {"schedule": ["10s"] * 9, "hold": 0}
 
 
 @pytest.fixture(autouse=True)
 def virtual_polls(rig):
     rig.log.clock = rig.clock
-
-
-def rows(rig):
-    return sorted(rig.store.parked.rows_by_id.values(), key=lambda row: row.message.offset)
-
-
-def parked(rig):
-    return [int(row.message.record.body) for row in rows(rig)]
 
 
 async def replay(rig, begin, end):
@@ -127,12 +118,7 @@ async def test_rows_of_a_partition_that_comes_back_keep_their_order_behind_live_
 
 async def test_a_partition_that_goes_while_its_rows_are_read_leaves_the_others_at_work(rig):
     """Neither the subscription nor a processor is spent on rows that are somebody else's now."""
-    await rig.log.create_topic("orders", 2)
-    for number in range(6):
-        rig.sink.answer(number, BUSY)
-    await rig.publish(*(an_event(n, f"k{n}", subject="s") for n in range(6)))
-    await rig.begin(order_by="subject", retry=AT_ONCE)
-    await until(lambda: len(rows(rig)) == 6)
+    await parked_across(rig, 2)
     rig.sink.script.clear()
     reads = slow(rig)
     await rig.clock.advance(1800.6)
@@ -244,13 +230,7 @@ async def test_rows_of_many_keys_are_held_a_few_at_a_time_when_they_are_large(ri
 
 async def test_live_events_are_the_probe_while_the_store_is_away(rig):
     """A parked head is tried first; one that cannot be read must not keep the others waiting."""
-    rig.sink.answer(0, BUSY)
-    await rig.publish(an_event(0, "a"))
-    await rig.begin(retry=AT_ONCE, concurrency=1)
-    await until(lambda: parked(rig) == [0])
-    rig.sink.answer(1, SinkAnswer(503, retry_after="10"))
-    await rig.publish(an_event(1, "b"))
-    await rig.answered(0, 1)
+    await parked_and_refused(rig)
 
     async def away(*_, **__):
         raise StoreUnavailable("away")

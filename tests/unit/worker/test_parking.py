@@ -8,22 +8,12 @@ from app.errors import StoreFull, StoreUnavailable
 from app.interfaces import LetterChoice, SinkAnswer
 from app.model.message import Partition
 from app.worker.redrive import LOOK
+from parking_steps import AT_ONCE, BUSY, parked, parked_across, parked_and_refused, rows
 from worker_doubles import OK, an_event, until
 
 ORDERS = Partition("orders", 0)
 GROUP = "skybridge.test.billing"
-BUSY = SinkAnswer(409, body=b"busy")  # of this event, not of the endpoint
 ONE_HOLD = {"schedule": ["1s", "1h"], "hold": 1}
-AT_ONCE = {"schedule": ["1h", "1h"], "hold": 0}
-
-
-def rows(rig):
-    return sorted(rig.store.parked.rows_by_id.values(), key=lambda row: row.message.offset)
-
-
-def parked(rig):
-    """Numbers of the events that are rows, in order."""
-    return [int(row.message.record.body) for row in rows(rig)]
 
 
 async def finished(rig, count):
@@ -306,13 +296,7 @@ async def test_what_could_not_park_while_the_endpoint_was_at_fault_parks_when_it
 
 async def test_a_parked_head_may_be_the_probe(rig):
     """Rule 6: the probe takes what was not tried for longest, a parked head included."""
-    rig.sink.answer(0, BUSY)
-    await rig.publish(an_event(0, "a"))
-    await rig.begin(retry=AT_ONCE, concurrency=1)
-    await until(lambda: parked(rig) == [0])
-    rig.sink.answer(1, SinkAnswer(503, retry_after="10"))
-    await rig.publish(an_event(1, "b"))
-    await rig.answered(0, 1)
+    await parked_and_refused(rig)
     await rig.clock.advance(10)
     await rig.answered(0, 1, 0, 1)
     await until(lambda: rig.status.parked_keys == 0)
@@ -494,12 +478,7 @@ async def test_many_redriven_events_are_loaded_a_few_at_a_time(rig):
 
 async def test_order_by_an_attribute_parks_across_partitions(rig):
     """Rule 3: the lane is the attribute's, wherever its events lie."""
-    await rig.log.create_topic("orders", 4)
-    for number in range(6):
-        rig.sink.answer(number, BUSY)
-    await rig.publish(*(an_event(n, f"k{n}", subject="s") for n in range(6)))
-    await rig.begin(order_by="subject", retry=AT_ONCE)
-    await until(lambda: len(rows(rig)) == 6)
+    await parked_across(rig, 4)
     assert (rig.status.parked_keys, len(rig.sink.answered)) == (1, 1)
     assert len({row.message.partition for row in rows(rig)}) > 1
     rig.sink.script.clear()

@@ -45,6 +45,15 @@ async def committed(pulling, position):
     await pulling.until(lambda: pulling.log.committed(GROUP, at) == position)
 
 
+async def begin_failing(pulling, fault):
+    """With one event, and a store that has this to say until it is told otherwise."""
+    pulling.store.pulled = Patient(pulling.store.pulled)
+    pulling.store.pulled.failing = fault
+    await pulling.publish(an_event(1))
+    await pulling.begin()
+    await pulling.until(lambda: str(fault) in pulling.status.cause)
+
+
 async def test_what_is_a_row_is_settled(pulling):
     """Rule 2: finished for the log is what the store has."""
     await pulling.publish(*(an_event(n, f"k{n}") for n in range(20)))
@@ -55,11 +64,7 @@ async def test_what_is_a_row_is_settled(pulling):
 
 async def test_nothing_is_settled_that_is_no_row(pulling):
     """Rule 2: while the store does not answer the log keeps it; nothing more is taken."""
-    pulling.store.pulled = Patient(pulling.store.pulled)
-    pulling.store.pulled.failing = StoreUnavailable("away")
-    await pulling.publish(an_event(1))
-    await pulling.begin()
-    await pulling.until(lambda: "away" in pulling.status.cause)
+    await begin_failing(pulling, StoreUnavailable("away"))
     assert pulling.log.committed(GROUP, Partition("orders", 0)) == 0
     consumer = pulling.log.members[GROUP][-1]
     await pulling.until(lambda: consumer.paused == {Partition("orders", 0)})
@@ -70,11 +75,7 @@ async def test_nothing_is_settled_that_is_no_row(pulling):
 
 async def test_a_full_store_is_a_pause_and_no_loss(pulling):
     """Rule 8: a full bound pauses consumption."""
-    pulling.store.pulled = Patient(pulling.store.pulled)
-    pulling.store.pulled.failing = StoreFull("full")
-    await pulling.publish(an_event(1))
-    await pulling.begin()
-    await pulling.until(lambda: "full" in pulling.status.cause)
+    await begin_failing(pulling, StoreFull("full"))
     pulling.store.pulled.failing = None
     await pulling.waiting(1)
 

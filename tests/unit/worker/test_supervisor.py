@@ -10,50 +10,23 @@ import pytest
 from app.errors import BrokerUnavailable, PositionOutOfRange, SetupError
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
-from app.telemetry import Counters
 from app.worker.joining import start_at
-from app.worker.supervisor import Supervisor
-from fake_log import FakeLog
-from memory_store import MemoryStore
-from virtual_clock import VirtualClock
+from supervised import Supervised
 from worker_doubles import ScriptedSink, a_subscription, an_event, until
 
 ORDERS = Partition("orders", 0)
 
 
-class House:
-    def __init__(self, *subscriptions):
-        self.log = FakeLog()
-        self.store = MemoryStore()
-        self.clock = VirtualClock()
-        self.sinks = {}
-        self.supervisor = Supervisor(
-            subscriptions,
-            {"log": self.log},
-            self.store,
-            self.sink_for,
-            self.clock,
-            Counters(),
-            installation="test",
-            jitter=lambda: 0.0,
-        )
-
+class House(Supervised):
     def sink_for(self, subscription):
         return self.sinks.setdefault(subscription.id, ScriptedSink())
 
-    async def begin(self):
-        await self.log.create_topic("orders", 1)
-        await self.supervisor.start()
 
-    async def stop(self, drain=5.0):
-        stopping = asyncio.create_task(self.supervisor.stop(drain))
-        while not stopping.done():
-            await self.clock.advance(0.1)
-        await stopping
-
-    @property
-    def states(self):
-        return {one.id: one.state for one in self.supervisor.status()}
+async def running_house():
+    house = House(a_subscription())
+    await house.begin()
+    await house.running("billing")
+    return house
 
 
 async def test_each_subscription_gets_everything_in_a_group_of_its_own():
@@ -70,9 +43,7 @@ async def test_each_subscription_gets_everything_in_a_group_of_its_own():
 
 async def test_a_dispatcher_that_dies_says_so_and_begins_anew(caplog):
     """Never silently: its cause is in the status and the log, its restarts are counted."""
-    house = House(a_subscription())
-    await house.begin()
-    await until(lambda: house.states == {"billing": "running"})
+    house = await running_house()
     house.log.trouble.append(ZeroDivisionError("a bug"))
     house.log.wake()
     await until(lambda: house.states == {"billing": "restarting"})
@@ -80,7 +51,7 @@ async def test_a_dispatcher_that_dies_says_so_and_begins_anew(caplog):
     assert status.cause == "ZeroDivisionError: a bug"
     assert "task subscription billing failed and is restarted: ZeroDivisionError" in caplog.text
     await house.clock.advance(0.5)
-    await until(lambda: house.states == {"billing": "running"})
+    await house.running("billing")
     assert house.supervisor.status()[0].restarts == 1
     await house.log.submit("orders", [an_event(0)])
     await until(lambda: house.sinks["billing"].answered == ["0"])
@@ -89,9 +60,7 @@ async def test_a_dispatcher_that_dies_says_so_and_begins_anew(caplog):
 
 async def test_a_member_that_its_broker_failed_is_replaced_by_a_new_one():
     """Kafka: a member whose partitions could not be placed stays idle for good (reliability 5.1)."""
-    house = House(a_subscription())
-    await house.begin()
-    await until(lambda: house.states == {"billing": "running"})
+    house = await running_house()
     idle = next(iter(house.log.members.values()))[-1]
     house.log.trouble.append(BrokerUnavailable("placing took too long"))
     house.log.wake()
@@ -137,9 +106,7 @@ async def test_one_that_dies_does_not_touch_the_others():
 
 
 async def test_stop_while_it_waits_to_begin_anew_is_prompt():
-    house = House(a_subscription())
-    await house.begin()
-    await until(lambda: house.states == {"billing": "running"})
+    house = await running_house()
     house.log.trouble.append(ZeroDivisionError())
     house.log.wake()
     await until(lambda: house.states == {"billing": "restarting"})
@@ -199,9 +166,7 @@ async def test_an_event_in_a_lane_is_found_behind_its_head():
 
 async def test_a_position_out_of_range_is_not_begun_anew():
     """Rule 10: it stops and asks."""
-    house = House(a_subscription())
-    await house.begin()
-    await until(lambda: house.states == {"billing": "running"})
+    house = await running_house()
     house.log.trouble.append(PositionOutOfRange("gone"))
     house.log.wake()
     await until(lambda: house.states == {"billing": "stopped"})

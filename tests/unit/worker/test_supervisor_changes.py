@@ -10,33 +10,13 @@ import pytest
 from app.errors import SetupError
 from app.formats import json
 from app.interfaces import Command, Halt, SinkAnswer
-from app.telemetry import Counters
-from app.worker.supervisor import Supervisor
-from fake_log import FakeLog
-from memory_store import MemoryStore
-from virtual_clock import VirtualClock
+from supervised import Supervised
 from worker_doubles import ScriptedSink, a_subscription, an_event, until
 
 EVENT = b'{"specversion":"1.0","id":"t","source":"/s","type":"t"}'
 
 
-class House:
-    def __init__(self, *subscriptions):
-        self.log = FakeLog()
-        self.store = MemoryStore()
-        self.clock = VirtualClock()
-        self.sinks = {}
-        self.supervisor = Supervisor(
-            subscriptions,
-            {"log": self.log},
-            self.store,
-            self.sink_for,
-            self.clock,
-            Counters(),
-            installation="test",
-            jitter=lambda: 0.0,
-        )
-
+class House(Supervised):
     def sink_for(self, subscription):
         if "refused" in subscription.sink_text:
             raise SetupError("no such certificate", setting="tls")
@@ -44,34 +24,14 @@ class House:
         self.sinks.setdefault(subscription.id, []).append(sink)
         return sink
 
-    async def begin(self):
-        await self.log.create_topic("orders", 1)
-        await self.supervisor.start()
-
     async def apply(self, *subscriptions):
         await self.ticking(self.supervisor.apply(subscriptions))
-
-    async def stop(self):
-        await self.ticking(self.supervisor.stop(5.0))
-
-    async def ticking(self, step):
-        task = asyncio.ensure_future(step)
-        while not task.done():
-            await self.clock.advance(0.1)
-        await task
 
     async def ask(self):
         now_ms = int(self.clock.now() * 1000)
         return await self.store.commands.ask(
             Command(subscription="filed", kind="test", body=EVENT, asked_ms=now_ms)
         )
-
-    @property
-    def states(self):
-        return {one.id: one.state for one in self.supervisor.status()}
-
-    async def running(self, *names):
-        await until(lambda: self.states == dict.fromkeys(names, "running"))
 
 
 @pytest.fixture

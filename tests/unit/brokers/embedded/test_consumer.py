@@ -245,9 +245,11 @@ async def test_a_commit_that_fails_is_made_up_for_later(
     await until(lambda: setup.committed("g") == 1)
 
 
-async def test_what_is_settled_is_committed_on_revocation(setup: Setup) -> None:
-    """The next owner must not repeat what is finished."""
-    log = await setup.open(ConsumerSettings(commit_interval=3600))
+async def revoked_for_another(
+    setup: Setup, commit_interval: float
+) -> tuple[Consumer, list[Message], Consumer]:
+    """Who read two messages, these, and to whom the partition goes next."""
+    log = await setup.open(ConsumerSettings(commit_interval=commit_interval))
     await setup.publish(b"0", b"1")
     first = await log.subscribe("g", [TOPIC], EARLIEST)
     messages = await messages_of(first, 2)
@@ -255,6 +257,12 @@ async def test_what_is_settled_is_committed_on_revocation(setup: Setup) -> None:
     revoked = await change_of(first, Revoked)
     assert isinstance(revoked, Revoked)
     assert revoked.partitions == (PLACE,)
+    return first, messages, second
+
+
+async def test_what_is_settled_is_committed_on_revocation(setup: Setup) -> None:
+    """The next owner must not repeat what is finished."""
+    first, messages, second = await revoked_for_another(setup, 3600)
     assert first.holds(messages[0]), "ours until we ask for more"
     await first.settle(messages[:1])
     polls = asyncio.gather(first.poll(1.0), second.poll(1.0))
@@ -265,12 +273,7 @@ async def test_what_is_settled_is_committed_on_revocation(setup: Setup) -> None:
 
 async def test_settling_under_an_older_ownership_is_void(setup: Setup) -> None:
     """Who lost a partition and got it back has read it anew."""
-    log = await setup.open(ConsumerSettings(commit_interval=0.01))
-    await setup.publish(b"0", b"1")
-    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
-    old = await messages_of(consumer, 2)
-    other = await log.subscribe("g", [TOPIC], EARLIEST)
-    await change_of(consumer, Revoked)
+    consumer, old, other = await revoked_for_another(setup, 0.01)
     await asyncio.gather(consumer.poll(0.2), other.close())
     again = await messages_of(consumer, 2)
     assert again[0].epoch > old[0].epoch
