@@ -114,7 +114,8 @@ class Lanes(Generic[Item]):
         lane.flying = 1
 
     def stamp(self, now: float) -> None:
-        """Note when lanes became ready. O(those that did since the last time)."""
+        """Note when lanes became ready: those without a moment stand behind those with one. O(those that
+        did since the last time)."""
         for lane in reversed(self._ready):
             if lane.ready_at is not None:
                 return
@@ -167,6 +168,7 @@ class Lanes(Generic[Item]):
         self._land(lane)
         if first:
             lane.state = _READY
+            lane.ready_at = self._ready[0].ready_at if self._ready else None  # see ``stamp``
             self._ready.appendleft(lane)
         else:
             self._make_ready(lane)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from app.bindings.record import Header, Record
-from app.errors import BrokerError, BrokerRefused
+from app.errors import BrokerError, BrokerRefused, StaleOwner
 from app.interfaces import Clock, DeadLetter, Log, Notify, Offered, PullQueue
 from app.interfaces.notify import DEAD_LETTERED
 from app.model.message import Partition
@@ -89,7 +89,11 @@ class DeadLettering:
             new = [letter for letter in letters if _place(letter) not in self._copied]
             await self._topic.put(new)
             self._copied.update(map(_place, new))
-        stored = await store()
+        try:
+            stored = await store()
+        except StaleOwner:
+            self._copied.difference_update(map(_place, letters))  # they are another's
+            raise
         self._copied.difference_update(map(_place, letters))
         for letter, is_stored in zip(letters, stored, strict=True):
             if is_stored:

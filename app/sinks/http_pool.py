@@ -108,6 +108,9 @@ class Pool:
         while handed is not None and (fresh or handed.closed):
             if self._replace(handed):
                 return None
+            if self._places < self._most:  # it closed on its way here, and nobody was told
+                self._places += 1
+                return None
             handed = await self._turn()
         return handed
 

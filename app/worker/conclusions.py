@@ -150,10 +150,11 @@ class Conclusions(DispatcherPart):
             pause = doubling(FIRST_WAIT, LONGEST_WAIT, delivery.refusals, self._jitter())
             self._again(lane, self._clock.monotonic() + pause)
         else:
-            self.trouble = ""
+            delivery.due = False
             if isinstance(verdict.decision, Park):
                 self._leave(lane, verdict.decision.at)
             else:
+                self.trouble = ""
                 self._landed(lane)
 
     async def _hold_on(self, lane: Lane[Delivery], until: float, *, sent: bool = True) -> None:
@@ -161,7 +162,8 @@ class Conclusions(DispatcherPart):
         tried; one that the store does not take stays as it was, which loses nothing."""
         delivery = lane.head
         owned = delivery.origin.owned
-        if not owned.lost and owned.holds(delivery.message):
+        is_row = delivery.origin.since_ms is not None
+        if is_row and not owned.lost and owned.holds(delivery.message):
             try:
                 await delivery.origin.save(delivery, until)
             except StaleOwner as error:

@@ -113,6 +113,12 @@ def requests_in_flight(subscription: Subscription) -> int:
     return 1 if isinstance(subscription.sink, Pull) else subscription.concurrency
 
 
+def read_ahead(subscription: Subscription) -> int:
+    """How many events of a replay, or redriven rows, may be held at a time."""
+    pulled = isinstance(subscription.sink, Pull)
+    return TRANSACTION.events if pulled else 2 * subscription.concurrency
+
+
 def lanes_in_flight(subscription: Subscription) -> int:
     """How many lanes may be in flight at once, where so many requests may be."""
     bounds = bounds_of(subscription)

@@ -25,7 +25,7 @@ from app.model.subscription_status import SubscriptionStatus
 from app.sinks.dead_letters import DeadLettering
 from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.worker.attempts import AttemptLog
-from app.worker.budget import Budget
+from app.worker.budget import MOST_HELD, Budget
 from app.worker.conclusions import Conclusions
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
@@ -54,7 +54,6 @@ BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while attempts are on the wire
 AT_REST = 30.0  # and while nothing is held, where a poll can be nudged: a thousand may be at rest
 HAND_OVER = 4.0  # seconds to wait for attempts on the wire when a partition is taken from us; a log
 # waits 5 s, and what is settled later than that is void
-MOST_HELD = 16 * 2**20  # bytes held for one subscription; beyond them nothing is taken
 BRIEF = 0.5  # seconds that it may be full without a pause, which throws away what was read ahead
 
 _log = logging.getLogger("skybridge.worker")

@@ -14,7 +14,7 @@ from app.errors import StoreUnavailable
 from app.interfaces import Parked
 from app.model.message import Partition
 from app.worker.decode_and_filter import DeliveryReader
-from app.worker.delivery_policy import lanes_in_flight
+from app.worker.delivery_policy import read_ahead
 from app.worker.origins import OwnedPartition
 from app.worker.scheduler import Scheduler
 from app.worker.shared import DispatcherPart, Shared
@@ -60,7 +60,7 @@ class Redrive(DispatcherPart):
         self._scheduler = scheduler
         self._rows = rows
         self._ready = ready
-        self._most = 2 * lanes_in_flight(self._subscription)  # that are held at a time
+        self._most = read_ahead(self._subscription)  # that are held at a time
         self._search: asyncio.Task[None] | None = None
         self._look_at = 0.0
         self._loaded: set[int] = set()  # ids of those that are held
@@ -124,7 +124,8 @@ class Redrive(DispatcherPart):
                 self._look_at = min(self._look_at, now + (row.due_ms - wall_ms) / 1000)
                 self._more = False
                 return
-            if len(self._loaded) >= self._most:
+            crowded = self._loaded and not self._part.may_hold()
+            if len(self._loaded) >= self._most or crowded:
                 self._more = True
                 return
             origin = RedrivenRow(row, owned, self._rows, self)

@@ -20,9 +20,10 @@ from app.delivery.replay_range import ReplayRange
 from app.errors import BrokerError, PositionOutOfRange, StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetters, Log, Replay
 from app.model.message import Message, Partition
+from app.worker.budget import MOST_HELD
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
-from app.worker.delivery_policy import lanes_in_flight
+from app.worker.delivery_policy import read_ahead
 from app.worker.origins import OwnedPartition, Unstored
 from app.worker.parking import Parking
 from app.worker.scheduler import Scheduler
@@ -38,7 +39,7 @@ _log = logging.getLogger("skybridge.worker")
 class ReplayedRange(Unstored):
     """The origin of what is read again, under the epoch of our ownership: one row of the store under way.
 
-    ``open``  deliveries that are held. ``landed``: set whenever one of them is not held any more.
+    ``open``  deliveries that are held, of ``held`` bytes. ``landed``: set whenever one of them is not held any more.
     """
 
     ages = False
@@ -49,7 +50,7 @@ class ReplayedRange(Unstored):
         super().__init__(owned, letters, parking)
         self.row = row
         self.range = ReplayRange(row.next, row.done)
-        self.open = 0
+        self.open = self.held = 0
         self.landed = asyncio.Event()
         self.next_at = 0.0  # when its rate allows the next one
         self.task: asyncio.Task[None] | None = None
@@ -63,8 +64,9 @@ class ReplayedRange(Unstored):
         self.range.finish(delivery.message.offset)
         self.release(delivery)
 
-    def release(self, delivery: Delivery) -> None:  # noqa: ARG002 - they are all alike
+    def release(self, delivery: Delivery) -> None:
         self.open -= 1
+        self.held -= delivery.size
         self.landed.set()
 
 
@@ -81,9 +83,7 @@ class Replays(DispatcherPart):
         ready: Mapping[Partition, OwnedPartition],
     ) -> None:
         super().__init__(shared)
-        self._most = 2 * lanes_in_flight(
-            shared.subscription
-        )  # of each range that are held at a time
+        self._most = read_ahead(shared.subscription)  # of each range that are held at a time
         self._log = log
         self._rows = shared.store.replays
         self._letters = shared.store.letters
@@ -204,7 +204,7 @@ class Replays(DispatcherPart):
     async def _room(self, run: ReplayedRange) -> None:
         """Until another may be held: by the bound of the range, by the process, by its rate."""
         noted = run.range.next
-        while run.open >= self._most or (run.open and not self._part.may_hold()):
+        while run.open and (run.open >= self._most or self._is_crowded(run)):
             run.landed.clear()
             if not await happened(run.landed, self._clock, SAVE) and run.range.next != noted:
                 noted = run.range.next
@@ -212,6 +212,10 @@ class Replays(DispatcherPart):
         wait = run.next_at - self._clock.monotonic()
         if wait > 0:
             await self._clock.sleep(wait)
+
+    def _is_crowded(self, run: ReplayedRange) -> bool:
+        """Live events have the other half of what a subscription may hold."""
+        return run.held > MOST_HELD // 2 or not self._part.may_hold()
 
     def _hand_over(self, run: ReplayedRange, message: Message) -> None:
         run.range.take(message.offset, message.position)
@@ -221,6 +225,7 @@ class Replays(DispatcherPart):
             self._attempts.finished(delivery)
             return
         run.open += 1
+        run.held += delivery.size
         if run.row.rate:
             run.next_at = max(run.next_at, self._clock.monotonic()) + 1 / run.row.rate
         self._scheduler.add(delivery)

@@ -197,7 +197,9 @@ class Supervisor:
         return Run(
             subscription,
             self._open(subscription),
-            attempts or kind(subscription.id, self._counters, self._keep_attempt),
+            attempts
+            if type(attempts) is kind
+            else kind(subscription.id, self._counters, self._keep_attempt),
             group_name(self._installation, subscription.id),
             self._dispatcher,
             self._clock,

@@ -104,6 +104,23 @@ def test_a_refused_one_bounds_the_request_it_is_in() -> None:
     assert numbers(gathered(lanes)) == [0]
 
 
+def test_those_that_keep_their_turn_are_not_forgotten_behind_others() -> None:
+    """Given back first, they stand before lanes that were seen ready long ago: a request leaves all the same."""
+    bounds = Bounds(events=2, bytes=10_000, wait=0)
+    lanes = held(*((str(n), An(n)) for n in range(5)))
+    lanes.stamp(1.0)
+    for lane in reversed(gathered(lanes, bounds).lanes):
+        lanes.give_back(lane, first=True)
+    probe = lanes.oldest()
+    assert probe is not None
+    lanes.finish(lanes.take_this(probe))
+    lanes.stamp(2.0)
+    assert leaves_at(lanes, bounds) is not None
+    ready = lanes.next_ready()
+    assert ready is not None
+    assert ready.head.number == 1
+
+
 def test_the_cap_of_lanes_ends_a_request() -> None:
     lanes = held(*((str(n), An(n)) for n in range(5)), concurrency=2)
     assert numbers(gathered(lanes)) == [0, 1]

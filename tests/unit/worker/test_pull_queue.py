@@ -80,6 +80,32 @@ async def test_a_full_store_is_a_pause_and_no_loss(pulling):
     await pulling.waiting(1)
 
 
+async def test_a_store_that_was_away_holds_up_no_event_for_good(pulling):
+    """Also those of keys that are more than one transaction takes."""
+    pulling.store.pulled = Patient(pulling.store.pulled)
+    pulling.store.pulled.failing = StoreUnavailable("away")
+    await pulling.publish(*(an_event(n, f"k{n}") for n in range(1_200)))
+    await pulling.begin(pull={"max_waiting": 5_000})
+    await pulling.until(lambda: "away" in pulling.status.cause)
+    pulling.store.pulled.failing = None
+    await pulling.waiting(1_200)
+
+
+async def test_large_events_of_a_replay_leave_room_for_live_ones(pulling, orders):
+    """A range that is read again is never in a hurry."""
+    await pulling.publish(*(an_event(n, f"k{n}", note="x" * 20_000) for n in range(600)))
+    await pulling.begin(pull={"max_waiting": 5_000})
+    await pulling.waiting(600)
+    while rows := await pulling.receive(600):
+        await pulling.acknowledge(rows)
+    pulling.store.pulled = Patient(pulling.store.pulled)
+    asked = Replay(subscription="billing", broker="log", partition=orders, next="0", until="600")
+    await pulling.store.replays.ask([asked])
+    pulling.dispatcher.look()
+    await pulling.until(lambda: pulling.status.held > 0)
+    assert pulling.status.held < 250  # of 43 kB each
+
+
 async def test_filtered_events_are_finished_at_once(pulling):
     await pulling.publish(an_event(1, type="a"), an_event(2, type="b"), an_event(3, type="a"))
     await pulling.begin(filters=[{"exact": {"type": "b"}}])

@@ -71,6 +71,17 @@ async def test_a_changed_one_goes_on_where_it_was_with_its_new_settings(house):
     assert [sink.stopped for sink in house.sinks["filed"]] == [True, False]
 
 
+async def test_one_that_is_pulled_no_more_counts_its_attempts(house):
+    """What is a row of a queue was delivered to nobody; what a target took was."""
+    filed = a_subscription(id="filed")
+    await house.apply(filed, a_subscription(id="made", sink={"pull": {}}))
+    await house.running("filed", "made")
+    await house.apply(filed, a_subscription(id="made"))
+    await house.log.submit("orders", [an_event(0)])
+    await until(lambda: "made" in house.sinks and house.sinks["made"][-1].answered == ["0"])
+    await until(lambda: [one.event_id for one in house.supervisor.attempts("made")] == ["0"])
+
+
 async def test_the_same_settings_change_nothing(house):
     await house.apply(a_subscription(id="filed"))
     assert len(house.sinks["filed"]) == 1
