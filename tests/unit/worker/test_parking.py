@@ -233,6 +233,34 @@ async def test_a_lease_in_doubt_writes_nothing(rig):
     await until(lambda: parked(rig) == [0])
 
 
+async def test_what_could_not_be_parked_in_time_is_tried_again_when_it_is_due(rig):
+    """A lease in doubt when it was to park, and a store that takes no rows: its verdict is carried out once."""
+    park, reads = rig.store.parked.park, []
+
+    async def refuse(*_, **__):
+        raise StoreUnavailable("writes are refused")
+
+    async def read(*place, real=rig.store.parked.rows, **choice):
+        reads.append(place)
+        return await real(*place, **choice)
+
+    rig.store.parked.park, rig.store.parked.rows = refuse, read
+    rig.sink.hold(0)
+    rig.sink.answer(0, BUSY)
+    await rig.publish(an_event(0, "a"))
+    await rig.begin(retry={"schedule": ["1s", "1h"], "hold": 0})
+    await until(lambda: rig.sink.flying == 1)
+    rig.consumer.leases = False
+    rig.sink.release(0)
+    await rig.clock.advance(0.05)
+    rig.consumer.leases = True
+    for _ in range(60):
+        await rig.clock.advance(0.1)
+    assert rig.sink.ids == ["0", "0"]
+    assert len(reads) < 10
+    rig.store.parked.park = park
+
+
 async def test_a_lost_partition_is_forgotten_but_its_rows_stay(rig):
     """Rule 5: the next owner drains them; under its own epoch."""
     rig.sink.answer(0, BUSY)
