@@ -6,7 +6,19 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, case, delete, false, func, select, tuple_, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    and_,
+    bindparam,
+    case,
+    delete,
+    false,
+    func,
+    select,
+    tuple_,
+    update,
+)
 
 from app.interfaces import Parked, ParkedCount, ParkedKey, ParkedLane
 from app.model.message import Partition
@@ -17,6 +29,11 @@ from app.store.transactions import Transactions
 
 _c = parked.c
 _how_many_redriven = func.sum(case((_c.redriven, 1), else_=0))
+
+_PLACE = ("subscription", "broker", "topic", "partition", "position")
+_DONE_WITH = delete(parked).where(
+    _c.redriven, *(_c[name] == bindparam(f"its_{name}") for name in _PLACE)
+)
 
 
 class ParkedMessages:
@@ -123,7 +140,9 @@ def give_back(
     connection: Connection, letters: Sequence[Row[Any]], rate: float, now_ms: int
 ) -> None:
     """Rows of dead letters as redriven ones, due one after the other at ``rate`` a second, behind those
-    of their subscription that are on their way: those that failed since wait for their own reasons."""
+    of their subscription that are on their way: those that failed since wait for their own reasons.
+
+    A redriven row of the same message is done with, and about to be deleted by its id: it goes first."""
     gap = 1000 / rate if rate else 0.0
     ahead = _on_their_way(connection) if rate else {}
     rows = []
@@ -131,6 +150,7 @@ def give_back(
         due = ahead.get(letter.subscription, now_ms - gap) + gap
         ahead[letter.subscription] = due = max(due, now_ms)
         rows.append(_given_back(letter, int(due), now_ms))
+    connection.execute(_DONE_WITH, [{f"its_{name}": row[name] for name in _PLACE} for row in rows])
     connection.execute(insert(connection, parked).on_conflict_do_nothing(), rows)
 
 

@@ -180,6 +180,9 @@ class ParkedRows:
         for letter in letters:
             due = max(ahead.get(letter.subscription, now_ms - gap) + gap, now_ms)
             ahead[letter.subscription] = due
+            place = _place(letter)
+            rows = self.rows_by_id.values()
+            self.remove([row.id for row in rows if row.redriven and _place(row) == place])
             self._add(
                 Parked(
                     subscription=letter.subscription,

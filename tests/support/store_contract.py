@@ -240,6 +240,17 @@ class RedriveContract:
         await store.letters.redrive(ALL, rate=1, now_ms=NOW + 10, limit=2)
         assert [row.due_ms - NOW for row in await self.redriven(store)] == [0, 1000, 2000]
 
+    async def test_one_that_is_given_back_once_more_outlives_the_row_it_was(self, store):
+        """Its first row may be deleted late, for instance after a consumer rejected it: by its own id."""
+        await store.letters.add(a_letter())
+        await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9)
+        (first,) = await self.redriven(store)
+        await store.letters.add(a_letter())
+        assert await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9) == 1
+        await store.parked.unpark([first])
+        (second,) = await self.redriven(store)
+        assert second.message.position == first.message.position
+
     async def test_one_that_failed_again_holds_up_nobody(self, store):
         """It waits for its own reasons: a day, perhaps."""
         await store.letters.add(a_letter(1))
