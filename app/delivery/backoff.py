@@ -27,6 +27,14 @@ def shortened(subscription: str, old: Sequence[object], new: Sequence[object]) -
     )
 
 
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store or topic that refuses
+
+
+def try_again_in(failures: int, jitter: float) -> float:
+    """Seconds until a store or topic is asked again, that has refused so often in a row."""
+    return doubling(FIRST_WAIT, LONGEST_WAIT, failures, jitter)
+
+
 def doubling(first: float, longest: float, failures: int, jitter: float) -> float:
     """Seconds after the ``failures``-th failure in a row: doubled each time up to ``longest``, then
     between half and all of it."""

@@ -69,7 +69,6 @@ class DeadLettering:
         notify: Notify,
     ) -> None:
         target = subscription.dead_letter
-        self._subscription = subscription
         self._clock = clock
         self._counters = counters
         self._topic = DeadLetterTopic(copies, target.topic) if copies and target else None

@@ -13,14 +13,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from app.bindings.record import Header
-from app.delivery.backoff import doubling
+from app.delivery.backoff import try_again_in
 from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import Clock, JoiningSink, Offered, Outgoing, PullQueue, SinkAnswer
 from app.interfaces.kept import event_name
 from app.model.subscription import Subscription
 
 COUNT_EVERY = 1.0  # seconds that a count is believed, and between looks for room while it is full
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
 LEASE_RECHECK = (
     0.2  # seconds until the log says that a partition of a newer owner is not ours any more
 )
@@ -159,7 +158,7 @@ class PullQueueSink(JoiningSink):
         self._failures += 1
         words = f"events to be pulled cannot be stored: {error}"
         _log.error("%s: %s", self._name, words)
-        pause = doubling(FIRST_WAIT, LONGEST_WAIT, self._failures, self._jitter())
+        pause = try_again_in(self._failures, self._jitter())
         return SinkAnswer(None, "store", words, hold=pause)
 
     async def _free(self) -> int:

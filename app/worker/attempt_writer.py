@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Literal
 
-from app.delivery.backoff import doubling
+from app.delivery.backoff import try_again_in
 from app.delivery.outcomes import Fate
 from app.errors import StoreUnavailable
 from app.interfaces import Attempt, Attempts, Clock
@@ -26,7 +26,6 @@ AT_ONCE = 500  # of them in one transaction
 GATHER = 0.2  # seconds that a batch waits for more: a sync a batch, not a sync an attempt
 LATEST_EVERY = 5.0  # seconds between writes of the last successes
 TRIM_EVERY = 60.0
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
 
 _log = logging.getLogger("skybridge.attempts")
 _DELIVERED = Fate.DELIVERED.value
@@ -98,7 +97,7 @@ class AttemptKeeper:
                 _log.warning("attempts cannot be stored: %s", error)
                 if self._stopping.is_set():
                     return
-                wait = doubling(FIRST_WAIT, LONGEST_WAIT, failures, self._jitter())
+                wait = try_again_in(failures, self._jitter())
                 await happened(self._stopping, self._clock, wait)
 
     async def _turn(self) -> None:

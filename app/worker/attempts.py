@@ -51,7 +51,7 @@ class AttemptLog:
         keep: Callable[[Attempt], None] = lambda _: None,
     ) -> None:
         self._subscription = subscription
-        self.counters = self._counters = counters
+        self.counters = counters
         self._keep = keep
         self._filter_errors = FilterErrors(counters, "subscription", subscription)
         self._made, self._ended = counters.series("attempts"), counters.series("deliveries")
@@ -94,11 +94,11 @@ class AttemptLog:
 
     def assigned(self) -> None:
         """The log gave partitions to this member, or all of them anew."""
-        self._counters.add("rebalances", self._subscription)
+        self.counters.add("rebalances", self._subscription)
 
     def parked(self) -> None:
         """One message went from the log to the store, to be delivered from there."""
-        self._counters.add("parked", self._subscription)
+        self.counters.add("parked", self._subscription)
 
     def recent(self, limit: int) -> list[Attempt]:
         """The newest first."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.delivery.backoff import doubling
+from app.delivery.backoff import try_again_in
 from app.delivery.lanes import Lane, Lanes
 from app.delivery.plan import (
     DeadLetterIt,
@@ -29,7 +29,6 @@ from app.worker.parking import Parking
 from app.worker.shared import DispatcherPart, Shared
 
 LEASE_RECHECK = 0.2  # seconds until a message whose partition is in doubt is looked at again
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store or topic that refuses
 
 
 class Conclusions(DispatcherPart):
@@ -147,7 +146,7 @@ class Conclusions(DispatcherPart):
             delivery.refusals += 1
             what = "parked event" if isinstance(verdict.decision, Park) else "dead letter"
             self.trouble = f"a {what} cannot be stored: {error}"
-            pause = doubling(FIRST_WAIT, LONGEST_WAIT, delivery.refusals, self._jitter())
+            pause = try_again_in(delivery.refusals, self._jitter())
             self._again(lane, self._clock.monotonic() + pause)
         else:
             delivery.due = False

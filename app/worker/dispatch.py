@@ -321,12 +321,13 @@ class Dispatcher:
         if self._lanes.waiting:
             self._scheduler.park_holding()
         full = self._full(consumer)
-        if self._full_briefly(full):
+        at_bound = self._at_bound(full)
+        if at_bound and self._is_brief():
             await self._room()
             return
         self._commits.hold_back(consumer, full)
         wait = self._patience(consumer)
-        if self._at_bound():
+        if at_bound:
             await self._room()
             wait = 0.0
         event = await consumer.poll(wait)
@@ -437,22 +438,22 @@ class Dispatcher:
             or consumer.window(each) >= (most - eighth if each in paused else most)
         }
 
-    def _full_briefly(self, full: set[Partition]) -> bool:
-        """All is full, and attempts are under way that will make room in a moment."""
-        if not full or full != self._ownership.partitions.keys() or not self._scheduler.busy:
+    def _at_bound(self, full: set[Partition]) -> bool:
+        """All that could be read is full, and attempts are under way that will make room."""
+        owned = self._ownership.partitions.keys()
+        at_bound = bool(full) and full == owned and self._scheduler.busy
+        if not at_bound:
             self._full_since = None
-            return False
-        now = self._clock.monotonic()
-        if self._full_since is None:
-            self._full_since = now
-        return not self._commits.paused and now - self._full_since < BRIEF
+        elif self._full_since is None:
+            self._full_since = self._clock.monotonic()
+        return at_bound
+
+    def _is_brief(self) -> bool:
+        """Nothing is paused yet, and it has been full for a moment only."""
+        since, now = self._full_since, self._clock.monotonic()
+        return since is not None and now - since < BRIEF and not self._commits.paused
 
     async def _room(self) -> None:
         """Until an eighth of what is held came down, or a moment is over."""
         self._scheduler.tell_after(max(1, self._lanes.held // 8))
         await happened(self._scheduler.landed, self._clock, BUSY)
-
-    def _at_bound(self) -> bool:
-        """All that could be read is full, and attempts are under way that will make room."""
-        paused = self._commits.paused
-        return bool(paused) and paused == self._ownership.partitions.keys() and self._scheduler.busy

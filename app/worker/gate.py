@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from app.delivery.backoff import doubling
+from app.delivery.backoff import try_again_in
 from app.delivery.endpoint import Endpoint, Flow
 from app.errors import StoreUnavailable
 from app.interfaces import Notify
@@ -12,8 +12,6 @@ from app.interfaces.notify import DISABLED
 from app.worker.delivery_policy import requests_in_flight
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.status import disabled_words
-
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
 
 _log = logging.getLogger("skybridge.worker")
 
@@ -68,7 +66,7 @@ class Gate(DispatcherPart):
                 failures += 1
                 self.trouble = f"that it is disabled cannot be stored: {error}"
                 _log.error("%s: %s", self._subscription.id, self.trouble)
-                pause = doubling(FIRST_WAIT, LONGEST_WAIT, failures, self._jitter())
+                pause = try_again_in(failures, self._jitter())
                 await self._clock.sleep(pause)
             else:
                 self.trouble = ""

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from app.bindings.record import Record
-from app.delivery.backoff import doubling
+from app.delivery.backoff import try_again_in
 from app.errors import StaleOwner, StoreUnavailable
 from app.model.message import Message, Partition
 from app.worker.drain_parked import Drain
 from app.worker.origins import OwnedPartition
 from app.worker.shared import DispatcherPart, Shared
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
 CONFIRMED = 5.0  # seconds after which a member that was replaced knows it
 _NOTHING = Record(None, (), None)
 
@@ -94,7 +93,7 @@ class Ownership(DispatcherPart):
             self._doubt(epoch, error)
         except StoreUnavailable as error:
             self._failures += 1
-            pause = doubling(FIRST_WAIT, LONGEST_WAIT, self._failures, self._jitter())
+            pause = try_again_in(self._failures, self._jitter())
             self._next_try = self._clock.monotonic() + pause
             self.trouble = f"what is parked is not known, so nothing is delivered: {error}"
         else:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from math import inf
 
+from app.delivery.backoff import LONGEST_WAIT
 from app.errors import StoreUnavailable
 from app.interfaces import Parked
 from app.model.message import Partition
@@ -18,7 +19,7 @@ from app.worker.delivery_policy import read_ahead
 from app.worker.origins import OwnedPartition
 from app.worker.scheduler import Scheduler
 from app.worker.shared import DispatcherPart, Shared
-from app.worker.stored_rows import LONGEST_WAIT, StoredRow, StoredRows
+from app.worker.stored_rows import StoredRow, StoredRows
 
 LOOK = (
     300.0  # seconds after which they are looked for although the store's revision, which says when

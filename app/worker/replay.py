@@ -15,7 +15,7 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from app.delivery.backoff import doubling
+from app.delivery.backoff import try_again_in
 from app.delivery.replay_range import ReplayRange
 from app.errors import BrokerError, PositionOutOfRange, StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetters, Log, Replay
@@ -31,7 +31,6 @@ from app.worker.shared import DispatcherPart, Shared
 from app.worker.waiting import happened
 
 SAVE = 1.0  # seconds between notes of how far it is: what is finished since is sent again after a crash
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a log or store that does not answer
 
 _log = logging.getLogger("skybridge.worker")
 
@@ -232,4 +231,4 @@ class Replays(DispatcherPart):
         self._scheduler.wake()
 
     async def _pause(self, failures: int) -> None:
-        await self._clock.sleep(doubling(FIRST_WAIT, LONGEST_WAIT, failures, self._jitter()))
+        await self._clock.sleep(try_again_in(failures, self._jitter()))

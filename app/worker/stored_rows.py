@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from app.delivery.backoff import doubling
+from app.delivery.backoff import try_again_in
 from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetter, Parked
 from app.model.message import Partition
@@ -20,7 +20,6 @@ from app.worker.origins import OwnedPartition, by_owner
 from app.worker.shared import DispatcherPart, Shared
 
 AT_ONCE = 1_000  # rows of one transaction
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store that does not answer
 RECHECK = 0.2  # seconds until rows whose partition is in doubt are looked at again
 
 _log = logging.getLogger("skybridge.worker")
@@ -148,4 +147,4 @@ class StoredRows(DispatcherPart):
 
 def pause_after(failures: int, jitter: Callable[[], float]) -> float:
     """Seconds, when the store refused so often in a row; 0: it did not, the partition is in doubt."""
-    return doubling(FIRST_WAIT, LONGEST_WAIT, failures, jitter()) if failures else RECHECK
+    return try_again_in(failures, jitter()) if failures else RECHECK
