@@ -37,6 +37,10 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "events_received": (("mode",), "Accepted events, by content mode."),
     "events_refused": (("code",), "Events refused, by problem code."),
     "events_published": (("route", "broker"), "Events stored by a broker."),
+    "events_repeated": (
+        ("route", "broker", "repeat"),
+        "Events that a route had stored before: duplicate (not stored again), or differs.",
+    ),
     "events_unpublished": (("route", "broker", "code"), "Events a broker did not store."),
     "deliveries": (("subscription", "outcome"), "Deliveries concluded."),
     "filter_errors": (("of", "name"), "Filter expressions that failed on an event."),

@@ -33,7 +33,10 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes = b""
 
 
+_DUPLICATE = (b"skybridge-duplicate", b"true")
+
 ACCEPTED = Answer(202)
+ACCEPTED_BEFORE = Answer(202, (_DUPLICATE,))
 
 
 def problem(
@@ -66,10 +69,11 @@ def from_sender_error(error: SenderError) -> Answer:
     return problem(error.status, error.code, error.title, faults=error.faults, headers=headers)
 
 
-def receipts(entries: Sequence[dict[str, Any]]) -> Answer:
-    """200 with where each event is now; only on request (RFC 7240 ``return=representation``)."""
+def receipts(entries: Sequence[dict[str, Any]], *, duplicate: bool = False) -> Answer:
+    """200 with where each event is now; only on request (RFC 7240 ``return=representation``).
+    ``duplicate``: nothing was stored, because all of it had been."""
     headers = (_JSON_TYPE, (b"preference-applied", b"return=representation"))
-    return Answer(200, headers, _to_json(entries))
+    return Answer(200, (*headers, _DUPLICATE) if duplicate else headers, _to_json(entries))
 
 
 def unavailable(

@@ -22,7 +22,7 @@ from app.gateway.request import Request, request_key, wants_receipts
 from app.gateway.resource import Done
 from app.interfaces import Log, PublishResult
 from app.model.receipt import Receipt
-from app.routing.plan import Publication, Router, UnknownRoute
+from app.routing.plan import Publication, Router, UnknownRoute, written
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -125,7 +125,17 @@ class Publisher:
         return planned
 
     def _submit_one(self, publication: Publication, wants: bool, done: Done) -> Answer | None:
-        stored = self._logs[publication.broker].submit(publication.topic, (publication.record,))
+        log, topic, records = (
+            self._logs[publication.broker],
+            publication.topic,
+            (publication.record,),
+        )
+        identity = publication.identity
+        stored = (
+            log.submit(topic, records)
+            if identity is None
+            else log.submit(topic, records, (identity,))
+        )
         if stored.done():
             return self._conclude_one(publication, stored, wants)
         self.in_flight += 1
@@ -134,7 +144,7 @@ class Publisher:
 
     def _conclude_one(self, publication: Publication, stored: Stored, wants: bool) -> Answer:
         (result,) = results_of(stored, 1)
-        if type(result) is Receipt and not wants:
+        if type(result) is Receipt and not result.repeat and not wants:
             self._published[publication.route, publication.broker] += 1
             return ACCEPTED
         return self.conclude([(0, publication, result)], wants)
@@ -149,8 +159,9 @@ class Publisher:
         many = _Many(self, publications, wants, done)
         self.in_flight += 1
         for (broker, topic), places in many.by_place().items():
-            records = [publications[place][1].record for place in places]
-            many.follow(broker, self._logs[broker].submit(topic, records), places)
+            there = [publications[place][1] for place in places]
+            stored = self._logs[broker].submit(topic, *written(there))
+            many.follow(broker, stored, places)
         return None
 
     def conclude(self, fates: Sequence[Fate], wants: bool) -> Answer:
@@ -165,7 +176,10 @@ class Publisher:
         route, broker = publication.route, publication.broker
         if isinstance(result, BrokerError):
             self._counters.add("events_unpublished", route, broker, result.code)
-        else:
+            return
+        if result.repeat:
+            self._counters.add("events_repeated", route, broker, result.repeat)
+        if result.repeat != "duplicate":
             self._published[route, broker] += 1
 
     def _busy(self) -> Answer:

@@ -14,6 +14,7 @@ from app.interfaces import PublishResult
 from app.log.catalogue import Catalogue, PartitionLog
 from app.log.codec import Unstorable
 from app.log.commit import Append, CommitGroup, Fates, Rider, Single, all_failed
+from app.log.identities import Identities
 from app.log.partition_append import Placed
 from app.log.producers import Producers
 from app.log.settings import EngineSettings
@@ -55,11 +56,16 @@ class Storing:
     reads both."""
 
     def __init__(
-        self, settings: EngineSettings, catalogue: Catalogue, producers: Producers
+        self,
+        settings: EngineSettings,
+        catalogue: Catalogue,
+        producers: Producers,
+        identities: Identities,
     ) -> None:
         self._settings = settings
         self._catalogue = catalogue
         self._producers = producers
+        self._identities = identities
         self._not_stored = BrokerUnavailable("not stored: nobody waited", broker=settings.name)
         self._db: apsw.Connection
         self.space: Space
@@ -245,7 +251,9 @@ class Storing:
         return group, fates
 
     def _group(self) -> CommitGroup:
-        return CommitGroup(self._catalogue, self._settings, self._producers.begin())
+        return CommitGroup(
+            self._catalogue, self._settings, self._producers.begin(), self._identities.begin()
+        )
 
 
 def _parts(append: Append) -> Iterator[Append]:
@@ -253,5 +261,6 @@ def _parts(append: Append) -> Iterator[Append]:
     if isinstance(append, Placed):
         yield append
     else:
-        for record in append.records:
-            yield Single(append.topic, (record,))
+        identities = append.identities or (None,) * len(append.records)
+        for record, identity in zip(append.records, identities, strict=True):
+            yield Single(append.topic, record, identity)

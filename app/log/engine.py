@@ -16,6 +16,7 @@ from app.log.catalogue import Catalogue, PartitionLog, Topic
 from app.log.commit import Append, Fates
 from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
 from app.log.group_commits import GroupCommits
+from app.log.identities import Identities
 from app.log.partition_append import Placed, Stored
 from app.log.positions import Commits, Committed, Declared, Positions
 from app.log.producers import Producers
@@ -56,8 +57,9 @@ class Engine:
         self.positions = Positions(settings.now_ms)
         self._catalogue = Catalogue(settings.max_topics, settings.max_partitions)
         self._producers = Producers()
+        self.identities = Identities(settings.name, settings.now_ms)
         self._changes = TopicChanges(
-            settings.name, self._catalogue, self.positions, self._producers
+            settings.name, self._catalogue, self.positions, self._producers, self.identities
         )
         self._commits = GroupCommits(self.positions, self._writing)
         self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
@@ -69,7 +71,12 @@ class Engine:
         self._lock.acquire()
         self._forget()
         writer = Writer(
-            self.settings, self._catalogue, self._producers, self._settle, self._on_round
+            self.settings,
+            self._catalogue,
+            self._producers,
+            self.identities,
+            self._settle,
+            self._on_round,
         )
         try:
             await writer.start(self._open)
@@ -239,6 +246,13 @@ class Engine:
             return 0
         return await self._writing().run(lambda db: self._producers.forget_before(db, before))
 
+    async def forget_identities(self) -> int:
+        """Those whose window is over, some thousand rows at a time; returns how many rows went."""
+        gone = 0
+        while self.identities.oldest_ms < self.settings.now_ms():
+            gone += await self._writing().run(self.identities.forget)
+        return gone
+
     def health(self) -> Health:
         if self._writer is None:
             return Health(healthy=False, cause=f"log {self.settings.name} is not running")
@@ -260,6 +274,7 @@ class Engine:
             self.findings += self._catalogue.load(db)
             self.positions.load(db)
             self._producers.load(db)
+            self.identities.load(db)
             self.cluster = cluster_id(db)
         except BaseException:
             db.close()
@@ -282,6 +297,7 @@ class Engine:
             await asyncio.sleep(self.settings.retention_interval)
             await self.retain()
             await self.forget_producers()
+            await self.forget_identities()
             await self.forget_groups()
 
     async def _retain_one(self, partition: PartitionLog) -> int:

@@ -19,6 +19,7 @@ from app.errors import BrokerUnavailable
 from app.log.append_results import Storing
 from app.log.catalogue import Catalogue, PartitionLog
 from app.log.commit import Append, Fates, Rider
+from app.log.identities import Identities
 from app.log.loop_handoff import Hop
 from app.log.producers import Producers
 from app.log.settings import EngineSettings
@@ -42,6 +43,7 @@ class Writer:
         settings: EngineSettings,
         catalogue: Catalogue,
         producers: Producers,
+        identities: Identities,
         on_stored: Callable[[Fates, list[PartitionLog]], None],
         on_round: Callable[[], None],
     ) -> None:
@@ -57,7 +59,7 @@ class Writer:
         self._idle = True  # the thread waits, and nothing is being gathered
         self._stopping = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self.storing = Storing(settings, catalogue, producers)
+        self.storing = Storing(settings, catalogue, producers, identities)
         self._db: apsw.Connection
 
     # on the event loop

@@ -17,6 +17,7 @@ from pydantic import (
 
 from app.filters.model import AttributeName as AttributeName  # noqa: PLC0414 - part of the model
 from app.filters.model import Filter as Filter  # noqa: PLC0414
+from app.model.duration import Count, Duration
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$"
 Name = Annotated[str, Field(pattern=_NAME)]
@@ -148,6 +149,19 @@ class KeyPolicy(Strict):
         return f"mapper {self.mapper} is not one of {', '.join(BUILT_IN_MAPPERS)}: it has no {argument}"
 
 
+class Deduplicate(Strict):
+    """An event is stored once within the window: what repeats its producer, source, id and data is answered 202
+    with the receipt of the first."""
+
+    window: Annotated[Duration, Field(ge=1, le=7 * 86_400)] = Field(
+        600.0, description="time for which an event is remembered, from 1s to 7d"
+    )
+    max_entries: Annotated[Count, Field(ge=1, le=10_000_000)] = Field(
+        1_000_000,
+        description="events that are remembered at most, the newest; each takes about 0.3 kB of memory",
+    )
+
+
 def _as_list(value: object) -> object:
     return [value] if isinstance(value, dict | Target | Exchange) else value
 
@@ -183,6 +197,11 @@ class Route(Strict):
         description="value of the record of an event without data: none (null), or empty; the "
         "default follows the broker's binding, which on Kafka and the embedded log "
         "is none",
+    )
+    deduplicate: Deduplicate | None = Field(
+        None,
+        description="store a repeated event once; absent: every event is stored. The embedded log "
+        "remembers through a restart, other brokers' events are remembered in memory",
     )
     durability: Literal["full", "relaxed"] = Field(
         "full",

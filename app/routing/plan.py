@@ -13,29 +13,41 @@ from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from app.filters.cesql.expression import Failed
 from app.model.route import Exchange, Route, Target, log_name
+from app.routing.identity import Identify, Identity, compile_identity
 from app.routing.keys import NO_MAPPERS, KeyMapper, MissingKey, PlainMapper, compile_key
 from app.routing.places import compile_place
 from app.routing.rules import NoRoute, Rules, UnknownRoute
 from app.routing.templates import BadTopic
 
-__all__ = ["BadTopic", "MissingKey", "NoRoute", "Publication", "Router", "UnknownRoute"]
+__all__ = ["BadTopic", "MissingKey", "NoRoute", "Publication", "Router", "UnknownRoute", "written"]
 
 
 class Publication(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     """One record for one topic. Targets that write alike share the record.
 
-    ``broker``  the name of the log that publishes: of the broker itself, or, where fewer replicas
-                must have the record, of the one that waits for those (rule 1).
+    ``broker``    the name of the log that publishes: of the broker itself, or, where fewer replicas
+                  must have the record, of the one that waits for those (rule 1).
+    ``identity``  of an event that is stored once.
     """
 
     route: str
     broker: str
     topic: str
     record: Record
+    identity: Identity | None = None
+
+
+def written(
+    publications: Sequence[Publication],
+) -> tuple[list[Record], list[Identity | None] | None]:
+    """What a log is given of those for one topic: the records, and where any has one, their identities."""
+    identities = [publication.identity for publication in publications]
+    records = [publication.record for publication in publications]
+    return records, identities if any(identities) else None
 
 
 _Encode = Callable[[Decoded, Writing, bytes | None], Record]
-_Plan = Callable[[Decoded, bytes | None], tuple[Publication, ...]]
+_Plan = Callable[[Decoded, bytes | None, str], tuple[Publication, ...]]
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -75,8 +87,11 @@ class Router:
                 for n, target in enumerate(route.to)
             ]
             if len(targets) == 1:
-                return _to_one(route.name, key, targets[0])
-            return _to_each(route.name, key, targets)
+                plan = _to_one(route.name, key, targets[0])
+            else:
+                plan = _to_each(route.name, key, targets)
+            identify = compile_identity(route)
+            return plan if identify is None else _once(plan, identify)
 
         self._rules: Rules[_Plan] = Rules(routes, compiled, failed)
 
@@ -85,19 +100,25 @@ class Router:
         return bool(self._rules if route is None else self._rules.named(route))
 
     def plan(
-        self, decoded: Decoded, request_key: bytes | None, route: str | None = None
+        self,
+        decoded: Decoded,
+        request_key: bytes | None,
+        route: str | None = None,
+        producer: str = "",
     ) -> tuple[Publication, ...]:
         """The publications of one event; all of them stored means 202.
 
         ``request_key``  the sender's own key (K7); mappers other than from_request pass it over.
         ``route``        the name in ``/events/{route}``: that route takes the event, and its filters
                          are not asked.
+        ``producer``     the name of the sender, empty for an unknown one: the same event of two producers
+                         is two events.
 
         Raises NoRoute (422), UnknownRoute (404), MissingKey and BadTopic (400), KeyMapperFailed (503),
         and SenderError for an event that cannot be written as the route wants it (415, 422).
         """
         chosen = self._rules.first(decoded.event) if route is None else self._rules.named(route)
-        return chosen(decoded, request_key)
+        return chosen(decoded, request_key, producer)
 
 
 def writing_of(route: Route, manner: Manner = _USUAL) -> Writing:
@@ -140,7 +161,9 @@ def _to_one(name: str, key: KeyMapper, target: _Target) -> _Plan:
     """The usual route, without a loop."""
     log, encode, writing, topic = target
 
-    def plan(decoded: Decoded, request_key: bytes | None) -> tuple[Publication, ...]:
+    def plan(
+        decoded: Decoded, request_key: bytes | None, _producer: str
+    ) -> tuple[Publication, ...]:
         event = decoded.event
         place = topic(event.attributes)
         record = encode(decoded, writing, key(event, request_key))
@@ -154,7 +177,9 @@ def _to_each(name: str, mapper: KeyMapper, targets: Sequence[_Target]) -> _Plan:
     ways = tuple(dict.fromkeys((target.encode, target.writing) for target in targets))
     chosen = [ways.index((target.encode, target.writing)) for target in targets]
 
-    def plan(decoded: Decoded, request_key: bytes | None) -> tuple[Publication, ...]:
+    def plan(
+        decoded: Decoded, request_key: bytes | None, _producer: str
+    ) -> tuple[Publication, ...]:
         event = decoded.event
         topics = [target.topic(event.attributes) for target in targets]
         key = mapper(event, request_key)
@@ -165,3 +190,18 @@ def _to_each(name: str, mapper: KeyMapper, targets: Sequence[_Target]) -> _Plan:
         )
 
     return plan
+
+
+def _once(plan: _Plan, identify: Identify) -> _Plan:
+    """Each target has the event once, by itself: a repeat reaches the one that failed."""
+
+    def with_identity(
+        decoded: Decoded, request_key: bytes | None, producer: str
+    ) -> tuple[Publication, ...]:
+        identity = identify(decoded.event, producer)
+        return tuple(
+            msgspec.structs.replace(publication, identity=identity)
+            for publication in plan(decoded, request_key, producer)
+        )
+
+    return with_identity
