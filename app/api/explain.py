@@ -52,7 +52,7 @@ async def explain(
     guide = Guide(
         running.routes,
         await running.declared(),
-        running.mappers,
+        running.resources,
         running.kinds,
         running.manners,
     )

@@ -9,7 +9,7 @@ import msgspec
 from pydantic import BaseModel, Field
 
 from app.api import messages, problems
-from app.api.answers import Problem, RecordView, View
+from app.api.answers import FaultView, Problem, RecordView, View
 from app.routing.journey import Hop, Journey, SubscriptionVerdict
 from app.routing.partitions import partition_of
 
@@ -34,6 +34,9 @@ class RouteVerdictView(BaseModel):
         description="false: an earlier route matched, or the request named its route"
     )
     filters: list[FilterView]
+    invalid: list[FaultView] = Field(
+        [], description="what of the data does not match the schema of the route"
+    )
 
 
 class KeyView(View):

@@ -37,6 +37,10 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "events_received": (("mode",), "Accepted events, by content mode."),
     "events_refused": (("code",), "Events refused, by problem code."),
     "events_published": (("route", "broker"), "Events stored by a broker."),
+    "events_invalid": (
+        ("route", "outcome"),
+        "Events whose data does not match the schema of their route: rejected, counted or rerouted.",
+    ),
     "events_repeated": (
         ("route", "broker", "repeat"),
         "Events that a route had stored before: duplicate (not stored again), or differs.",

@@ -15,8 +15,7 @@ from app.model.metadata import GroupLag
 from app.model.route import Route
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
-from app.routing.keys import PlainMapper
-from app.routing.plan import Manner
+from app.routing.plan import Manner, Resources
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 
@@ -144,7 +143,7 @@ class Running(Protocol):
     logs: Mapping[str, Log]
     kinds: Mapping[str, str]  # of the brokers, by name
     manners: Mapping[str, Manner]  # how events are written to some of them
-    mappers: Mapping[str, PlainMapper]  # an operator's own key mappers, by name
+    resources: Resources  # what the routes name
     store: Store | None
     registry: Registry
     largest_document: int  # bytes of a subscription's document

@@ -155,6 +155,8 @@ def _route(route: Mapping[str, Any]) -> Iterator[str]:
     yield f"route   {route['name']}  {word}"
     for verdict in route["filters"]:
         yield from _filter(verdict, " " * 10)
+    for fault in route["invalid"]:
+        yield f"          data  {fault.get('at', '')}  {fault['detail']}"
 
 
 def _filter(verdict: Mapping[str, Any], indent: str) -> Iterator[str]:

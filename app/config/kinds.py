@@ -4,8 +4,8 @@ explains an event's way by it."""
 from __future__ import annotations
 
 from app.config.brokers import PulsarBroker
-from app.config.key_mappers import load_key_mappers
 from app.config.model import Config
+from app.config.route_resources import load_resources
 from app.routing.journey import Guide
 from app.routing.plan import Manner
 
@@ -29,7 +29,7 @@ def guide_of(config: Config) -> Guide:
     return Guide(
         config.routes,
         config.subscriptions,
-        load_key_mappers(config.routes),
+        load_resources(config.routes),
         kinds_of(config),
         manners_of(config),
     )

@@ -30,7 +30,7 @@ def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
     )  # RFC 6901 4: ~1 first
 
     def find(event: CloudEvent) -> bytes | None:
-        if not event.data or not _is_json(event):
+        if not event.data or not is_json(event):
             return None
         try:
             return _found(event.data, steps)
@@ -40,7 +40,8 @@ def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
     return find
 
 
-def _is_json(event: CloudEvent) -> bool:
+def is_json(event: CloudEvent) -> bool:
+    """Whether its data says that it is."""
     if event.data_form is DataForm.OPAQUE:
         return declares_json(event.datacontenttype)
     return event.data_form is DataForm.JSON

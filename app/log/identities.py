@@ -7,7 +7,8 @@ there or neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import apsw
 import msgspec
@@ -19,8 +20,16 @@ Kept = tuple[str, str]
 """Route and topic."""
 
 ROWS = 2_000  # that are deleted in one transaction
+_INSERT = "INSERT INTO identities(route, topic, most, until_ms, entries) VALUES(?, ?, ?, ?, ?)"
 _write = msgspec.msgpack.encode
 _read = msgspec.msgpack.Decoder(list[Entry]).decode
+
+
+class Staged(NamedTuple):
+    """What a commit group adds to one topic by one route."""
+
+    window: Window
+    notes: dict[bytes, bytes]
 
 
 class Identities:
@@ -48,7 +57,7 @@ class Identities:
         recent = self._recent.get(kept)
         return None if recent is None else recent.get(key)
 
-    def remember(self, kept: Kept, entries: list[Entry], most: int, now_ms: int) -> None:
+    def remember(self, kept: Kept, entries: Iterable[Entry], most: int, now_ms: int) -> None:
         recent = self._recent.setdefault(kept, Recent())
         before = len(recent)
         recent.remember(entries, most, now_ms)
@@ -93,36 +102,33 @@ class Recognition:
         self._known = known
         self._broker = broker
         self._now = now_ms
-        self._staged: dict[tuple[Window, str], dict[bytes, bytes]] = {}
+        self._staged: dict[Kept, Staged] = {}
 
     def judge(self, topic: str, identity: Identity) -> tuple[Verdict, Receipt | None]:
-        staged = self._staged.get((identity.window, topic))
-        note = staged.get(identity.key) if staged else None
-        if note is None:
-            note = self._known.note((identity.window.route, topic), identity.key)
+        key, kept = identity.key, (identity.window.route, topic)
+        staged = self._staged.get(kept)
+        if staged is None:
+            staged = self._staged[kept] = Staged(identity.window, {})
+        note = staged.notes.get(key) or self._known.note(kept, key)
         return judge(note, identity, self._now, self._broker, topic)
 
     def stage(self, identity: Identity, receipt: Receipt) -> None:
-        notes = self._staged.setdefault((identity.window, receipt.topic), {})
+        """Of what was just judged."""
+        notes = self._staged[identity.window.route, receipt.topic].notes
         notes[identity.key] = note_of(identity, self._now, receipt.partition, receipt.position)
 
     def store(self, db: apsw.Connection) -> None:
         """In the transaction of the records."""
-        for window, topic, entries in self._entries():
-            until = self._now + window.milliseconds
-            db.execute(
-                "INSERT INTO identities(route, topic, most, until_ms, entries)"
-                " VALUES(?, ?, ?, ?, ?)",
-                (window.route, topic, window.most, until, _write(entries)),
-            )
+        for (route, topic), (window, notes) in self._staged.items():
+            if notes:
+                until = self._now + window.milliseconds
+                row = (route, topic, window.most, until, _write(list(notes.items())))
+                db.execute(_INSERT, row)
 
     def publish(self) -> None:
         """After the commit."""
-        for window, topic, entries in self._entries():
-            known = self._known
-            known.remember((window.route, topic), entries, window.most, self._now)
-            known.oldest_ms = min(known.oldest_ms, self._now + window.milliseconds)
-
-    def _entries(self) -> Iterator[tuple[Window, str, list[Entry]]]:
-        for (window, topic), notes in self._staged.items():
-            yield window, topic, list(notes.items())
+        known = self._known
+        for kept, (window, notes) in self._staged.items():
+            if notes:
+                known.remember(kept, notes.items(), window.most, self._now)
+                known.oldest_ms = min(known.oldest_ms, self._now + window.milliseconds)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -23,8 +23,10 @@ Verdict = Literal["new", "duplicate", "differs"]
 Entry = tuple[bytes, bytes]
 """An identity's key, and the note of it."""
 
-_NO_DATA = bytes(8)  # absent data is not empty data
+_KEY, _DATA = 16, 8  # bytes of a digest that are kept
+_NO_DATA = bytes(_DATA)  # absent data is not empty data
 _NOTE = struct.Struct(">8sQI")
+_COUNTS = struct.Struct(">QI")
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -60,8 +62,8 @@ def compile_identity(route: Route) -> Identify | None:
             return None
         source, data = attributes["source"], event.data
         text = f"{len(producer)} {len(source)} {producer}{source}{attributes['id']}"
-        key = blake2b(text.encode(), digest_size=16).digest()
-        digest = _NO_DATA if data is None else blake2b(data, digest_size=8).digest()
+        key = sha256(text.encode()).digest()[:_KEY]
+        digest = _NO_DATA if data is None else sha256(data).digest()[:_DATA]
         return Identity(window, key, digest)
 
     return identify
@@ -78,7 +80,7 @@ class Known(NamedTuple):
 
 def note_of(identity: Identity, now_ms: int, partition: int, position: str) -> bytes:
     until = now_ms + identity.window.milliseconds
-    return _NOTE.pack(identity.data, until, partition) + position.encode()
+    return identity.data + _COUNTS.pack(until, partition) + position.encode()
 
 
 def known_of(note: bytes) -> Known:
@@ -114,8 +116,9 @@ class Recent:
     def remember(self, entries: Iterable[Entry], most: int, now_ms: int) -> None:
         notes = self._notes
         for key, note in entries:
+            if key in notes:
+                notes.move_to_end(key)
             notes[key] = note
-            notes.move_to_end(key)
         while len(notes) > most:
             notes.popitem(last=False)
         self.forget_before(now_ms)

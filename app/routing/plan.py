@@ -11,8 +11,11 @@ import msgspec
 from app.bindings.record import Decoded, Record
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
+from app.errors import Fault
+from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
-from app.model.route import Exchange, Route, Target, log_name
+from app.model.route import DataSchema, Exchange, OtherRoute, Route, Target, log_name
+from app.routing.data_schema import Check, InvalidData
 from app.routing.identity import Identify, Identity, compile_identity
 from app.routing.keys import NO_MAPPERS, KeyMapper, MissingKey, PlainMapper, compile_key
 from app.routing.places import compile_place
@@ -48,6 +51,19 @@ def written(
 
 _Encode = Callable[[Decoded, Writing, bytes | None], Record]
 _Plan = Callable[[Decoded, bytes | None, str], tuple[Publication, ...]]
+Told = Callable[[str, str], None]
+"""The name of a route, and what became of an event whose data does not match: rejected, counted, rerouted."""
+
+
+class Resources(NamedTuple):
+    """What routes name and do not hold. ``mappers``: an operator's own key mappers, by name. ``checks``: of
+    the data of events, by the name of the route."""
+
+    mappers: Mapping[str, PlainMapper] = NO_MAPPERS
+    checks: Mapping[str, Check] = MappingProxyType({})
+
+
+NO_RESOURCES = Resources()
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -63,25 +79,28 @@ _USUAL = Manner()
 
 
 class Router:
-    """Routes compiled once, with an operator's own key mappers by name. SetupError names the setting
-    that cannot be compiled.
+    """Routes compiled once, with what they name. SetupError names the setting that cannot be compiled.
 
     ``kinds``    of the brokers, by name: they decide the binding; embedded where it says nothing.
     ``manners``  of writing, by the name of the broker, where one has its own.
     ``failed``   see ``Rules``.
+    ``invalid``  is told of each event whose data does not match its route's schema.
     """
 
     def __init__(
         self,
         routes: Sequence[Route],
-        mappers: Mapping[str, PlainMapper] = NO_MAPPERS,
+        resources: Resources = NO_RESOURCES,
         kinds: Mapping[str, str] = NO_KINDS,
         manners: Mapping[str, Manner] = NO_MANNERS,
         *,
         failed: Callable[[str], Failed] | None = None,
+        invalid: Told = lambda _route, _outcome: None,
     ) -> None:
+        self._checks = resources.checks
+
         def compiled(route: Route, setting: str) -> _Plan:
-            key = compile_key(route.key, setting=f"{setting}.key", own=mappers)
+            key = compile_key(route.key, setting=f"{setting}.key", own=resources.mappers)
             targets = [
                 _target(route, target, f"{setting}.to[{n}]", kinds, manners)
                 for n, target in enumerate(route.to)
@@ -91,13 +110,42 @@ class Router:
             else:
                 plan = _to_each(route.name, key, targets)
             identify = compile_identity(route)
-            return plan if identify is None else _once(plan, identify)
+            if identify is not None:
+                plan = _once(plan, identify)
+            if route.data_schema is None:
+                return plan
+            return self._checked(plan, route.name, route.data_schema, invalid)
 
         self._rules: Rules[_Plan] = Rules(routes, compiled, failed)
 
     def takes(self, route: str | None) -> bool:
         """Whether an event could be taken there: by any route, for None. Raises UnknownRoute (404)."""
         return bool(self._rules if route is None else self._rules.named(route))
+
+    def faults(self, route: str, event: CloudEvent) -> Sequence[Fault]:
+        """What of its data does not match the schema of the route; nothing where that has none."""
+        check = self._checks.get(route)
+        return check(event) if check else ()
+
+    def _checked(self, plan: _Plan, route: str, setting: DataSchema, invalid: Told) -> _Plan:
+        check, on_invalid = self._checks[route], setting.on_invalid
+
+        def with_schema(
+            decoded: Decoded, request_key: bytes | None, producer: str
+        ) -> tuple[Publication, ...]:
+            faults = check(decoded.event)
+            if not faults:
+                return plan(decoded, request_key, producer)
+            if on_invalid == "reject":
+                invalid(route, "rejected")
+                raise InvalidData(faults)
+            if isinstance(on_invalid, OtherRoute):
+                invalid(route, "rerouted")
+                return self._rules.named(on_invalid.route)(decoded, request_key, producer)
+            invalid(route, "counted")
+            return plan(decoded, request_key, producer)
+
+        return with_schema
 
     def plan(
         self,
@@ -114,7 +162,7 @@ class Router:
         ``producer``     the name of the sender, empty for an unknown one: the same event of two producers
                          is two events.
 
-        Raises NoRoute (422), UnknownRoute (404), MissingKey and BadTopic (400), KeyMapperFailed (503),
+        Raises NoRoute and InvalidData (422), UnknownRoute (404), MissingKey and BadTopic (400), KeyMapperFailed (503),
         and SenderError for an event that cannot be written as the route wants it (415, 422).
         """
         chosen = self._rules.first(decoded.event) if route is None else self._rules.named(route)

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from app.brokers.portable import PortableLog
-from app.config.key_mappers import load_key_mappers
 from app.config.kinds import kinds_of, manners_of
 from app.config.load import Loaded
 from app.config.model import Config, ServerTls
+from app.config.route_resources import load_resources
 from app.filters.cesql.expression import Failed
 from app.gateway.allowed_origins import Senders
 from app.gateway.limits import Limits
@@ -134,10 +134,11 @@ def open_events(
     events = config.server.events
     router = Router(
         config.routes,
-        load_key_mappers(config.routes),
+        load_resources(config.routes),
         kinds_of(config),
         manners_of(config),
         failed=partial(_filter_failed, counters),
+        invalid=partial(counters.add, "events_invalid"),
     )
     making: Callable[..., Publisher] = Publisher
     if (tracing := traces()) is not None:

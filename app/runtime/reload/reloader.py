@@ -102,7 +102,8 @@ class Reloader:
         if found.restarts:
             faults = [_needs_restart(each.setting, loaded) for each in found.restarts]
             return self._refused(cause, "needs-restart", faults)
-        if found.changes or raw != self._loaded.raw:
+        reads_files = any(route.data_schema for route in loaded.config.routes)
+        if found.changes or raw != self._loaded.raw or reads_files:
             await self._renewal.swap(await self._renewal.build(loaded, found))
         self._loaded, self._view, self.digest = loaded, view, digest_of(view.shown)
         outcome: Outcome = "ok" if found.changes else "unchanged"

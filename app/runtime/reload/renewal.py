@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from app.api.access import TokenGuard, demand_token
 from app.config.difference import Change, Difference, builds_anew
-from app.config.key_mappers import load_key_mappers
 from app.config.load import Loaded
 from app.config.model import Config
+from app.config.route_resources import load_resources
 from app.gateway.listener import Listener
 from app.gateway.server import EventsServer
 from app.interfaces import Sink
 from app.model.subscription import Subscription
-from app.routing.keys import PlainMapper
+from app.routing.plan import Resources
 from app.runtime.build import Parts, budget_of, limits_of, open_events, sinks_of
 from app.runtime.logs import rebound
 from app.runtime.state import State
@@ -38,7 +38,7 @@ class Built(NamedTuple):
     loaded: Loaded
     changes: Sequence[Change]
     events: EventsServer | None
-    mappers: Mapping[str, PlainMapper]
+    resources: Resources
     sink_for: Callable[[Subscription], Sink]
 
     @property
@@ -75,7 +75,7 @@ class Renewal:
             loaded=loaded,
             changes=found.changes,
             events=parts.events and open_events(config, parts.logs, parts.counters, None),
-            mappers=load_key_mappers(config.routes),
+            resources=load_resources(config.routes),
             sink_for=sink_for,
         )
 
@@ -88,7 +88,7 @@ class Renewal:
             parts.events.become(built.events)
         rebound(config, parts.logs)
         parts.registry.rebound(config.limits.subscriptions)
-        self._state.become(config, built.mappers)
+        self._state.become(config, built.resources)
         self._guard.expect(token_of(config))
         self._admin.limits = limits_of(config)
         if any(each.setting.startswith("log.") for each in built.changes):

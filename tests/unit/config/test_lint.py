@@ -585,3 +585,67 @@ def test_a_header_that_is_never_passed_along_is_refused_with_the_reason(
 
 def test_a_subscription_may_name_the_beginning_of_headers(lint_text: Lint) -> None:
     assert lint_text(ROUTE + subscription(forward_headers="['x-*', '*', traceparent]")) == []
+
+
+# --- routes that look at data, and routes that store an event once
+
+
+def routed(*routes: str) -> str:
+    return f"routes: [{', '.join(f'{{{route}}}' for route in routes)}]\n"
+
+
+LOGGED = "to: {broker: log, topic: t}, key: {mapper: attribute, attribute: id}"
+
+
+@pytest.mark.parametrize(
+    ("schema", "setting", "message"),
+    [
+        ("{file: /srv/none.json}", "schema", "/srv/none.json cannot be read: No such file"),
+        ("{file: DRAFT7}", "schema.file", "is for http://json-schema.org/draft-07/schema"),
+        (
+            "{dataschema: {'urn:a': OPEN, 'urn:b': DRAFT7}}",
+            "schema.dataschema.urn:b",
+            "is for http",
+        ),
+        (
+            "{file: OPEN, on_invalid: {route: nobody}}",
+            "schema.on_invalid.route",
+            "there is no route",
+        ),
+        (
+            "{file: OPEN, on_invalid: {route: r}}",
+            "schema.on_invalid.route",
+            "route 'r' has a schema of its own",
+        ),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_an_error(
+    lint_text: Lint, tmp_path: Path, schema: str, setting: str, message: str
+) -> None:
+    """``skybridge check`` compiles every schema."""
+    (tmp_path / "open.json").write_text("true")
+    (tmp_path / "old.json").write_text('{"$schema": "http://json-schema.org/draft-07/schema#"}')
+    schema = schema.replace("OPEN", f"{tmp_path}/open.json").replace(
+        "DRAFT7", f"{tmp_path}/old.json"
+    )
+    (found,) = lint_text(routed(f"name: r, {LOGGED}, schema: {schema}"))
+    assert found.startswith(f"error routes[0].{setting}: ")
+    assert message in found
+
+
+def test_schemas_that_can_be_used_have_no_findings(lint_text: Lint, tmp_path: Path) -> None:
+    (tmp_path / "open.json").write_text("true")
+    schema = f"schema: {{file: {tmp_path}/open.json, on_invalid: {{route: odd}}}}"
+    orders = f"name: orders, filters: [{{exact: {{type: o}}}}], {LOGGED}, {schema}"
+    assert lint_text(routed(orders, f"name: odd, {LOGGED}")) == []
+
+
+def test_deduplicate_in_memory_alone_is_a_warning(lint_text: Lint) -> None:
+    """The embedded log remembers through a restart; no other broker can."""
+    assert lint_text(routed(f"name: r, {LOGGED}, deduplicate: {{window: 10m}}")) == []
+    route = "name: r, to: {broker: main, topic: t}, deduplicate: {window: 10m}"
+    found = lint_text(kafka() + routed(route), minimal=False)
+    (found,) = [each for each in found if "deduplicate" in each]
+    assert found.startswith(
+        "warning routes[0].deduplicate: events on 'main' are remembered in the memory"
+    )
