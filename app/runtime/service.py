@@ -97,6 +97,7 @@ class Service:
         self._closing.push_async_callback(bounded, "traces", end_traces, LAST_WORDS)
         await parts.store.start()
         self._closing.push_async_callback(parts.store.stop)
+        self._closing.push_async_callback(parts.issuers.stop)
         await parts.registry.rotate()
         await parts.catalog.load()
         for name, log in parts.logs.items():

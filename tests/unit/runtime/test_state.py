@@ -96,6 +96,7 @@ def _state(
         keeper=None,
         operator_events=None,
         watcher=None,
+        issuers=None,  # type: ignore[arg-type]
     )
     state = State(parts)
     state.begun = True
