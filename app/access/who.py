@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.access.caller import Caller
-from app.model.producer import JwtRule, Producer
+from app.access.rights import KafkaAccess, compile_patterns
+from app.model.producer import JwtRule, KafkaRights, Producer
 
 AUTHORIZATION = b"authorization"
 San = tuple[str, str]
@@ -72,8 +73,8 @@ def has(claim: object, value: str | int | bool) -> bool:
 
 
 class Producers:
-    """Those of one configuration. ``callers`` by name; ``headers`` that carry keys, own ones first;
-    ``has_certificates``, ``has_tokens``: whether any is known by such."""
+    """Those of one configuration. ``callers`` by name; ``headers`` that carry keys, beside Authorization;
+    ``kafka``: what users of Kafka listeners may do. ``posts``: whether any has a credential for HTTP."""
 
     def __init__(self, producers: Sequence[Producer]) -> None:
         self.callers = {each.name: Caller.of(each) for each in producers}
@@ -81,6 +82,11 @@ class Producers:
             (header_of(each), digest_of(key.get_secret_value().encode())): self.callers[each.name]
             for each in producers
             for key in each.keys
+        }
+        self.kafka = {
+            each.name: (_kafka_access(each.kafka), self.callers[each.name])
+            for each in producers
+            if each.kafka is not None
         }
         self.headers = tuple(dict.fromkeys(_own_headers(producers)))
         self._by_san = {
@@ -94,6 +100,7 @@ class Producers:
             if each.jwt is not None
         )
         self.has_certificates = bool(self._by_san)
+        self.posts = any(each.posts for each in producers)
 
     def follow(self, before: Producers) -> None:
         """Quotas and counts go on."""
@@ -118,6 +125,14 @@ class Producers:
             and has(claims.get("aud"), each.rule.audience)
             and each.matches(claims)
         ]
+
+
+def _kafka_access(rights: KafkaRights) -> KafkaAccess:
+    return KafkaAccess(
+        compile_patterns(rights.write),
+        compile_patterns(rights.read),
+        compile_patterns(rights.groups),
+    )
 
 
 def _own_headers(producers: Iterable[Producer]) -> Iterator[bytes]:

@@ -16,12 +16,13 @@ Address = Annotated[str, Field(pattern=ADDRESS)]
 """``host:port``; an IPv6 address in brackets."""
 
 
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
 class ListenerSasl(Strict):
     """Users and login mechanisms."""
 
-    mechanisms: Annotated[
-        tuple[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], ...], Field(min_length=1)
-    ] = Field(
+    mechanisms: Annotated[tuple[Mechanism, ...], Field(min_length=1)] = Field(
         ("SCRAM-SHA-512", "SCRAM-SHA-256"),
         description="the offered mechanisms; PLAIN sends the password itself",
     )

@@ -65,8 +65,7 @@ class Door:
         self._addresses: dict[str, Caller] = {}
 
     def follow(self, before: Door) -> None:
-        """Quotas and counts of ``before`` go on; verified tokens are verified again."""
-        self.producers.follow(before.producers)
+        """The quotas of addresses go on; verified tokens are verified again."""
         if self._quota is not None:
             self._addresses = before._addresses
             for caller in self._addresses.values():

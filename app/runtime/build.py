@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Literal, NamedTuple
 
+from app.access.who import Producers
 from app.brokers.portable import PortableLog
 from app.config.key_mappers import load_key_mappers
 from app.config.kinds import kinds_of, manners_of
@@ -13,6 +14,7 @@ from app.config.load import Loaded
 from app.config.model import Config, ServerTls
 from app.filters.cesql.expression import Failed
 from app.gateway.allowed_origins import Senders
+from app.gateway.door import Door
 from app.gateway.issuers import Issuers
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
@@ -64,6 +66,7 @@ class Parts(NamedTuple):
     operator_events: OperatorEvents | None
     watcher: Watcher | None
     issuers: Issuers
+    producers: Producers
     callbacks: Callbacks | None = None
 
 
@@ -83,7 +86,7 @@ def build(
     catalog = SubscriptionCatalog(loaded or Loaded.of(config), store, vault_of(config))
     told = open_operator_events(config, logs, clock, counters, lambda: catalog.subscriptions)
     keeper = open_keeper(config, store.attempts, clock, counters) if "worker" in roles else None
-    issuers = Issuers(clock.monotonic)
+    issuers, producers = Issuers(clock.monotonic), Producers(config.producers)
     supervisor = (
         _supervisor(config, logs, store, clock, counters, callbacks, wakeups, told, keeper)
         if keeper is not None
@@ -97,7 +100,12 @@ def build(
         logs=logs,
         store=store,
         events=open_events(
-            config, logs, counters, callbacks.call if callbacks else None, issuers, clock
+            config,
+            logs,
+            counters,
+            callbacks.call if callbacks else None,
+            door_of(config, producers, issuers, clock),
+            clock,
         )
         if "gateway" in roles
         else None,
@@ -115,6 +123,7 @@ def build(
         operator_events=told,
         watcher=Watcher(supervisor.status, clock, told.notify) if supervisor and told else None,
         issuers=issuers,
+        producers=producers,
         callbacks=callbacks,
     )
 
@@ -138,7 +147,7 @@ def open_events(
     logs: Mapping[str, Log],
     counters: Counters,
     call_back: CallBack | None,
-    issuers: Issuers,
+    door: Door | None,
     clock: Clock,
 ) -> EventsServer:
     """Not yet started."""
@@ -175,7 +184,7 @@ def open_events(
         tls=tls_of(events.tls, asks=events.access == "producers"),
         senders=Senders(origins=events.allowed_origins, rate=events.allowed_rate),
         call_back=call_back,
-        door=door_of(config, issuers, clock),
+        door=door,
     )
 
 

@@ -11,16 +11,15 @@ from app.gateway.issuers import Issuers
 from app.interfaces import Clock
 
 
-def door_of(config: Config, issuers: Issuers, clock: Clock) -> Door | None:
+def door_of(config: Config, producers: Producers, issuers: Issuers, clock: Clock) -> Door | None:
     """None where everybody may send and nobody is counted. Raises SetupError."""
     events = config.server.events
     demand_access(config)
     is_open = events.access != "producers"
-    posting = [each for each in config.producers if each.posts]
-    if is_open and not posting and events.address_quota is None:
+    if is_open and not producers.posts and events.address_quota is None:
         return None
     return Door(
-        Producers(posting),
+        producers,
         issuers.of,
         clock,
         is_open=is_open,
