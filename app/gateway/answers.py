@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from app.access.caller import QuotaExceeded
 from app.errors import Fault, SenderError
 
 AnswerHeaders = tuple[tuple[bytes, bytes], ...]
@@ -62,11 +63,30 @@ def problem(
 
 
 def from_sender_error(error: SenderError) -> Answer:
-    """415 names the codings that would do (RFC 9110 15.5.16)."""
+    """415 names the codings that would do (RFC 9110 15.5.16), 429 when it would be taken."""
     headers: AnswerHeaders = ()
     if error.code == UNSUPPORTED_CODING:
         headers = ((b"accept-encoding", CODINGS),)
+    elif isinstance(error, QuotaExceeded):
+        headers = _of_quota(error)
     return problem(error.status, error.code, error.title, faults=error.faults, headers=headers)
+
+
+def _of_quota(error: QuotaExceeded) -> AnswerHeaders:
+    """``Retry-After``, and the fields of draft-ietf-httpapi-ratelimit-headers-10."""
+    quota = error.quota
+    policy = b'"events";q=%d;w=%d' % (quota.burst, math.ceil(quota.window))
+    left = b'"events";r=%d;t=%d' % (error.remaining, math.ceil(error.reset))
+    return (
+        (b"retry-after", _seconds(error.wait)),
+        (b"ratelimit-policy", policy),
+        (b"ratelimit", left),
+    )
+
+
+def _seconds(wait: float) -> bytes:
+    """Whole seconds, at least one."""
+    return str(max(1, math.ceil(wait))).encode()
 
 
 def receipts(entries: Sequence[dict[str, Any]], *, duplicate: bool = False) -> Answer:
@@ -79,8 +99,8 @@ def receipts(entries: Sequence[dict[str, Any]], *, duplicate: bool = False) -> A
 def unavailable(
     code: str, title: str, retry_after: float, *, events: Sequence[dict[str, Any]] = ()
 ) -> Answer:
-    """503, always with Retry-After in whole seconds, at least one."""
-    seconds = str(max(1, math.ceil(retry_after))).encode()
+    """503, always with Retry-After."""
+    seconds = _seconds(retry_after)
     members = {"events": events} if events else None
     return problem(503, code, title, headers=((b"retry-after", seconds),), members=members)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from app.access.who import Producers
 from app.api.running import Configured, Disk, Entry, KafkaListenerState, Registry, RoleState
 from app.brokers.sharing import Shared
 from app.config.kinds import kinds_of, manners_of
@@ -62,13 +63,13 @@ class State:
         self.configured: Configured  # filled by the service
         self.begun = False
         self.draining = False
-        self.become(parts.config, load_resources(parts.config.routes))
+        self.become(parts.config, load_resources(parts.config.routes), parts.producers)
         self._targets = Targets(self._config, parts.logs, parts.clock)
         self._asking = Shared(HEALTH_KEPT, parts.clock.monotonic)
 
-    def become(self, config: Config, resources: Resources) -> None:
+    def become(self, config: Config, resources: Resources, producers: Producers) -> None:
         """Tell of this configuration, whose brokers are the same."""
-        self._parts = self._parts._replace(config=config)
+        self._parts = self._parts._replace(config=config, producers=producers)
         self.routes: Sequence[Route] = config.routes
         self.resources = resources
         self.largest_document = config.limits.subscription_bytes

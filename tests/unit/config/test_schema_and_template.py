@@ -82,6 +82,7 @@ def test_what_is_commented_out_in_the_first_file_works(load_text: Load, tmp_path
         "RABBITMQ_PASSWORD": "p",
         "PULSAR_TOKEN": "t",
         "SKYBRIDGE_ADMIN_TOKEN": "token-of-the-admin",
+        "SHOP_KEY": "the-key-of-the-shop-0",
     }
     loaded = load_text(listeners + settings, secrets)
     config = loaded.config
