@@ -56,8 +56,8 @@ def _said_who_may_send(report: Report) -> None:
     elif events.access != "producers" and posting:
         report.warning(
             path,
-            "is open, so whoever leaves its credential out passes by the rights and the quota of its "
-            "producer",
+            "is open: a client that leaves its credential out passes by the rights and the quota of "
+            "its producer",
             "set it to producers",
         )
     if events.access == "producers" and events.address_quota is not None:
