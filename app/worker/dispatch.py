@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from app.bindings.table import BINDINGS
 from app.delivery.endpoint import Flow
@@ -365,8 +365,7 @@ class Dispatcher:
             case Lost(partitions):
                 self._forget(set(partitions))
             case _:
-                for message in event:
-                    self._take(message)
+                self._take(event)
                 self._scheduler.wake()
 
     def _own(self, partitions: Collection[Partition], epoch: int, consumer: Consumer) -> None:
@@ -383,16 +382,18 @@ class Dispatcher:
             self._redrive.look()
             self._replays.look()
 
-    def _take(self, message: Message) -> None:
-        """To its lane, behind its parked key, or finished by not being wanted."""
-        delivery = self._reader.read(message, self._sources[message.partition])
-        if isinstance(delivery, str):
-            self._commits.add(message)
-            self._attempts.finished(delivery)
-        elif self._parking.lanes.find(delivery.lane) is None:
-            self._scheduler.add(delivery)
-        else:
-            self._scheduler.park(delivery)
+    def _take(self, messages: Sequence[Message]) -> None:
+        """Each to its lane, behind its parked key, or finished by not being wanted."""
+        parked, sources = self._parking.lanes, self._sources
+        for message in messages:
+            delivery = self._reader.read(message, sources[message.partition])
+            if isinstance(delivery, str):
+                self._commits.add(message)
+                self._attempts.finished(delivery)
+            elif parked.find(delivery.lane) is None:
+                self._scheduler.add(delivery)
+            else:
+                self._scheduler.park(delivery)
 
     def _drop(self, gone: set[Partition]) -> None:
         """What is held or being parked of these partitions; what is on the wire lands by itself."""
