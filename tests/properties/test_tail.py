@@ -258,9 +258,10 @@ class Followers(LogMachine):
 
     def copy(self, old: Path) -> None:
         """Between two writes."""
-        self.runner.run(
-            self.driver.engine._writing().run(lambda _: super(Followers, self).copy(old))
-        )
+        self.runner.run(self._copy(old))
+
+    async def _copy(self, old: Path) -> None:
+        await self.driver.engine._writing().run(lambda _: super(Followers, self).copy(old))
 
     @rule()
     def restart(self) -> None:

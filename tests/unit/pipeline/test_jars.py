@@ -116,9 +116,9 @@ def test_every_jar_that_cannot_be_had_is_told_with_the_cure(repository, tmp_path
     assert (tmp_path / there.name).exists()
 
 
-def test_a_repository_that_does_not_answer_is_told(repository, tmp_path):
-    jar = repository.publish("first", b"1")
-    repository.close()
+def test_a_repository_that_does_not_answer_is_told(tmp_path):
+    with Repository() as repository:
+        jar = repository.publish("first", b"1")
     with pytest.raises(SetupError, match=r"first-1\.2\.3\.jar: .*refused"):
         jars.bring(tmp_path, source=repository.url, wanted=[jar])
 

@@ -293,12 +293,18 @@ async def test_who_goes_away_closes_what_it_asked(
     await until(lambda: target.gone == 1)
 
 
+async def five_idle(clients: Make, target: WebhookTarget) -> HttpClient:
+    """A client with five connections to the target."""
+    client = clients()
+    await asyncio.gather(*(post(client, target.url) for _ in range(5)))
+    return client
+
+
 async def test_an_idle_connection_is_closed_in_time(
     clients: Make, target: WebhookTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_pool, "KEEP_ALIVE", 0.05)
-    client = clients()
-    await asyncio.gather(*(post(client, target.url) for _ in range(5)))
+    client = await five_idle(clients, target)
     assert len(pool_of(client)._open) == target.connections == 5
     await until(lambda: not pool_of(client)._open)
     assert pool_of(client)._places == 0
@@ -310,8 +316,7 @@ async def test_a_surplus_is_closed_while_one_is_in_use(
 ) -> None:
     """The one used last is used next, so that the others are idle."""
     monkeypatch.setattr(http_pool, "KEEP_ALIVE", 0.2)
-    client = clients()
-    await asyncio.gather(*(post(client, target.url) for _ in range(5)))
+    client = await five_idle(clients, target)
     deadline = asyncio.get_running_loop().time() + 30.0
     while len(pool_of(client)._open) > 1 and asyncio.get_running_loop().time() < deadline:
         await post(client, target.url)
