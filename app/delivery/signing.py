@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 from collections.abc import Callable, Sequence
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -17,13 +16,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from app.bindings.record import Decoded
 from app.model.signing_key import Key, KeyKind
 
-ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
+NAMES = ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
+"""Of the headers of a signature, in the order of their values."""
 
-Signer = Callable[[bytes], str]
-"""From the content to one signature as the header holds it: ``v1,<base64>``."""
+Signer = Callable[[bytes, bytes], str]
+"""From what is signed before the body, and the body, to one signature as the header holds it: ``v1,<base64>``."""
 
-Headers = tuple[tuple[str, str], ...]
-
+_BLOCK = 64  # bytes of SHA-256, and the most of a secret
+_PADS = (0x36, 0x5C)  # RFC 2104 2
 _SEED = 32  # bytes of a private key; what stands behind them is its public half
 _DIGITS = 32  # of the identity, 128 bits
 
@@ -32,28 +32,46 @@ def signer(key: Key) -> Signer:
     """Raises ValueError for a public key, which signs nothing, and for halves that do not belong together."""
     raw = key.raw
     if key.kind is KeyKind.SECRET:
-        return lambda content: "v1," + _text(hmac.digest(raw, content, "sha256"))
+        return _keyed(raw)
     if key.kind is KeyKind.PRIVATE:
         private = Ed25519PrivateKey.from_private_bytes(raw[:_SEED])
         if raw[_SEED:] not in {b"", private.public_key().public_bytes_raw()}:
             raise ValueError("its public half is another key's")
         sign = private.sign
-        return lambda content: "v1a," + _text(sign(content))
+        return lambda before, body: "v1a," + _text(sign(before + body))
     raise ValueError("a public key signs nothing: give the private one, whsk_")
 
 
-def signed_headers(signers: Sequence[Signer], identity: str, at: int, body: bytes) -> Headers:
-    """One signature a key, so that receivers may have the old one or the new one.
+def _keyed(raw: bytes) -> Signer:
+    """HMAC-SHA256 with the key digested once: ``hmac.digest`` digests it for each content."""
+    key = raw.ljust(_BLOCK, b"\0")
+    inner, outer = (hashlib.sha256(bytes(byte ^ pad for byte in key)) for pad in _PADS)
+
+    def sign(before: bytes, body: bytes) -> str:
+        first, second = inner.copy(), outer.copy()
+        first.update(before)
+        first.update(body)
+        second.update(first.digest())
+        return "v1," + _text(second.digest())
+
+    return sign
+
+
+def signature_values(
+    signers: Sequence[Signer], identity: str, at: int, body: bytes
+) -> tuple[str, str, str]:
+    """The headers ``NAMES``. One signature a key, so that receivers may have the old one or the new one.
 
     ``at``  seconds since the epoch, of this attempt.
     """
-    content = signed_content(identity, str(at), body)
-    signatures = " ".join([sign(content) for sign in signers])
-    return ((ID, identity), (TIMESTAMP, str(at)), (SIGNATURE, signatures))
+    moment = str(at)
+    before = signed_before(identity, moment)
+    return identity, moment, " ".join([sign(before, body) for sign in signers])
 
 
-def signed_content(identity: str, at: str, body: bytes) -> bytes:
-    return b"%b.%b.%b" % (identity.encode(), at.encode(), body)
+def signed_before(identity: str, at: str) -> bytes:
+    """What stands before the body in what is signed."""
+    return f"{identity}.{at}.".encode()
 
 
 def webhook_id(decoded: Decoded) -> str:

@@ -42,8 +42,8 @@ class SinkAnswer(msgspec.Struct, frozen=True):
     ``body``         what the target said, clipped to the response bound, without credentials of ours.
     ``hold``         seconds that the sink itself asks to be left alone, for ``detail``: it is not held
                      against the event.
-    ``headers``      of an answer that may hold an event, as they came; ``cut``: its body goes on beyond the
-                     response bound. Filled where replies are wanted.
+    ``headers``      of a webhook's answer, as they came. ``cut``: its body goes on beyond the response bound, or
+                     broke off.
     """
 
     status: int | None

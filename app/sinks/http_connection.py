@@ -12,7 +12,8 @@ import math
 import os
 from typing import Protocol, cast
 
-from app.sinks.http_answer import BROKEN, Answer, AnswerReader, Fault
+from app.interfaces import SinkAnswer
+from app.sinks.http_answer import BROKEN, AnswerReader, Fault
 
 IN_ONE_WRITE = 2**16  # bytes of a body that is copied behind its head
 PIECE = 2**18  # bytes of a longer one that are handed to the transport at once
@@ -49,7 +50,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._reader = AnswerReader(limit, tunnel=tunnel)
         self._tunnel = tunnel
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[SinkAnswer] | None = None
         self._deadline = _NEVER
         self._timer: asyncio.TimerHandle | None = None
         self._fires = _NEVER
@@ -61,10 +62,10 @@ class Connection(asyncio.Protocol):
         self.used = False  # an answer came by it before
         self.idle_since = 0.0
 
-    def send(self, head: bytes, body: bytes, deadline: float) -> asyncio.Future[Answer]:
+    def send(self, head: bytes, body: bytes, deadline: float) -> asyncio.Future[SinkAnswer]:
         """``deadline``: by the loop's clock. Its result raises Fault and TimeoutError; a caller that
         goes away calls ``forsake``."""
-        answer: asyncio.Future[Answer] = self._loop.create_future()
+        answer: asyncio.Future[SinkAnswer] = self._loop.create_future()
         if self.closed:
             kind = Stale if self.used else Fault
             answer.set_exception(kind("reset", BROKEN))
@@ -82,7 +83,7 @@ class Connection(asyncio.Protocol):
             self._write_on()
         return answer
 
-    def forsake(self, answer: asyncio.Future[Answer]) -> None:
+    def forsake(self, answer: asyncio.Future[SinkAnswer]) -> None:
         """Nobody waits for it any more: the connection ends, unless it is somebody else's by now."""
         if self._answer is answer:
             self.close()
@@ -110,12 +111,12 @@ class Connection(asyncio.Protocol):
             self.close()  # nobody asked
             return
         try:
-            self._reader.feed(data)
+            found = self._reader.read(data)
         except Fault as fault:
             self._fail(fault)
             return
-        if self._reader.complete:
-            self._finish()
+        if found is not None:
+            self._finish(found)
 
     def eof_received(self) -> None:
         self._hung_up(None)
@@ -132,9 +133,8 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._write_on()
 
-    def _finish(self) -> None:
+    def _finish(self, found: SinkAnswer) -> None:
         answer, self._answer = self._answer, None
-        found = self._reader.whole()
         if answer is not None and not answer.done():
             answer.set_result(found)
         if self._tunnel:
@@ -160,8 +160,8 @@ class Connection(asyncio.Protocol):
     def _hung_up(self, error: Exception | None) -> None:
         if self._answer is None:
             self.close()
-        elif error is None and self._reader.end():
-            self._finish()
+        elif error is None and (found := self._reader.end()) is not None:
+            self._finish(found)
         elif self.used and not self._reader.begun:
             self._fail(Stale("reset", words(error)))
         else:

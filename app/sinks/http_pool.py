@@ -6,7 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from app.sinks.http_answer import Answer, Fault
+from app.interfaces import SinkAnswer
+from app.sinks.http_answer import Fault
 from app.sinks.http_connect import Connector, Origin
 from app.sinks.http_connection import Connection, Stale
 
@@ -34,7 +35,7 @@ class Pool:
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
 
-    async def ask(self, head: bytes, body: bytes, within: float) -> Answer:
+    async def ask(self, head: bytes, body: bytes, within: float) -> SinkAnswer:
         """``within``: seconds, the wait for a connection included. Raises Fault."""
         deadline = self.loop.time() + within
         fresh = False

@@ -18,8 +18,8 @@ from raw_target import Play, Played, RawTarget
 from webhook_target import WebhookTarget, status
 from worker_doubles import until
 
-EVENT = HttpMessage((("ce-id", "1"),), b"{}")
-LARGE = HttpMessage((("ce-id", "1"),), b"x" * 2**23)
+EVENT = HttpMessage.of((("ce-id", "1"),), b"{}")
+LARGE = HttpMessage.of((("ce-id", "1"),), b"x" * 2**23)
 WITHIN = 60.0
 EMPTY = b"HTTP/1.1 204 X\r\n\r\n"
 
@@ -197,7 +197,7 @@ async def test_who_comes_first_is_served_first(clients: Make, target: WebhookTar
     client = clients(connections=1)
     bodies = [str(number).encode() for number in range(20)]
     await asyncio.gather(
-        *(client.post(target.url, HttpMessage((), body), WITHIN) for body in bodies)
+        *(client.post(target.url, HttpMessage.of((), body), WITHIN) for body in bodies)
     )
     assert [request.body for request in target.received] == bodies
     assert target.connections == 1
@@ -383,7 +383,7 @@ async def test_no_answer_goes_astray_and_no_place_is_lost(
 
     async def one(number: int) -> None:
         body = b"x" * dice.choice((0, 10, 1_000, 2**20))
-        message = HttpMessage((("ce-id", str(number)),), body)
+        message = HttpMessage.of((("ce-id", str(number)),), body)
         asked = asyncio.create_task(client.post(url, message, dice.choice((0.02, 30.0))))
         if dice.random() < 0.2:
             for _ in range(dice.randrange(12)):
