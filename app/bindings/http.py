@@ -167,15 +167,14 @@ def encode(
     decoded = in_version(decoded, writing.version)
     event = decoded.event
     if is_binary(decoded, writing.mode):
-        names, values = (
-            _attribute_headers(event) if event.version == NEWEST else _older_headers(event)
-        )
         media_type, body = content_type_of(event), event.data or b""
+        plain = event.version == NEWEST
+        names, values = (_attribute_headers if plain else _older_headers)(event, media_type)
     else:
-        body, media_type = as_document(decoded, writing)
-        names, values = _attribute_headers(event) if decoded.opaque else ((), [])
-    if media_type is not None:
-        names, values = _TYPED[names], [*values, media_type]  # H11
+        body, media_type = as_document(decoded, writing)  # H11
+        names, values = TYPED, [media_type]
+        if decoded.opaque:
+            names, values = _attribute_headers(event, media_type)
     message = HttpMessage(names, tuple(values), body)
     return message.having([*forwarded(decoded.foreign, forward)]) if decoded.foreign else message
 
@@ -189,32 +188,41 @@ def encode_batch(batch: Sequence[Decoded], name: documents.FormatName = "json") 
     return HttpMessage(TYPED, (media_type,), document)
 
 
-def _attribute_headers(event: CloudEvent) -> tuple[tuple[str, ...], list[str]]:
-    """Names and values. ``datacontenttype`` is none of them (H8)."""
+def _attribute_headers(
+    event: CloudEvent, media_type: str | None
+) -> tuple[tuple[str, ...], list[str]]:
+    """Names and values; the content type is the last. ``datacontenttype`` is none of them (H8)."""
     attributes = event.attributes
-    names, place = _PLACES[tuple(attributes)]
+    place, names, typed = _HEADERS[tuple(attributes)]
     texts = [*attributes.values()]
-    if place is not None:
+    if place >= 0:
         del texts[place]
-    return names, percent_encode(texts)  # H10
+    texts = percent_encode(texts)  # H10
+    if media_type is None:
+        return names, texts
+    texts.append(media_type)
+    return typed, texts
 
 
-def _places(attributes: tuple[str, ...]) -> tuple[tuple[str, ...], int | None]:
-    """The headers of attributes of these names, and which of them is the content type."""
+def _headers(attributes: tuple[str, ...]) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+    """Which of the attributes of these names is the content type, and the headers without and with one."""
     names = tuple([_header_name(name) for name in attributes if name != _CONTENT_TYPE])
-    return names, attributes.index(_CONTENT_TYPE) if _CONTENT_TYPE in attributes else None
+    place = attributes.index(_CONTENT_TYPE) if _CONTENT_TYPE in attributes else -1
+    return place, names, names + TYPED
 
 
-_PLACES = Memo(_places)
-_TYPED: Memo[tuple[str, ...], tuple[str, ...]] = Memo(lambda names: names + TYPED)
+_HEADERS = Memo(_headers)
 
 
-def _older_headers(event: CloudEvent) -> tuple[tuple[str, ...], list[str]]:
+def _older_headers(event: CloudEvent, media_type: str | None) -> tuple[tuple[str, ...], list[str]]:
     """Those of the event's own version."""
     version = VERSIONS[event.version]
     prefix = "CE-" if version.nested else "ce-"
     names, texts = zip(*older_headers(event), strict=True)
     coded = (
-        [percent_encode_json(text) for text in texts] if version.quoted else percent_encode(texts)
+        [percent_encode_json(text) for text in texts]
+        if version.quoted
+        else percent_encode([*texts])
     )
-    return tuple([prefix + name for name in names]), coded
+    spelled = tuple([prefix + name for name in names])
+    return (spelled, coded) if media_type is None else (spelled + TYPED, [*coded, media_type])

@@ -7,13 +7,14 @@ say otherwise (ADR 0015).
 
 from __future__ import annotations
 
-import base64
 import hashlib
+from binascii import b2a_base64
 from collections.abc import Callable, Sequence
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app.bindings.record import Decoded
+from app.event.memo import Memo
 from app.model.signing_key import Key, KeyKind
 
 NAMES = ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
@@ -58,15 +59,16 @@ def _keyed(raw: bytes) -> Signer:
 
 
 def signature_values(
-    signers: Sequence[Signer], identity: str, at: int, body: bytes
+    signers: Sequence[Signer], identity: str, at: str, body: bytes
 ) -> tuple[str, str, str]:
     """The headers ``NAMES``. One signature a key, so that receivers may have the old one or the new one.
 
     ``at``  seconds since the epoch, of this attempt.
     """
-    moment = str(at)
-    before = signed_before(identity, moment)
-    return identity, moment, " ".join([sign(before, body) for sign in signers])
+    before = signed_before(identity, at)
+    if len(signers) == 1:
+        return identity, at, signers[0](before, body)
+    return identity, at, " ".join([sign(before, body) for sign in signers])
 
 
 def signed_before(identity: str, at: str) -> bytes:
@@ -84,8 +86,7 @@ def webhook_id(decoded: Decoded) -> str:
     source, identity = attributes.get("source"), attributes.get("id")
     if source is None or identity is None:
         return _identity(b"document:", decoded.document or decoded.event.data or b"")
-    named = source.encode()
-    return _identity(b"%d:%b" % (len(named), named), identity.encode())
+    return _identity(_SOURCES[source], identity.encode())
 
 
 def joint_id(identities: Sequence[str]) -> str:
@@ -100,5 +101,13 @@ def _identity(first: bytes, second: bytes) -> str:
     return "msg_" + hashlib.sha256(first + second).hexdigest()[:_DIGITS]
 
 
+def _measured(text: str) -> bytes:
+    named = text.encode()
+    return b"%d:%b" % (len(named), named)
+
+
+_SOURCES = Memo(_measured)
+
+
 def _text(raw: bytes) -> str:
-    return base64.b64encode(raw).decode()
+    return b2a_base64(raw, newline=False).decode()

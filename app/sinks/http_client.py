@@ -17,17 +17,15 @@ from yarl import URL
 from app.bindings.http import HttpMessage
 from app.delivery.address_guard import allowed, host_allowed
 from app.event.memo import Memo
-from app.interfaces import SinkAnswer
+from app.interfaces import Asking, SinkAnswer, answered
 from app.sinks.dns import DNS_TIMEOUT, Lookup, Names, ThreadLookup
 from app.sinks.http_answer import Fault, text_of
 from app.sinks.http_connect import (
-    PROXY_LOGIN,
     USER_AGENT,
     Connector,
     Origin,
     Proxy,
     login_of,
-    proxy_fault,
     proxy_of,
 )
 from app.sinks.http_pool import Pool
@@ -89,9 +87,9 @@ class HttpClient:
         self._pools: dict[Origin, Pool] = {}
         self._aim = lru_cache(maxsize=256)(self._take_aim)
 
-    async def post(self, url: str, message: HttpMessage, within: float) -> SinkAnswer:
+    def post(self, url: str, message: HttpMessage, within: float) -> Asking:
         """``within``: seconds, in total, answer included."""
-        return await self._send("POST", url, message, within)
+        return self._send("POST", url, message, within)
 
     async def ask(
         self, url: str, message: HttpMessage, within: float
@@ -104,15 +102,12 @@ class HttpClient:
         for pool in self._pools.values():
             pool.close()
 
-    async def _send(self, method: str, url: str, message: HttpMessage, within: float) -> SinkAnswer:
+    def _send(self, method: str, url: str, message: HttpMessage, within: float) -> Asking:
         try:
             pool, head = self._prepared(method, url, message)
-            answer = await pool.ask(head, message.body, within)
         except Fault as fault:
-            return fault.answer()
-        if answer.status == PROXY_LOGIN and self._proxy is not None:
-            return proxy_fault(f"the proxy answered {answer.status}").answer()
-        return answer
+            return answered(fault.answer())
+        return pool.ask(head, message.body, within)
 
     def _prepared(self, method: str, url: str, message: HttpMessage) -> tuple[Pool, bytes]:
         """Where a request goes, and its head. Raises Fault."""

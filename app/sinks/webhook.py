@@ -15,7 +15,7 @@ from app.bindings.transcode import PLAIN, Writing, in_version
 from app.delivery.request_batching import DocumentPiece
 from app.errors import SenderError
 from app.event.versions import NEWEST
-from app.interfaces import JoiningSink, Outgoing, SinkAnswer
+from app.interfaces import Asking, JoiningSink, Outgoing, SinkAnswer, answered
 from app.model.subscription import TO_WEBHOOKS, Subscription
 from app.sinks.credentials import Credentials, NoToken, Shown
 from app.sinks.handshake import Handshake
@@ -33,7 +33,7 @@ _NO_EVENT = "the record is no CloudEvent: only a topic can take it as it is"
 class Client(Protocol):
     """What posts: ``http_client.HttpClient``."""
 
-    async def post(self, url: str, message: HttpMessage, within: float) -> SinkAnswer: ...
+    def post(self, url: str, message: HttpMessage, within: float) -> Asking: ...
     async def stop(self) -> None: ...
 
 
@@ -80,20 +80,18 @@ class WebhookSink(JoiningSink):
         if self._handshake is not None:
             self._handshake.when_ready(ready)
 
-    async def send(self, outgoing: Outgoing) -> SinkAnswer:
+    def send(self, outgoing: Outgoing) -> Asking:
         decoded = outgoing.decoded
         if decoded is None:
-            return unwritable(_NO_EVENT)
+            return answered(unwritable(_NO_EVENT))
         piece = None if self._together is None else self.piece(outgoing)
         if piece is not None:
-            return await self.send_together((piece,), outgoing.timeout)
+            return self.send_together((piece,), outgoing.timeout)
         try:
             message = self._written(decoded)
         except SenderError as error:
-            return unwritable(str(error))
-        return await self._attempt(
-            message, (decoded,), outgoing.message.record.key, outgoing.timeout
-        )
+            return answered(unwritable(str(error)))
+        return self._attempt(message, (decoded,), outgoing.message.record.key, outgoing.timeout)
 
     def piece(self, outgoing: Outgoing) -> DocumentPiece | None:
         """Documents that nobody here reads cannot be joined; events of older versions go alone too, for

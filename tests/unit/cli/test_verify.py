@@ -22,7 +22,7 @@ def run(*arguments: str, stdin: bytes = b""):
 
 
 def a_request(secret: str, end: bytes = b"\r\n") -> bytes:
-    values = signature_values([signer(read_key(secret))], "msg_1", AT, BODY)
+    values = signature_values([signer(read_key(secret))], "msg_1", str(AT), BODY)
     lines = [f"{name.title()}: {value}".encode() for name, value in zip(NAMES, values, strict=True)]
     return end.join([b"POST /hook HTTP/1.1", b"Host: a:1", *lines, b"", BODY])
 

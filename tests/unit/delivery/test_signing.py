@@ -40,7 +40,7 @@ def public_of(key: Key) -> Key:
 
 
 def signed(*keys: Key, body: bytes = BODY, at: int = NOW) -> list[tuple[str, str]]:
-    values = signature_values([signer(key) for key in keys], IDENTITY, at, body)
+    values = signature_values([signer(key) for key in keys], IDENTITY, str(at), body)
     return list(zip(NAMES, values, strict=True))
 
 
