@@ -35,19 +35,44 @@ class Owner(Protocol):
     def lost(self, connection: Connection) -> None: ...
 
 
+class Outbox:
+    """Requests that leave one behind the other, when whatever is ready has run: the system's part of a write costs
+    a third less in a row than amid everything else."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[asyncio.Transport, bytes]] = []
+
+    def put(self, transport: asyncio.Transport, request: bytes) -> None:
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._waiting.append((transport, request))
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for transport, request in waiting:
+            if not transport.is_closing():  # else it is given up, or its connection will say why
+                transport.write(request)
+
+
 class Connection(asyncio.Protocol):
     """``limit``: most bytes of a body. ``tunnel``: asks a proxy for a tunnel, which begins behind the
     head of its answer."""
 
     __slots__ = (
-        *("_loop", "_reader", "_tunnel", "_answer", "_deadline", "_timer", "_fires"),
+        *("_loop", "_outbox", "_reader", "_tunnel", "_answer", "_deadline", "_timer", "_fires"),
         *("_paused", "_rest", "transport", "owner", "closed", "used", "idle_since"),
     )
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, limit: int, *, tunnel: bool = False
+        self,
+        loop: asyncio.AbstractEventLoop,
+        outbox: Outbox,
+        limit: int,
+        *,
+        tunnel: bool = False,
     ) -> None:
         self._loop = loop
+        self._outbox = outbox
         self._reader = AnswerReader(limit, tunnel=tunnel)
         self._tunnel = tunnel
         self._answer: asyncio.Future[SinkAnswer] | None = None
@@ -76,7 +101,7 @@ class Connection(asyncio.Protocol):
         if deadline < self._fires:
             self._set_timer(deadline)
         if len(body) <= IN_ONE_WRITE:
-            self.transport.write(head + body)
+            self._outbox.put(self.transport, head + body)
         else:
             self.transport.write(head)
             self._rest = memoryview(body)

@@ -432,3 +432,17 @@ async def test_a_name_is_looked_up_once_for_all(clients: Make, target: WebhookTa
     done = await asyncio.gather(*tasks, return_exceptions=True)
     assert [each.status for each in done if isinstance(each, SinkAnswer)] == [204] * 9
     assert names.asked == 1
+
+
+async def test_a_connection_that_ends_before_its_request_leaves_takes_no_other_along(
+    clients: Make, target: WebhookTarget
+) -> None:
+    """Requests leave together, when all that is ready has run. Its own goes by another connection."""
+    repeated: list[None] = []
+    client = clients(repeated=lambda: repeated.append(None))
+    await asyncio.gather(*(post(client, target.url) for _ in range(3)))
+    tasks = [asyncio.create_task(post(client, target.url)) for _ in range(3)]
+    pool_of(client)._idle[-1].transport.abort()  # the first of them finds it open still
+    assert [answer.status for answer in await asyncio.gather(*tasks)] == [204] * 3
+    assert len(repeated) == 1
+    assert len(target.received) == 3 + 3
