@@ -106,7 +106,7 @@ def through(client: HttpClient) -> Ask:
             ("Accept", "application/json"),
             ("Authorization", f"Basic {pair}"),
         )
-        answer = await client.post(url, HttpMessage(headers, urlencode(form).encode()), within)
+        answer = await client.post(url, HttpMessage.of(headers, urlencode(form).encode()), within)
         if answer.status is None:
             raise OSError(f"{answer.fault} {answer.detail}".strip())
         return answer.status, answer.body
