@@ -36,6 +36,11 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "events_received": (("mode",), "Accepted events, by content mode."),
     "events_refused": (("code",), "Events refused, by problem code."),
+    "producer_events": (("producer",), "Events of a producer within its quota."),
+    "producer_refusals": (
+        ("producer", "code"),
+        "Requests of a producer that were refused, by problem code.",
+    ),
     "events_published": (("route", "broker"), "Events stored by a broker."),
     "events_invalid": (
         ("route", "outcome"),

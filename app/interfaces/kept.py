@@ -22,8 +22,8 @@ def event_name(decoded: Decoded | None) -> EventName:
     """Of a record that was read; None: it is no event."""
     if decoded is None:
         return EventName()
-    attributes = decoded.event.attributes
-    return EventName(*(attributes.get(name, "") for name in ("id", "source", "type")))
+    named = decoded.event.attributes.get
+    return EventName(named("id", ""), named("source", ""), named("type", ""))
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
