@@ -270,6 +270,7 @@ class Scheduler(DispatcherPart):
         decision = self.decide(lane, answer, outcome, now, probe=probe)
         times = (started, now, self._clock.now())
         self._attempts.note(delivery, answer, outcome, decision, times)
+        delivery.attempts -= answer.hold > 0  # nothing was tried
         await self._conclusions.carry_out(lane, verdict_of(decision, outcome, answer))
         if self._gate.is_open and (probe or self._endpoint.allowed is not None):
             self._timekeeper.soon()  # one came through: the others may follow
