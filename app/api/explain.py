@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 
 from app.api import bodies
 from app.api.bodies import json_answer
 from app.api.journeys import JourneyView, Partitions, to_json
+from app.api.operations import router
 from app.api.problems import Refused
 from app.api.running import Here
 from app.bindings import http
@@ -23,7 +24,7 @@ WITHIN = 2.0  # seconds to ask a broker for a topic's partitions; what is away i
 _BODY = bodies.event_body("One CloudEvent or a batch, in any mode, as for `/events`.")
 
 
-routes = APIRouter(prefix="/v1/explain", tags=["explain"])
+routes = router("/v1/explain", tags=["explain"])
 
 
 @routes.post(

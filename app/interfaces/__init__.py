@@ -4,6 +4,9 @@ from app.interfaces.clock import Clock
 from app.interfaces.kept import (
     Attempt,
     AttemptChoice,
+    AuditChoice,
+    AuditEntry,
+    AuditKind,
     Command,
     Commit,
     DeadLetter,
@@ -24,6 +27,7 @@ from app.interfaces.notify import Notify, silence
 from app.interfaces.sink import JoiningSink, Outgoing, Sink, SinkAnswer
 from app.interfaces.store import (
     Attempts,
+    AuditTrail,
     Commands,
     Consents,
     DeadLetters,
@@ -41,6 +45,10 @@ __all__ = [
     "Attempt",
     "AttemptChoice",
     "Attempts",
+    "AuditChoice",
+    "AuditEntry",
+    "AuditKind",
+    "AuditTrail",
     "Clock",
     "Command",
     "Commands",

@@ -222,3 +222,42 @@ class Commit(msgspec.Struct, frozen=True):
 
     offset: int
     metadata: str = ""
+
+
+AuditKind = Literal["change", "look", "refusal"]
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One use of the admin listener, without any data of events and without secrets.
+
+    ``kind``       ``change``: something was to be changed; ``look``: event data was to be shown;
+                   ``refusal``: the token lacks the scope. Each kind has its own bound.
+    ``who``        name of the token; ``token``, ``loopback``, ``signal`` or ``file`` where it has none.
+    ``address``    of the caller; "" for a signal and for a change of the file.
+    ``operation``  of the API, by its operation id; ``target``: its object, "" where it has none.
+    ``status``     of the answer; None: none is known, the process ended in between.
+    ``detail``     how much was changed, in words of ours.
+    ``id``         given by the store, in order of writing; 0 before.
+    """
+
+    kind: AuditKind
+    at_ms: int
+    who: str
+    address: str
+    operation: str
+    target: str = ""
+    status: int | None = None
+    detail: str = ""
+    id: int = 0
+
+
+class AuditChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which entries are meant; what is left out chooses all. Times in milliseconds, ``since_ms`` included,
+    ``until_ms`` not."""
+
+    kind: AuditKind | None = None
+    who: str | None = None
+    operation: str | None = None
+    target: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None

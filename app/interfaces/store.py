@@ -276,6 +276,22 @@ class OffsetStore(Protocol):
         """StaleOwner when some have another owner: those stay as they are, the others are saved."""
 
 
+class AuditTrail(Protocol):
+    """The uses of the admin listener. Beyond the bound of its kind the oldest go; kinds never push out one
+    another."""
+
+    async def add(self, entry: kept.AuditEntry) -> int:
+        """Its id."""
+
+    async def conclude(self, entry: kept.AuditEntry) -> None:
+        """Writes ``target``, ``status`` and ``detail`` into the row of its ``id``."""
+
+    async def find(
+        self, choice: kept.AuditChoice, limit: int = 100, before: int | None = None
+    ) -> list[kept.AuditEntry]:
+        """The newest first; ``before``: only entries with a lower id, for the next page."""
+
+
 class Store(Protocol):
     """All of it, in one database."""
 
@@ -290,6 +306,7 @@ class Store(Protocol):
     replays: Replays
     pulled: PullQueue
     offsets: OffsetStore
+    audit: AuditTrail
 
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
