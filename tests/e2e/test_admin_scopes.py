@@ -63,8 +63,7 @@ def a_document(name: str) -> dict[str, Any]:
 DRAFT = {
     "protocol": "HTTP",
     "sink": "http://127.0.0.1:9/hook",
-    "source": "skybridge://log/events",
-    "config": {"handshake": "off"},
+    "config": {"broker": "log", "topics": ["events"], "handshake": "off"},
 }
 NEVER = {"tokens": ["no-such-lock"]}
 MATCH = {"if-match": "*"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,6 +64,8 @@ class Service:
         self.configured = SimpleNamespace(
             source="skybridge.yaml", digest=begun.digest, last=begun, taken=begun, shown={}
         )
+
+    def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None: ...
 
     def groups(self, broker: str, topic: str) -> dict[str, str]:
         return {}
