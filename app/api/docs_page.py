@@ -62,7 +62,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
 
 
 def _scope(operation: Mapping[str, Any]) -> str:
-    names = [name for each in operation.get("security", ()) for of in each.values() for name in of]
+    names = [name for each in operation.get("security", ()) for name in each]
     return f"<p>Scope: <code>{html.escape(', '.join(names))}</code></p>" if names else ""
 
 

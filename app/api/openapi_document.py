@@ -8,7 +8,7 @@ from typing import Any
 from app.api import openapi_subscriptions
 from app.api.access import LIVENESS, READINESS
 from app.api.operations import RULES, Rule
-from app.model.scopes import SCOPES, Scope
+from app.model.scopes import MEANINGS, Scope
 
 _METHODS = ("get", "post", "put", "delete", "patch", "options")
 _FROM_FRAMEWORK = ("HTTPValidationError", "ValidationError")
@@ -29,14 +29,15 @@ _NO_SCOPE = _problem(
     "The token lacks the scope of the operation, or a page of another origin asks."
 )
 _AUDITED = {"503": _problem("The store is away, so the audit cannot be written: nothing was done.")}
-_SCHEME = "token"
-_TOKEN = {
-    "type": "http",
-    "scheme": "bearer",
-    "description": "server.admin.token, which has every scope, or one of server.admin.tokens: "
-    + ", ".join(SCOPES)
-    + ". On loopback without a token everybody has every scope.",
+_SCHEMES = {
+    name: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": f"A token with the scope {name}: {text}.",
+    }
+    for name, text in MEANINGS.items()
 }
+"""One a scope: the linters and generators of the field know roles of OAuth schemes only."""
 
 
 _TAGS: Mapping[str, str] = {
@@ -64,7 +65,7 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
     for name in _FROM_FRAMEWORK:
         schemas.pop(name, None)
     schemas |= openapi_subscriptions.schemas()
-    document["components"]["securitySchemes"] = {_SCHEME: _TOKEN}
+    document["components"]["securitySchemes"] = _SCHEMES
     for path, _, operation in operations(document["paths"]):
         rule = RULES[operation["operationId"]]
         operation["security"] = _security(path, rule.scope)
@@ -79,10 +80,9 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _security(path: str, scope: Scope | None) -> list[dict[str, list[str]]]:
-    """Scopes by name, which OpenAPI 3.1 allows for every kind of scheme."""
     if scope is not None:
-        return [{_SCHEME: [scope]}]
-    return [{}, {_SCHEME: ["read"]}] if path == READINESS else []
+        return [{scope: []}]
+    return [{}, {"read": []}] if path == READINESS else []
 
 
 def _refusals(path: str, rule: Rule) -> Mapping[str, Any]:

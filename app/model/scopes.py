@@ -1,22 +1,25 @@
-"""The scopes of the admin listener: what a token may do. No scope includes another.
-
-==========  ==========================================================================================
-metrics     read the metrics
-read        see state, settings, topics and what waits, without event data
-data        see event data: in topics, dead letters and parked events; answers of webhooks in attempts
-pull        take events of pull subscriptions and finish them; follow the events of a subscription
-operate     pause, resume, test, replay, redrive, resend, discard, publish by hand
-configure   change subscriptions; check, plan and reload the configuration
-==========  ==========================================================================================
-"""
+"""The scopes of the admin listener: what a token may do. No scope includes another."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, get_args
 
 Scope = Literal["metrics", "read", "data", "pull", "operate", "configure"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 EVERY_SCOPE = frozenset(SCOPES)
+
+MEANINGS: Mapping[Scope, str] = MappingProxyType(
+    {
+        "metrics": "read the metrics",
+        "read": "see state, settings, topics and events that wait, without event data",
+        "data": "see event data in the answers of read, and answers of webhooks",
+        "pull": "take events of pull subscriptions and finish them; follow the events of a subscription",
+        "operate": "pause, resume, test, replay, redrive, resend, discard, publish by hand",
+        "configure": "change subscriptions; check, plan and reload the configuration",
+    }
+)
 
 # Callers in the audit that are no token of server.admin.tokens, which therefore have other names.
 ALL_SCOPES = "token"  # server.admin.token

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from app.api.openapi_document import operations
 from app.api.operations import RULES
+from app.cli import app
 from app.model.scopes import SCOPES
 from pages import CHECKOUT
 from service_process import ServiceProcess, free_ports, one_subscription, until
@@ -130,6 +132,7 @@ STEPS = (
     Step("attempts", "GET", "/v1/attempts"),
     Step("audit", "GET", "/v1/audit"),
 )  # fmt: skip
+PAUSED = "aside"  # what the walk leaves alone
 CHANGES = [step for step in STEPS if RULES[step.operation].audited == "change"]
 
 
@@ -138,7 +141,7 @@ def settings(folder, events: int, admin: int) -> dict[str, Any]:
     pulled = {**a_document("pulled"), "sink": {"pull": {}}}
     del pulled["handshake"]
     found["subscriptions"][0]["paused"] = True
-    found["subscriptions"].append(pulled)
+    found["subscriptions"] += [pulled, {**pulled, "id": PAUSED}]
     tokens = [{"name": each, "token": token_of(each), "scopes": [each]} for each in SCOPES]
     tokens.append(
         {"name": "masked", "token": "token-that-reads-behind-the-mask", "scopes": ["read"]}
@@ -205,13 +208,14 @@ def test_every_operation_takes_its_scope_and_no_other(walked):
 def test_the_description_names_the_scope_of_every_operation():
     document = json.loads((CHECKOUT / "openapi" / "openapi.json").read_text())
     named = {
-        each["operationId"]: [of for one in each.get("security", ()) for of in one.get("token", ())]
+        each["operationId"]: [scope for one in each.get("security", ()) for scope in one]
         for _, _, each in operations(document["paths"])
         if each["operationId"] in RULES
     }
     assert named == {
         name: [rule.scope] if rule.scope else named[name] for name, rule in RULES.items()
     }
+    assert set(document["components"]["securitySchemes"]) == set(SCOPES)
     assert named["readiness"] == ["read"]
     assert named["health"] == []
 
@@ -231,8 +235,9 @@ def entries(client: httpx.Client, **query: Any) -> list[dict[str, Any]]:
 @pytest.mark.usefixtures("walked")
 def test_every_change_is_in_the_audit_with_its_outcome(client):
     for step in CHANGES:
-        (entry,) = entries(client, kind="change", operation=step.operation)
         scope = RULES[step.operation].scope
+        found = entries(client, kind="change", operation=step.operation, who=scope)
+        (entry,) = [each for each in found if each["target"] != PAUSED]
         assert (entry["who"], entry["address"]) == (scope, "127.0.0.1")
         assert entry["status"] == step.status, step.operation
     (redriven,) = entries(client, operation="redrive_dead_letters", kind="change")
@@ -279,17 +284,50 @@ def test_a_reader_without_data_sees_it_masked(client):
         assert '"withheld":"masked"' in text
 
 
+def told_by(*words: str, server: str, token: str) -> Any:
+    environ = {"SKYBRIDGE_SERVER": server, "SKYBRIDGE_ADMIN_TOKEN": token}
+    return CliRunner().invoke(app, words, env=environ)
+
+
+@pytest.mark.usefixtures("walked")
+def test_the_command_line_shows_the_audit_and_names_a_missing_scope(service):
+    """A person reads who did it, or what to ask for."""
+    shown = told_by(
+        "audit", "--kind", "change", "--operation", "produce", "--json",
+        server=service.url, token=token_of("read"),
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    (entry,) = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert (entry["who"], entry["target"], entry["status"]) == ("operate", "log/events", 201)
+    table = told_by("audit", "--kind", "change", server=service.url, token=token_of("read"))
+    assert "log/events" in table.stdout
+    refused = told_by("audit", server=service.url, token=token_of("metrics"))
+    assert refused.exit_code == 1
+    assert "audit needs the scope read; the token metrics has metrics" in refused.output
+    assert "Use a token with the scope read" in " ".join(refused.output.split())
+
+
+@pytest.mark.usefixtures("walked")
+def test_a_plan_over_the_socket_resolves_nothing(walked):
+    """The variable is there, and its value is not."""
+    planned = walked["plan_configuration"]
+    text = json.dumps(planned)
+    assert planned["result"] == "needs-restart"
+    assert "${env:HOME}/log" in text
+    assert f"{os.environ['HOME']}/log" not in text
+    assert walked["check_configuration"]["valid"] is True
+
+
 def test_a_change_that_was_answered_stands_in_the_audit_after_a_kill(service, client):
     """Written before the answer goes out."""
     headers = {"authorization": f"Bearer {token_of('operate')}"}
     for n in range(3):
         verb = "resume" if n % 2 else "pause"
-        assert client.post(f"{S}/pulled:{verb}", headers=headers).status_code == 200
-        before = len(entries(client, kind="change", target="pulled"))
-        assert client.post(f"{S}/pulled:{verb}", headers=headers).status_code == 200
+        before = len(entries(client, kind="change", target=PAUSED))
+        assert client.post(f"{S}/{PAUSED}:{verb}", headers=headers).status_code == 200
         service.kill()
         service.start()
-        found = entries(client, kind="change", target="pulled")
+        found = entries(client, kind="change", target=PAUSED)
         assert len(found) == before + 1
         assert (found[0]["operation"], found[0]["status"]) == (f"{verb}_subscription", 200)
 
