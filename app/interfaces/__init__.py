@@ -24,7 +24,7 @@ from app.interfaces.kept import (
 )
 from app.interfaces.log import Consumer, Log, PublishResult, Wanted
 from app.interfaces.notify import Notify, silence
-from app.interfaces.sink import JoiningSink, Outgoing, Sink, SinkAnswer
+from app.interfaces.sink import Asking, JoiningSink, Outgoing, Sink, SinkAnswer, answered
 from app.interfaces.store import (
     Attempts,
     AuditTrail,
@@ -42,6 +42,7 @@ from app.interfaces.store import (
 )
 
 __all__ = [
+    "Asking",
     "Attempt",
     "AttemptChoice",
     "Attempts",
@@ -84,5 +85,6 @@ __all__ = [
     "SubscriptionRegistry",
     "Waiting",
     "Wanted",
+    "answered",
     "silence",
 ]
