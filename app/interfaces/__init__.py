@@ -1,12 +1,10 @@
 """Protocols between the packages, and their values. No behaviour."""
 
+from app.interfaces.audit import AuditChoice, AuditEntry, AuditKind, AuditTrail
 from app.interfaces.clock import Clock
 from app.interfaces.kept import (
     Attempt,
     AttemptChoice,
-    AuditChoice,
-    AuditEntry,
-    AuditKind,
     Command,
     Commit,
     DeadLetter,
@@ -27,7 +25,6 @@ from app.interfaces.notify import Notify, silence
 from app.interfaces.sink import Asking, JoiningSink, Outgoing, Sink, SinkAnswer, answered
 from app.interfaces.store import (
     Attempts,
-    AuditTrail,
     Commands,
     Consents,
     DeadLetters,

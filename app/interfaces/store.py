@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 from app.interfaces import kept
+from app.interfaces.audit import AuditTrail
 from app.model.message import Partition
 from app.model.metadata import Health
 
@@ -275,22 +276,6 @@ class OffsetStore(Protocol):
         self, broker: str, group: str, epoch: int, commits: Mapping[Partition, kept.Commit]
     ) -> None:
         """StaleOwner when some have another owner: those stay as they are, the others are saved."""
-
-
-class AuditTrail(Protocol):
-    """The uses of the admin listener. Beyond the bound of its kind the oldest go; kinds never push out one
-    another."""
-
-    async def add(self, entry: kept.AuditEntry) -> int:
-        """Its id."""
-
-    async def conclude(self, entry: kept.AuditEntry) -> None:
-        """Writes ``target``, ``status`` and ``detail`` into the row of its ``id``."""
-
-    async def find(
-        self, choice: kept.AuditChoice, limit: int = 100, before: int | None = None
-    ) -> list[kept.AuditEntry]:
-        """The newest first; ``before``: only entries with a lower id, for the next page."""
 
 
 class Store(Protocol):
