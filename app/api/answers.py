@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from app.api.running import Cause, Outcome
 from app.errors import Fault
+from app.model.scopes import Scope
 
 
 class View(BaseModel):
@@ -47,6 +48,7 @@ class Problem(BaseModel):
     status: int
     detail: str = ""
     faults: list[FaultView] = Field([], description="all faults of an invalid event")
+    scope: Scope | None = Field(None, description="the scope that the token lacks")
 
 
 class RoleReadiness(BaseModel):
@@ -57,7 +59,7 @@ class RoleReadiness(BaseModel):
 class Readiness(BaseModel):
     ready: bool
     roles: dict[str, RoleReadiness] | None = Field(
-        None, description="only with the admin token, or where none is needed"
+        None, description="only with a token that has the scope read, or where none is needed"
     )
 
 
@@ -281,7 +283,14 @@ class MessageView(BaseModel):
     fault: str = ""
     headers: list[tuple[str, str | None]] = []
     body_base64: str | None = None
-    record: RecordView | None = Field(None, description="only with raw=true")
+    record: RecordView | None = Field(
+        None, description="only with raw=true, and only with the scope data"
+    )
+    withheld: Literal["", "masked", "data"] = Field(
+        "",
+        description="without the scope data: masked where server.admin.mask hides parts of the data, data "
+        "where none of it is shown; then there are no keys and no headers either",
+    )
 
 
 class PageView(BaseModel):

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 
 from app.access.rights import Rights
 from app.api import bodies
 from app.api.bodies import json_answer
 from app.api.journeys import JourneyView, Partitions, of_producer, to_json
+from app.api.operations import router
 from app.api.problems import Refused
 from app.api.running import Here, Running
 from app.bindings import http
@@ -24,7 +25,7 @@ WITHIN = 2.0  # seconds to ask a broker for a topic's partitions; what is away i
 _BODY = bodies.event_body("One CloudEvent or a batch, in any mode, as for `/events`.")
 
 
-routes = APIRouter(prefix="/v1/explain", tags=["explain"])
+routes = router("/v1/explain", tags=["explain"])
 
 
 @routes.post(

@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from app.api import bodies, messages
 from app.api.messages import json_of
+from app.api.operations import router
 from app.api.problems import Refused
 from app.api.pull_answers import (
     Failed,
@@ -43,7 +44,7 @@ Asked = TypeVar("Asked", bound=BaseModel)
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-routes = APIRouter(prefix="/v1/subscriptions", tags=["pull"])
+routes = router("/v1/subscriptions", tags=["pull"])
 
 
 async def _hands(request: Request) -> HandingOut:

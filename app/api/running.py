@@ -39,6 +39,41 @@ class Reload(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Refusal = ""
 
 
+class Remark(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong, or looks wrong, with a proposed configuration. ``line`` 0: of no line."""
+
+    level: Literal["error", "warning"]
+    setting: str
+    line: int
+    message: str
+    cure: str
+
+
+class PlannedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """``old`` and ``new`` as they may be shown; None where there is none."""
+
+    setting: str
+    what: str
+    effect: Literal["live", "restart"]
+    old: Any = None
+    new: Any = None
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration held against the one in force, with no reference of it resolved. ``changes``: none
+    where a remark is an error. ``anew``: subscriptions that would end and begin again."""
+
+    remarks: Sequence[Remark]
+    digest: str = ""
+    changes: Sequence[PlannedChange] = ()
+    anew: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+    @property
+    def valid(self) -> bool:
+        return all(each.level != "error" for each in self.remarks)
+
+
 class Configured(Protocol):
     """What a service runs on. ``taken``: the last reload that was not refused, or the start."""
 
@@ -52,6 +87,9 @@ class Configured(Protocol):
         """Every setting as it may be read."""
 
     async def reload(self, cause: Cause) -> Reload: ...
+
+    async def judge(self, proposed: bytes) -> Proposal:
+        """Of a text in YAML. Nothing is changed."""
 
 
 Document = Mapping[str, Any]

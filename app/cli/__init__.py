@@ -9,6 +9,7 @@ import typer
 
 from app import __version__
 from app.cli import (  # noqa: F401 - each registers its verbs
+    audit,
     check,
     dead_letters,
     deliveries,
@@ -37,7 +38,7 @@ from app.cli import (  # noqa: F401 - each registers its verbs
 
 app = verbs.root
 _ORDER = (
-    *("serve", "send", "receive", "pull", "tail", "explain", "attempts", "parked"),
+    *("serve", "send", "receive", "pull", "tail", "explain", "attempts", "parked", "audit"),
     *("demo", "init", "check", "test", "plan", "schema", "openapi", "asyncapi", "secret", "verify"),
 )
 app.registered_commands.sort(key=lambda each: _ORDER.index(each.name or ""))

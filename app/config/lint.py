@@ -7,6 +7,7 @@ checks are grouped by what they look at; each is a function from a Report to not
 from __future__ import annotations
 
 from app.config.finding import Finding
+from app.config.lint_admin import check_admin
 from app.config.lint_brokers import check_brokers
 from app.config.lint_kafka_listeners import check_kafka_listeners
 from app.config.lint_mirrors import check_mirrors
@@ -29,6 +30,7 @@ from app.config.report import Report
 
 CHECKS = (
     check_servers,
+    check_admin,
     check_producers,
     check_brokers,
     check_kafka_listeners,

@@ -17,11 +17,13 @@ from app.config.parts import ServerTls as ServerTls  # noqa: PLC0414 - part of t
 from app.config.pipeline import Pipeline
 from app.config.store import SqliteStore, Store
 from app.config.telemetry import Telemetry
+from app.event.masking import is_mask
 from app.model.duration import Count, Duration, Size
 from app.model.forwarding import ForwardedNames
 from app.model.producer import Producer
 from app.model.quota import EventQuota
 from app.model.route import Name, Route, Strict, Target
+from app.model.scopes import Scope
 from app.model.secret import FileSecret, Secret
 from app.model.subscription import Subscription
 
@@ -78,6 +80,27 @@ class Events(Strict):
     )
 
 
+class AdminToken(Strict):
+    """A token of the admin listener that may do some things only."""
+
+    name: Name = Field(description="name of the token, as the audit shows it")
+    token: SecretStr = Field(
+        description=f'bearer token, of at least {MIN_TOKEN} characters; best "${{file:/path}}"'
+    )
+    previous_token: SecretStr | None = Field(
+        None, description="the token before it, which still works until it is removed"
+    )
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1)] = Field(
+        description="what it may do; no scope includes another"
+    )
+
+
+def _is_mask(pointer: str) -> str:
+    if not is_mask(pointer):
+        raise ValueError("is not a JSON Pointer into the data, such as /customer/email")
+    return pointer
+
+
 class Admin(Strict):
     """The listener for operators: health, status, metrics, API."""
 
@@ -85,7 +108,14 @@ class Admin(Strict):
     port: Port = Field(8081, description="port to listen on; 0 takes a free one")
     token: SecretStr | None = Field(
         None,
-        description=f'bearer token that callers must send, of at least {MIN_TOKEN} characters; best "${{env:NAME}}"',
+        description=f'bearer token with every scope, of at least {MIN_TOKEN} characters; best "${{env:NAME}}"',
+    )
+    tokens: tuple[AdminToken, ...] = Field((), description="more tokens, each with its scopes")
+    mask: tuple[Annotated[str, AfterValidator(_is_mask)], ...] = Field(
+        (),
+        description="JSON Pointers into event data; * stands for every item of an array and every member of "
+        "an object. Callers without the scope data see JSON data with these values hidden; without a mask "
+        "they see no data",
     )
     tls: ServerTls | None = Field(None, description="serve https")
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 from app.interfaces import kept
+from app.interfaces.audit import AuditTrail
 from app.model.message import Partition
 from app.model.metadata import Health
 
@@ -291,6 +292,7 @@ class Store(Protocol):
     replays: Replays
     pulled: PullQueue
     offsets: OffsetStore
+    audit: AuditTrail
 
     async def start(self) -> None: ...
     async def stop(self) -> None: ...

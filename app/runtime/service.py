@@ -18,6 +18,7 @@ from functools import partial
 
 from app.api.access import demand_token
 from app.api.app import create_app
+from app.api.audit_trail import Trail
 from app.brokers.portable import PortableLog
 from app.config.brokers import EmbeddedBroker
 from app.config.source import Source
@@ -26,7 +27,7 @@ from app.gateway.server import HttpServer
 from app.runtime.build import Parts, limits_of, tls_of
 from app.runtime.logs import declare_subscriptions
 from app.runtime.reload.reloader import Reloader
-from app.runtime.reload.renewal import Renewal, token_of
+from app.runtime.reload.renewal import Renewal, access_of
 from app.runtime.reload.watching import hear, watch, watch_credentials
 from app.runtime.state import State
 from app.runtime.store_watcher import StoreWatcher
@@ -61,13 +62,15 @@ class Service:
         self._streams_end = asyncio.Event()
         self._closing = contextlib.AsyncExitStack()
         self._guard = create_app(
-            self.state, token=token_of(parts.config), stopped=self._streams_end
+            self.state, allowed=access_of(parts.config), stopped=self._streams_end
         )
         admin = Listener(limits_of(parts.config))
         self._admin = self._admin_server(admin)
         loaded = parts.catalog.loaded
         renewal = Renewal(parts, self.state, self._following, self._guard, admin)
-        self.reloader = Reloader(source, loaded, renewal, parts.clock, parts.counters)
+        self.reloader = Reloader(
+            source, loaded, renewal, parts.clock, parts.counters, Trail(self.state)
+        )
         self.state.configured = self.reloader
         self.hung_up = asyncio.Event()
         self._rereading: list[asyncio.Task[None]] = []
@@ -184,7 +187,7 @@ class Service:
 
     def _admin_server(self, listener: Listener) -> HttpServer:
         admin = self.parts.config.server.admin
-        demand_token(admin.host, token_of(self.parts.config))
+        demand_token(admin.host, access_of(self.parts.config))
         return HttpServer(
             self._guard,
             host=admin.host,

@@ -76,15 +76,15 @@ class OperatorEvents:
         self._stopping = False
         self.trouble = ""
 
-    def notify(self, kind: str, subscription: str, detail: Mapping[str, object], /) -> None:
-        if kind in _REPEATING and self._echoes(subscription):
+    def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None:
+        if kind in _REPEATING and self._echoes(subject):
             return
         if kind == DEAD_LETTERED:
-            key = (subscription, str(detail.get("cause", "")))
+            key = (subject, str(detail.get("cause", "")))
             self._dead_lettered(key, self._tally.add(key, self._clock.monotonic()))
             self._came.set()  # a window may have opened
         else:
-            self._put(kind, subscription, detail)
+            self._put(kind, subject, detail)
 
     async def start(self) -> None:
         self._task = keep("operator-events", self._publish_all)
@@ -108,28 +108,28 @@ class OperatorEvents:
             subscription, cause = key
             self._put(DEAD_LETTERED, subscription, {"cause": cause, "count": count})
 
-    def _put(self, kind: str, subscription: str, detail: Mapping[str, object]) -> None:
+    def _put(self, kind: str, subject: str, detail: Mapping[str, object]) -> None:
         if len(self._queue) >= QUEUE:
             self._counters.add("operator_events", kind, "dropped")
             return
         try:
-            self._queue.append((kind, self._record(kind, subscription, detail)))
+            self._queue.append((kind, self._record(kind, subject, detail)))
         except SenderError:
             _log.exception("an event of our own is not valid")
             self._counters.add("operator_events", kind, "dropped")
         self._came.set()
 
-    def _record(self, kind: str, subscription: str, detail: Mapping[str, object]) -> Record:
+    def _record(self, kind: str, subject: str, detail: Mapping[str, object]) -> Record:
         event = operator_event.make(
             kind,
-            subscription,
+            subject,
             detail,
             id_=self._ids(),
             source=self._source,
             time=datetime.fromtimestamp(self._clock.now(), UTC).isoformat().replace("+00:00", "Z"),
         )
         decoded = Decoded(event, ContentMode.BINARY)
-        return self._binding.encode(decoded, self._writing, subscription.encode())
+        return self._binding.encode(decoded, self._writing, subject.encode())
 
     async def _publish_all(self) -> None:
         failures = 0

@@ -134,6 +134,33 @@ def _environ(pod: dict[str, Any], folder) -> dict[str, str]:
     return {"HOSTNAME": "bridge-0", **found}
 
 
+@pytest.mark.parametrize(
+    ("case", "names"),
+    [
+        ("kafka-monitored", ["prometheus"]),
+        ("single-everything", ["dashboard", "prometheus"]),
+        ("kafka", []),
+    ],
+)
+def test_prometheus_has_a_token_that_reads_metrics_alone(case, names, tmp_path):
+    """Beside the tokens of the configuration; the admin token, which may do everything, stays with operators."""
+    rendered = chart.rendered(chart.case(case))
+    kind = "StatefulSet" if case.startswith("single") else "Deployment"
+    pod = chart.of_kind(rendered, kind)[0]["spec"]["template"]["spec"]["containers"][0]
+    admin = load(_in(tmp_path, configured(rendered)), _environ(pod, tmp_path)).config.server.admin
+    assert [each.name for each in admin.tokens] == names
+    if not names:
+        return
+    assert admin.tokens[-1].scopes == ("metrics",)
+    (monitor,) = chart.of_kind(rendered, "ServiceMonitor")
+    sent = monitor["spec"]["endpoints"][0]["authorization"]["credentials"]
+    by_name = {each["name"]: each for each in pod["env"]}
+    number = len(names) - 1
+    token = by_name[f"SKYBRIDGE_SERVER__ADMIN__TOKENS__{number}__TOKEN"]
+    assert token["valueFrom"]["secretKeyRef"] == sent
+    assert by_name["SKYBRIDGE_ADMIN_TOKEN"]["valueFrom"]["secretKeyRef"] != sent
+
+
 def test_workers_of_a_stateful_set_are_static_members_of_their_groups(tmp_path):
     """Their names stay over a restart, so their partitions do; who has a name of its own keeps it."""
     rendered = chart.rendered(chart.case("pulsar-and-kafka"))

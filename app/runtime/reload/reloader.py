@@ -14,7 +14,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.api.running import Cause, Outcome, Refusal, Reload
+from app.api.audit_trail import Trail
+from app.api.configuring import status_of, summary
+from app.api.running import Cause, Outcome, Proposal, Refusal, Reload
 from app.config.credentials import marks, texts
 from app.config.difference import Difference, difference
 from app.config.finding import BadConfiguration, Finding
@@ -23,10 +25,13 @@ from app.config.shown import digest_of, view_of
 from app.config.source import Source
 from app.errors import Fault, SetupError, SkybridgeError
 from app.interfaces import Clock
+from app.model.scopes import BY_FILE, BY_SIGNAL
+from app.runtime.reload.proposals import judge
 from app.runtime.reload.renewal import Renewal
 from app.telemetry import Counters
 
 UNSEEN = ""
+_AUDITED: Mapping[str, str] = {"signal": BY_SIGNAL, "file": BY_FILE}
 
 _log = logging.getLogger("skybridge.reload")
 
@@ -42,7 +47,9 @@ class Reloader:
         renewal: Renewal,
         clock: Clock,
         counters: Counters,
+        trail: Trail,
     ) -> None:
+        self._trail = trail
         self.source = loaded.source
         self._source = source
         self._renewal = renewal
@@ -88,7 +95,12 @@ class Reloader:
                 _log.exception("a reload failed unexpectedly")
                 told = self._refused(cause, "not-now", [Fault("not-now", repr(error))])
             self._note(told)
-            return told
+        if cause in _AUDITED:  # the API's own are audited with their requests
+            await self._trail.reloaded(_AUDITED[cause], status_of(told), summary(told))
+        return told
+
+    async def judge(self, proposed: bytes) -> Proposal:
+        return await asyncio.to_thread(judge, proposed, self.shown)
 
     async def _reload(self, cause: Cause) -> Reload:
         if self._source is None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.access.who import Producers
 from app.api.access import TokenGuard, demand_token
+from app.api.callers import Access, AccessToken
 from app.config.difference import Change, Difference, builds_anew
 from app.config.load import Loaded
 from app.config.model import Config
@@ -74,7 +75,7 @@ class Renewal:
         """Nothing is in use yet. Raises SetupError for what cannot be made, and StoreUnavailable."""
         parts, config = self._parts, loaded.config
         producers = Producers(config.producers)
-        demand_token(config.server.admin.host, token_of(config))
+        demand_token(config.server.admin.host, access_of(config))
         await parts.catalog.consider(loaded)
         sink_for = sinks_of(config, parts.logs, parts.clock, parts.callbacks, parts.counters)
         if parts.supervisor is not None:
@@ -112,7 +113,7 @@ class Renewal:
         rebound(config, parts.logs)
         parts.registry.rebound(config.limits.subscriptions)
         self._state.become(config, built.resources, built.producers)
-        self._guard.expect(token_of(config))
+        self._guard.expect(access_of(config))
         self._admin.limits = limits_of(config)
         if any(each.setting.startswith("log.") for each in built.changes):
             set_up_logging(config.log.level, as_json=config.log.format == "json")
@@ -145,6 +146,16 @@ async def _try_sinks(
             await sink_for(each).stop()
 
 
-def token_of(config: Config) -> str | None:
-    token = config.server.admin.token
-    return token.get_secret_value() if token else None
+def access_of(config: Config) -> Access:
+    """``server.admin.token`` has every scope, those of ``tokens`` have their own."""
+    admin = config.server.admin
+    named = [
+        AccessToken(
+            each.name,
+            [text.get_secret_value() for text in (each.token, each.previous_token) if text],
+            frozenset(each.scopes),
+        )
+        for each in admin.tokens
+    ]
+    every = Access.by(admin.token.get_secret_value() if admin.token else None)
+    return Access([*every.tokens, *named], admin.mask)

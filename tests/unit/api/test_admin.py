@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from app.api.access import demand_token
 from app.api.app import create_app, document, skeleton
+from app.api.callers import Access
 from app.api.running import Disk, KafkaListenerState, Reload, RoleState
 from app.bindings import kafka
 from app.bindings.documents import FormatName
@@ -63,6 +64,8 @@ class Service:
         self.configured = SimpleNamespace(
             source="skybridge.yaml", digest=begun.digest, last=begun, taken=begun, shown={}
         )
+
+    def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None: ...
 
     def groups(self, broker: str, topic: str) -> dict[str, str]:
         return {}
@@ -116,7 +119,7 @@ def _client(
     stopped: asyncio.Event | None = None,
     base: str = "http://127.0.0.1",
 ) -> httpx.AsyncClient:
-    app = create_app(service, token=token, stopped=stopped or asyncio.Event())  # type: ignore[arg-type]
+    app = create_app(service, allowed=Access.by(token), stopped=stopped or asyncio.Event())  # type: ignore[arg-type]
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=base)
 
 
@@ -347,15 +350,15 @@ async def test_loopback_names_are_welcome_without_a_token(service: Service, base
 def test_off_loopback_it_does_not_start_without_a_token(host: str) -> None:
     """Design: off loopback the admin listener refuses to start without a token."""
     with pytest.raises(SetupError, match="token") as refusal:
-        demand_token(host, None)
+        demand_token(host, Access())
     assert refusal.value.setting == "server.admin.token"
-    demand_token(host, "t0ken-of-the-admin")
+    demand_token(host, Access.by("t0ken-of-the-admin"))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 def test_on_loopback_it_starts_without_a_token(host: str) -> None:
     """The way a laptop runs it."""
-    demand_token(host, None)
+    demand_token(host, Access())
 
 
 async def test_peek_shows_events_with_their_data_as_it_was(

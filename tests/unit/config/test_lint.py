@@ -390,6 +390,38 @@ def test_a_token_that_is_too_short_is_refused_with_a_cure(lint_text: Lint) -> No
     assert "s3cret" not in found
 
 
+A, B = "one-token-of-sixteen", "two-token-of-sixteen"
+
+
+@pytest.mark.parametrize(
+    ("admin", "starts"),
+    [
+        (f"tokens: [{{name: a, token: {A}, scopes: [read]}}]", []),
+        (f"host: 0.0.0.0, tokens: [{{name: a, token: {A}, scopes: [read]}}]",
+         ["warning server.admin.tokens[0].token: the token crosses the network in clear"]),
+        ("tokens: [{name: a, token: short, scopes: [read]}]",
+         ["error server.admin.tokens[0].token: has fewer than 16 characters and can be guessed"]),
+        (f"tokens: [{{name: a, token: {A}, previous_token: '', scopes: [read]}}]",
+         ["error server.admin.tokens[0].previous_token: is empty"]),
+        (f"tokens: [{{name: a, token: {A}, scopes: [read]}}, {{name: a, token: {B}, scopes: [read]}}]",
+         ["error server.admin.tokens[1].name: 'a' is taken by server.admin.tokens[0]"]),
+        (f"tokens: [{{name: signal, token: {A}, scopes: [read]}}]",
+         ["error server.admin.tokens[0].name: 'signal' stands for another caller in the audit"]),
+        (f"token: {A}, tokens: [{{name: a, token: {A}, scopes: [read]}}]",
+         ["error server.admin.tokens[0].token: is the same text as server.admin.token"]),
+        (f"tokens: [{{name: a, token: {A}, previous_token: {A}, scopes: [read]}}]",
+         ["error server.admin.tokens[0].previous_token: is the same text as server.admin.tokens[0].token"]),
+    ],
+)  # fmt: skip
+def test_tokens_cannot_be_guessed_or_mistaken(
+    lint_text: Lint, admin: str, starts: list[str]
+) -> None:
+    """The audit names the caller by its token."""
+    found = lint_text(f"{ROUTE}server: {{admin: {{{admin}}}}}\n")
+    assert [each.partition(" Cure")[0] for each in found] == starts
+    assert A not in "".join(found)
+
+
 UNSAID = (
     "error server.events.access: must be set off loopback: producers, or open, which lets every client "
     "that reaches the listener send"
