@@ -1,0 +1,1 @@
+"""Pure. Who sends, what a producer may do, and how much. Time is an argument; caches are the callers'."""
