@@ -20,6 +20,7 @@ Effect = Literal["live", "restart"]
 
 LIVE = (
     "routes",
+    "intakes",
     "subscriptions",
     "server.admin.token",
     "server.events.strict_percent",
@@ -45,7 +46,7 @@ LIVE = (
 """Settings that a running service takes up, with all that is below them. ``pipeline`` is read by its own
 verbs alone."""
 
-_NAMED = {"routes": "name", "subscriptions": "id"}
+_NAMED = {"routes": "name", "intakes": "name", "subscriptions": "id"}
 _WEBHOOKS = ("webhooks.", "timeouts.webhook_")
 _REPLIES = "limits.max_batch"
 _SCHEDULE = ".retry.schedule"

@@ -19,6 +19,7 @@ from app.config.store import SqliteStore, Store
 from app.config.telemetry import Telemetry
 from app.model.duration import Count, Duration, Size
 from app.model.forwarding import ForwardedNames
+from app.model.intake import Intake
 from app.model.route import Name, Route, Strict, Target
 from app.model.secret import FileSecret, Secret
 from app.model.subscription import Subscription
@@ -231,6 +232,9 @@ class Config(Strict):
         description="the logs that events are published to and read from, by name"
     )
     routes: tuple[Route, ...] = Field((), description="where events go; the first match wins")
+    intakes: tuple[Intake, ...] = Field(
+        (), description="webhooks of others, whose requests become events: POST /in/{name}"
+    )
     subscriptions: tuple[Subscription, ...] = Field(
         (), description="selections of events, each with its target"
     )

@@ -14,7 +14,7 @@ version: 1
 installation: skybridge   # part of every consumer group's name; one name for each installation
 
 server:
-  events:                 # takes events: POST /events, POST /events/{route}
+  events:                 # takes events: POST /events, POST /events/{route}, POST /in/{intake}
     host: 127.0.0.1       # 0.0.0.0 to be reached from elsewhere: then anybody may send, but for client_ca
     port: 8080
     # tls: {cert: /etc/skybridge/tls.crt, key: /etc/skybridge/tls.key}
@@ -64,6 +64,13 @@ routes:
   - name: everything
     to: {broker: log, topic: events}
     key: {mapper: attribute, attribute: source}   # order is kept for each source
+
+# Webhooks of others become events at POST /in/{name}, verified by their signature.
+intakes: []
+  # - name: github
+  #   preset: github      # gitlab, stripe, slack, shopify, standard_webhooks; or verify and event
+  #   secret: "${env:GITHUB_SECRET}"
+  #   route: everything
 
 # Each subscription delivers the events of a log to one webhook, in order per key.
 subscriptions: []

@@ -7,6 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from app.bindings.record import Decoded
 from app.errors import Fault, SenderError
 
 HeaderPairs = Sequence[tuple[bytes, bytes]]
@@ -18,6 +19,7 @@ class Request(msgspec.Struct, gc=False):
     """``headers``: names as ``FIELD_NAMES`` has them, order and repeats kept. ``named``: the same as a
     mapping, in which the last of repeats stands; good for asking whether a name is there at all.
     ``route``: the name in the path, None for the rules to choose. ``query``: without ``?``.
+    ``intake``: the name in the path of one. ``event``: what an intake has made of a request.
     """
 
     headers: HeaderPairs
@@ -25,6 +27,8 @@ class Request(msgspec.Struct, gc=False):
     body: bytes
     route: str | None = None
     query: bytes = b""
+    intake: str | None = None
+    event: Decoded | None = None
 
 
 def events_target(path: str) -> tuple[bool, str | None]:
@@ -33,6 +37,12 @@ def events_target(path: str) -> tuple[bool, str | None]:
         return True, None
     route = path.removeprefix("/events/")
     return (True, route) if route and route != path else (False, None)
+
+
+def intake_target(path: str) -> str | None:
+    """The intake that ``path`` (decoded, no query) names."""
+    name = path.removeprefix("/in/")
+    return name if name and name != path else None
 
 
 def request_key(request: Request) -> bytes | None:

@@ -22,6 +22,7 @@ from app.gateway.traced import TracedPublisher
 from app.interfaces import Clock, Log, Sink, Store, silence
 from app.model.subscription import Subscription
 from app.routing.plan import Router
+from app.runtime.intakes import open_intakes
 from app.runtime.logs import forget_group, open_logs
 from app.runtime.notifications import open_keeper, open_operator_events
 from app.runtime.registry import Registry
@@ -92,7 +93,7 @@ def build(
         counters=counters,
         logs=logs,
         store=store,
-        events=open_events(config, logs, counters, callbacks.call if callbacks else None)
+        events=open_events(config, logs, counters, callbacks.call if callbacks else None, clock)
         if "gateway" in roles
         else None,
         supervisor=supervisor,
@@ -127,7 +128,11 @@ def callbacks_of(config: Config, store: Store, clock: Clock) -> Callbacks | None
 
 
 def open_events(
-    config: Config, logs: Mapping[str, Log], counters: Counters, call_back: CallBack | None
+    config: Config,
+    logs: Mapping[str, Log],
+    counters: Counters,
+    call_back: CallBack | None,
+    clock: Clock,
 ) -> EventsServer:
     """Not yet started."""
     limits = limits_of(config)
@@ -162,6 +167,7 @@ def open_events(
         tls=tls_of(events.tls),
         senders=Senders(origins=events.allowed_origins, rate=events.allowed_rate),
         call_back=call_back,
+        intakes=open_intakes(config, clock, counters),
     )
 
 

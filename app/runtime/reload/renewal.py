@@ -74,7 +74,8 @@ class Renewal:
         return Built(
             loaded=loaded,
             changes=found.changes,
-            events=parts.events and open_events(config, parts.logs, parts.counters, None),
+            events=parts.events
+            and open_events(config, parts.logs, parts.counters, None, parts.clock),
             mappers=load_key_mappers(config.routes),
             sink_for=sink_for,
         )

@@ -73,7 +73,8 @@ def test_what_is_commented_out_in_the_first_file_works(load_text: Load, tmp_path
     """People take the comment signs away and expect it to run."""
     head, brokers, rest = TEMPLATE.partition("store: ")
     settings = re.sub(r"(?m)^( *)# (?=( *- )|( *\w+:( |$)))", r"\1", brokers + rest)
-    settings = settings.replace("subscriptions: []", "subscriptions:")
+    for section in ("intakes", "subscriptions"):
+        settings = settings.replace(f"{section}: []", f"{section}:")
     listeners = re.sub(r"(?m)^( +)# ", r"\1", head).replace("/etc/skybridge", str(tmp_path))
     for name in ("tls.crt", "tls.key"):
         (tmp_path / name).write_text("")
@@ -82,11 +83,13 @@ def test_what_is_commented_out_in_the_first_file_works(load_text: Load, tmp_path
         "RABBITMQ_PASSWORD": "p",
         "PULSAR_TOKEN": "t",
         "SKYBRIDGE_ADMIN_TOKEN": "token-of-the-admin",
+        "GITHUB_SECRET": "s",
     }
     loaded = load_text(listeners + settings, secrets)
     config = loaded.config
     assert set(config.brokers) == {"log", "main", "rabbit", "pulsar"}
     assert [route.name for route in config.routes] == ["orders", "everything"]
+    assert [each.name for each in config.intakes] == ["github"]
     assert [each.id for each in config.subscriptions] == ["billing"]
     assert config.server.events.tls is not None
     assert config.server.admin.token is not None
