@@ -78,15 +78,12 @@ def compile_adapter(
         if fields is None:
             raise Unmappable([Fault("missing-value", "The body holds no JSON object.", "body")])
         absent: dict[str, Missing] = {}
-        known = {
-            attribute: _sought(attribute, find, arrival, absent)
-            for attribute, find in (("type", kind), ("id", identity))
-        }
-        if absent:
-            return complete({"specversion": "1.0"}, arrival, absent)
-        made = adapt(known["type"], known["id"], fields, as_time(str(int(now))))
+        name = _sought("type", kind, arrival, absent)
+        made = adapt(name, _sought("id", identity, arrival, absent), fields, as_time(str(int(now))))
         if "source" not in made and elsewhere is not None:
             made["source"] = _sought("source", elsewhere, arrival, absent)
+        for attribute in absent:
+            del made[attribute]
         return complete(made, arrival, absent)
 
     return mapper
