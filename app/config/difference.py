@@ -21,8 +21,11 @@ Effect = Literal["live", "restart"]
 LIVE = (
     "routes",
     "intakes",
+    "producers",
     "subscriptions",
     "server.admin.token",
+    "server.events.access",
+    "server.events.address_quota",
     "server.events.strict_percent",
     "server.events.unknown_formats",
     "server.events.forward_headers",
@@ -46,7 +49,7 @@ LIVE = (
 """Settings that a running service takes up, with all that is below them. ``pipeline`` is read by its own
 verbs alone."""
 
-_NAMED = {"routes": "name", "intakes": "name", "subscriptions": "id"}
+_NAMED = {"routes": "name", "intakes": "name", "producers": "name", "subscriptions": "id"}
 _WEBHOOKS = ("webhooks.", "timeouts.webhook_")
 _REPLIES = "limits.max_batch"
 _SCHEDULE = ".retry.schedule"

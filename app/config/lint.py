@@ -11,6 +11,7 @@ from app.config.lint_brokers import check_brokers
 from app.config.lint_intakes import check_intakes
 from app.config.lint_kafka_listeners import check_kafka_listeners
 from app.config.lint_mirrors import check_mirrors
+from app.config.lint_producers import check_producers
 from app.config.lint_replies import check_replies
 from app.config.lint_routes import check_routes
 from app.config.lint_sections import (
@@ -29,6 +30,7 @@ from app.config.report import Report
 
 CHECKS = (
     check_servers,
+    check_producers,
     check_brokers,
     check_kafka_listeners,
     check_store,

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path as FilePath
 
 from app.config.brokers import EmbeddedBroker
-from app.config.model import MIN_TOKEN, Admin, Events
+from app.config.model import MIN_TOKEN, Admin
 from app.config.report import Report
 from app.model.route import Strict
 
@@ -15,7 +15,6 @@ from app.model.route import Strict
 def check_servers(report: Report) -> None:
     server = report.config.server
     _admin_is_guarded(report, server.admin)
-    _events_are_open(report, server.events)
     if server.events.reuse_port:
         _port_can_be_shared(report)
     if server.events.port == server.admin.port != 0 and overlap(
@@ -64,17 +63,6 @@ def _admin_is_guarded(report: Report, admin: Admin) -> None:
             ("server", "admin", "token"),
             "the token crosses the network in clear",
             "set server.admin.tls, or put a proxy with TLS in front",
-        )
-
-
-def _events_are_open(report: Report, events: Events) -> None:
-    """Whoever reaches it may send; certificates of clients are all it can ask for."""
-    if not is_loopback(events.host) and (events.tls is None or events.tls.client_ca is None):
-        report.warning(
-            ("server", "events", "host"),
-            "the events listener off loopback authenticates no client: every client "
-            "that reaches it may send",
-            "set server.events.tls.client_ca, or allow access only to an authenticating proxy",
         )
 
 

@@ -20,6 +20,8 @@ from app.config.telemetry import Telemetry
 from app.model.duration import Count, Duration, Size
 from app.model.forwarding import ForwardedNames
 from app.model.intake import Intake
+from app.model.producer import Producer
+from app.model.quota import EventQuota
 from app.model.route import Name, Route, Strict, Target
 from app.model.secret import FileSecret, Secret
 from app.model.subscription import Subscription
@@ -42,6 +44,16 @@ class Events(Strict):
         description="let other gateways of this installation listen on the same port; the system spreads "
         "connections over them (SO_REUSEPORT, Linux)",
     )
+    access: Literal["producers", "open"] | None = Field(
+        None,
+        description="producers: only a producer may send, see producers; open: everybody that reaches "
+        "the listener. Off loopback one of the two must be set; on loopback the default is open",
+    )
+    address_quota: EventQuota | None = Field(
+        None,
+        description="with open access, how many events the clients of one address that are no "
+        "producers may send; without it, any number",
+    )
     tls: ServerTls | None = Field(None, description="serve https")
     strict_percent: bool = Field(
         False,
@@ -60,8 +72,7 @@ class Events(Strict):
     allowed_origins: Annotated[tuple[Origin, ...], Field(min_length=1)] = Field(
         ("*",),
         description="origins that the webhook handshake (OPTIONS) accepts; * is all. This "
-        "informs senders and protects nothing: any client that reaches the listener "
-        "may post",
+        "informs senders and protects nothing: see access",
     )
     allowed_rate: Annotated[Count, Field(ge=1)] | None = Field(
         None, description="requests a minute that the handshake allows; without it, any"
@@ -234,6 +245,9 @@ class Config(Strict):
     routes: tuple[Route, ...] = Field((), description="where events go; the first match wins")
     intakes: tuple[Intake, ...] = Field(
         (), description="webhooks of others, whose requests become events: POST /in/{name}"
+    )
+    producers: tuple[Producer, ...] = Field(
+        (), description="senders of events: how each is known, what it may send, and how much"
     )
     subscriptions: tuple[Subscription, ...] = Field(
         (), description="selections of events, each with its target"

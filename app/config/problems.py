@@ -18,7 +18,17 @@ from app.config.kafka_listener import ADDRESS
 from app.config.model import MIN_BODY, MIN_HEADERS, Config
 
 _CLIP = 60
-_SECRET = ("password", "token", "secret", "credential", "proxy", "dsn", "encryption", "users")
+_SECRET = (
+    "password",
+    "token",
+    "secret",
+    "credential",
+    "proxy",
+    "dsn",
+    "encryption",
+    "users",
+    "keys",
+)
 _HOLDS_SECRETS = ("auth", "signing", "sasl", "security", "verify")  # text in their place may be one
 _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$": "a name has letters, digits, dot, dash and underscore",

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from app.access.exceeded import QuotaExceeded
+from app.access.caller import QuotaExceeded
 from app.errors import Fault, SenderError
 from app.intakes.verification import Unverified
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from app.access.exceeded import demand, quota_of
+from app.access.caller import demand, quota_of
 from app.access.quota import Allowance
 from app.bindings.forwarding import TAKEN_NAMES
 from app.bindings.record import ContentMode, Decoded, Header

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic as system_monotonic
 from time import perf_counter
 
+from app.access.caller import Caller
+from app.access.rights import NotAllowed
 from app.bindings.http import UnknownFormats, decode
 from app.bindings.record import ContentMode, Decoded
 from app.errors import BrokerError, BrokerUnavailable, PublishUnknown, SenderError
@@ -53,6 +56,7 @@ class Publisher:
         strict_percent: bool = False,
         forward: Iterable[str] = (),
         unknown_formats: UnknownFormats = "forward",
+        monotonic: Callable[[], float] = system_monotonic,
     ) -> None:
         limits = limits or Limits()
         self._router = router
@@ -60,6 +64,8 @@ class Publisher:
         self._counters = counters
         self._received = counters.series("events_received")
         self._published = counters.series("events_published")
+        self._produced = counters.series("producer_events")
+        self._monotonic = monotonic
         self._took = counters.histogram("publish_seconds")
         self._strict = strict_percent
         self._forward = frozenset(name.encode() for name in forward)
@@ -80,13 +86,41 @@ class Publisher:
             return self._busy()
         key = request_key(request)
         decoded = self._decode(request)
+        caller = request.caller
+        if caller is not None:
+            self._take(caller, len(decoded))
         if len(decoded) == 1 and (decoded[0].mode is not _BATCH or decoded[0].opaque):
-            publications = self._router.plan(decoded[0], key, request.route)
+            publications = self._plan(decoded[0], key, request.route, caller)
             self._received[_ONE_BINARY if decoded[0].mode is _BINARY else _ONE_DOCUMENT] += 1
             if len(publications) == 1:
                 return self._submit_one(publications[0], wants_receipts(request), done)
             return self._submit_many([(0, p) for p in publications], request, done)
-        return self._submit_many(self._plan_batch(decoded, key, request.route), request, done)
+        return self._submit_many(
+            self._plan_batch(decoded, key, request.route, caller), request, done
+        )
+
+    def _take(self, caller: Caller, count: int) -> None:
+        """Raises QuotaExceeded."""
+        caller.take(count, self._monotonic())
+        if caller.name:
+            self._produced[caller.name,] += count
+
+    def _plan(
+        self, decoded: Decoded, key: bytes | None, route: str | None, caller: Caller | None
+    ) -> tuple[Publication, ...]:
+        """Raises NotAllowed, and what ``Router.plan`` raises."""
+        if caller is None or not caller.limited:
+            return self._router.plan(decoded, key, route)
+        rights = caller.rights
+        faults = rights.faults_of(decoded.event.attributes)
+        if route is not None:
+            faults += rights.faults_of_route(route)
+        if faults:
+            raise NotAllowed(faults)
+        planned = self._router.plan(decoded, key, route, filtered=True)
+        if route is None and (faults := rights.faults_of_route(planned[0].route)):
+            raise NotAllowed(faults)
+        return planned
 
     def become(self, other: Publisher) -> None:
         """From the next request on decide as ``other`` would, which was made of another configuration. What is
@@ -108,14 +142,18 @@ class Publisher:
         )
 
     def _plan_batch(
-        self, decoded: Sequence[Decoded], key: bytes | None, route: str | None
+        self,
+        decoded: Sequence[Decoded],
+        key: bytes | None,
+        route: str | None,
+        caller: Caller | None,
     ) -> Publications:
         """Every event of a batch, or a SenderError that names each one at fault by its index."""
         planned: Publications = []
         errors: list[tuple[int, SenderError]] = []
         for index, event in enumerate(decoded):
             try:
-                planned += [(index, p) for p in self._router.plan(event, key, route)]
+                planned += [(index, p) for p in self._plan(event, key, route, caller)]
             except UnknownRoute:
                 raise  # the same for all of them
             except SenderError as error:

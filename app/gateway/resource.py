@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, Self
 
+from app.access.caller import Caller
 from app.delivery.handshake import ALLOWED_RATE, Refusal, granted
 from app.errors import Fault, KeyMapperFailed, SenderError
 from app.gateway.allowed_origins import Senders
@@ -22,10 +23,11 @@ from app.gateway.answers import (
     unavailable,
 )
 from app.gateway.content_coding import decode_content
+from app.gateway.door import Door
 from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
 from app.gateway.listener import Listener
-from app.gateway.request import Request, values_of
+from app.gateway.request import Pending, Request, values_of
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -74,6 +76,7 @@ class EventsResource(Listener):
     ``senders``    the origins that the handshake consents to; without them all.
     ``call_back``  takes the consent of webhooks that we asked ourselves.
     ``intakes``    make events of what is none yet.
+    ``door``       judges who sends; None where everybody may.
     """
 
     def __init__(
@@ -84,8 +87,10 @@ class EventsResource(Listener):
         senders: Senders | None = None,
         call_back: CallBack | None = None,
         intakes: Intakes | None = None,
+        door: Door | None = None,
     ) -> None:
         super().__init__(limits, counters.histogram("accept_seconds"))
+        self.door = door
         self._senders = senders or Senders()
         self._call_back = call_back
         self.counters = counters
@@ -94,6 +99,9 @@ class EventsResource(Listener):
 
     def post(self, request: Request, done: Done) -> Answer | None:
         """One POST or PUT. A fault of ours is a 500 with a line in the log, never a silence."""
+        if request.pending is not None:
+            self._wait(request, request.pending, done)
+            return None
         try:
             if request.intake is not None:
                 limit = self.limits.body
@@ -103,6 +111,7 @@ class EventsResource(Listener):
             return self._publisher.publish(request, done)
         except SenderError as error:
             _log.debug("refused", extra={"code": error.code, "event_id": _id_of(request)})
+            self._note(request.caller, error.code)
             return self.refused(from_sender_error(error), error.code)
         except KeyMapperFailed as error:
             _log.error("%s", error, exc_info=error.__cause__)
@@ -116,6 +125,9 @@ class EventsResource(Listener):
         """From the next request on; a connection that is open keeps the bounds it began with."""
         self._publisher.become(other._publisher)
         self._intakes.become(other._intakes)
+        if other.door is not None and self.door is not None:
+            other.door.follow(self.door)
+        self.door = other.door
         self.limits, self._senders = other.limits, other._senders
 
     def other(self, method: str, named: Mapping[bytes, bytes], route: str | None) -> Answer:
@@ -156,6 +168,25 @@ class EventsResource(Listener):
         """Count a refusal on its way out."""
         self.counters.add("events_refused", code or code_of(answer))
         return answer
+
+    def _wait(self, request: Request, pending: Pending, done: Done) -> None:
+        """The body is there, and the question is not answered yet: at most once a minute and issuer."""
+
+        def judge(_: object) -> None:
+            verdict = None if self.door is None else self.door.judge_again(pending)
+            if isinstance(verdict, Answer):
+                done(self.refused(verdict))
+                return
+            request.caller, request.pending = verdict, None
+            if (answer := self.post(request, done)) is not None:
+                done(answer)
+
+        pending.asking.add_done_callback(judge)
+
+    def _note(self, caller: Caller | None, code: str) -> None:
+        if caller is not None and caller.name:
+            caller.tally.refused += 1
+            self.counters.add("producer_refusals", caller.name, code)
 
     def _undo_coding(self, request: Request) -> None:
         value = values_of(request.headers, b"content-encoding")

@@ -85,18 +85,27 @@ class Router:
         return bool(self._rules if route is None else self._rules.named(route))
 
     def plan(
-        self, decoded: Decoded, request_key: bytes | None, route: str | None = None
+        self,
+        decoded: Decoded,
+        request_key: bytes | None,
+        route: str | None = None,
+        *,
+        filtered: bool = False,
     ) -> tuple[Publication, ...]:
         """The publications of one event; all of them stored means 202.
 
         ``request_key``  the sender's own key (K7); mappers other than from_request pass it over.
         ``route``        the name in ``/events/{route}``: that route takes the event, and its filters
-                         are not asked.
+                         are not asked but where ``filtered``.
 
         Raises NoRoute (422), UnknownRoute (404), MissingKey and BadTopic (400), KeyMapperFailed (503),
         and SenderError for an event that cannot be written as the route wants it (415, 422).
         """
-        chosen = self._rules.first(decoded.event) if route is None else self._rules.named(route)
+        event = decoded.event
+        if route is None:
+            chosen = self._rules.first(event)
+        else:
+            chosen = self._rules.named(route, event if filtered else None)
         return chosen(decoded, request_key)
 
 

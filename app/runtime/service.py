@@ -97,6 +97,7 @@ class Service:
         self._closing.push_async_callback(bounded, "traces", end_traces, LAST_WORDS)
         await parts.store.start()
         self._closing.push_async_callback(parts.store.stop)
+        self._closing.push_async_callback(parts.issuers.stop)
         await parts.registry.rotate()
         await parts.catalog.load()
         for name, log in parts.logs.items():
@@ -132,7 +133,9 @@ class Service:
         from app.runtime.kafka_listeners import open_kafka_listener  # noqa: PLC0415
 
         await self._until_taken(name)
-        listener = await open_kafka_listener(parts.config, name, log, parts.clock, parts.counters)
+        listener = await open_kafka_listener(
+            parts.config, name, log, parts.clock, parts.counters, parts.producers
+        )
         self.state.listeners[name] = listener
         self._closing.push_async_callback(
             bounded, f"Kafka listener of {name}", listener.stop, drain, drain

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from app.access.who import Producers
 from app.api.running import Configured, Disk, Entry, KafkaListenerState, Registry, RoleState
 from app.brokers.sharing import Shared
 from app.config.key_mappers import load_key_mappers
@@ -63,13 +64,15 @@ class State:
         self.configured: Configured  # filled by the service
         self.begun = False
         self.draining = False
-        self.become(parts.config, load_key_mappers(parts.config.routes))
+        self.become(parts.config, load_key_mappers(parts.config.routes), parts.producers)
         self._targets = Targets(self._config, parts.logs, parts.clock)
         self._asking = Shared(HEALTH_KEPT, parts.clock.monotonic)
 
-    def become(self, config: Config, mappers: Mapping[str, PlainMapper]) -> None:
+    def become(
+        self, config: Config, mappers: Mapping[str, PlainMapper], producers: Producers
+    ) -> None:
         """Tell of this configuration, whose brokers are the same."""
-        self._parts = self._parts._replace(config=config)
+        self._parts = self._parts._replace(config=config, producers=producers)
         self.routes: Sequence[Route] = config.routes
         self.mappers = mappers
         self.largest_document = config.limits.subscription_bytes

@@ -33,6 +33,7 @@ What the chart needs to know, as YAML:
   store        sqlite | postgresql
   embedded     names of embedded logs; kafka: names of Kafka brokers without an instance_id
   partitions   most of one topic, as the configuration has it
+  access       who may send events, as the configuration says it
   eventsPort, adminPort, adminScheme, eventsScheme, kafkaPort (0: no listener that others can reach)
   grace        seconds a pod needs to leave, at most
 */}}
@@ -67,6 +68,7 @@ store: {{ ($config.store | default dict).kind | default "sqlite" }}
 embedded: {{ toJson $embedded }}
 kafka: {{ toJson $kafka }}
 partitions: {{ .Values.worker.partitions | int | default $partitions }}
+access: {{ $events.access | default "" | quote }}
 eventsPort: {{ $events.port | default 8080 | int }}
 adminPort: {{ $admin.port | default 8081 | int }}
 eventsScheme: {{ ternary "https" "http" (or (not (empty $events.tls)) (not (empty .Values.tls.events.existingSecret))) }}

@@ -390,26 +390,33 @@ def test_a_token_that_is_too_short_is_refused_with_a_cure(lint_text: Lint) -> No
     assert "s3cret" not in found
 
 
-OPEN = (
-    "warning server.events.host: the events listener off loopback authenticates no client: every client "
-    "that reaches it may send"
+UNSAID = (
+    "error server.events.access: must be set off loopback: producers, or open, which lets every client "
+    "that reaches the listener send"
+)
+NOBODY = (
+    "error server.events.access: no producer is configured that can send over HTTP: every event would be "
+    "refused"
 )
 
 
 @pytest.mark.parametrize(
     ("events", "told"),
     [
-        ("host: 0.0.0.0", [OPEN]),
-        ("host: '::'", [OPEN]),
-        ("host: bridge.internal, tls: {cert: CERT, key: CERT}", [OPEN]),
-        ("host: 0.0.0.0, tls: {cert: CERT, key: CERT, client_ca: CERT}", []),
+        ("host: 0.0.0.0", [UNSAID]),
+        ("host: '::'", [UNSAID]),
+        ("host: bridge.internal, tls: {cert: CERT, key: CERT}", [UNSAID]),
+        ("host: 0.0.0.0, tls: {cert: CERT, key: CERT, client_ca: CERT}", [UNSAID]),
+        ("host: 0.0.0.0, access: open", []),
+        ("host: 0.0.0.0, access: producers", [NOBODY]),
+        ("access: producers", [NOBODY]),
         ("host: localhost", []),
     ],
 )
-def test_an_events_listener_that_asks_nobody_is_a_warning(
+def test_off_loopback_it_is_said_who_may_send(
     lint_text: Lint, tmp_path: Path, events: str, told: list[str]
 ) -> None:
-    """Off loopback it takes events of anybody, unless clients have to show a certificate."""
+    """Nobody opens the door without knowing it."""
     (tmp_path / "c.pem").write_text("")
     events = events.replace("CERT", str(tmp_path / "c.pem"))
     found = lint_text(f"{ROUTE}server: {{events: {{{events}}}}}\n")

@@ -73,8 +73,7 @@ def test_what_is_commented_out_in_the_first_file_works(load_text: Load, tmp_path
     """People take the comment signs away and expect it to run."""
     head, brokers, rest = TEMPLATE.partition("store: ")
     settings = re.sub(r"(?m)^( *)# (?=( *- )|( *\w+:( |$)))", r"\1", brokers + rest)
-    for section in ("intakes", "subscriptions"):
-        settings = settings.replace(f"{section}: []", f"{section}:")
+    settings = settings.replace("subscriptions: []", "subscriptions:")
     listeners = re.sub(r"(?m)^( +)# ", r"\1", head).replace("/etc/skybridge", str(tmp_path))
     for name in ("tls.crt", "tls.key"):
         (tmp_path / name).write_text("")
@@ -84,6 +83,7 @@ def test_what_is_commented_out_in_the_first_file_works(load_text: Load, tmp_path
         "PULSAR_TOKEN": "t",
         "SKYBRIDGE_ADMIN_TOKEN": "token-of-the-admin",
         "GITHUB_SECRET": "s",
+        "SHOP_KEY": "the-key-of-the-shop-0",
     }
     loaded = load_text(listeners + settings, secrets)
     config = loaded.config

@@ -280,6 +280,7 @@ BARE = {
     "cli/pull_consumer.py": WAITED_FOR,
     "cli/rehearsal/play.py": WAITED_FOR,
     "gateway/tls.py": WAITED_FOR,
+    "gateway/issuers.py": WAITED_FOR,
     "kafka_listener/connection.py": WAITED_FOR,
     "pipeline/replay/gateway.py": WAITED_FOR,
     "pipeline/replay/run.py": WAITED_FOR,
