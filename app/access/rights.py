@@ -45,6 +45,18 @@ class Rights:
         self.limits_events = {may.sources, may.types} != {EVERYTHING}
         self.limited = self.limits_events or may.routes != EVERYTHING
 
+    def refusal(self, attributes: Mapping[str, str], named: str | None) -> NotAllowed | None:
+        """Before a route is chosen. ``named``: the route that the request names."""
+        faults = self.faults_of(attributes)
+        if named is not None:
+            faults += self.faults_of_route(named)
+        return NotAllowed(faults) if faults else None
+
+    def refusal_of_route(self, route: str) -> NotAllowed | None:
+        """Of the route that the rules chose."""
+        faults = self.faults_of_route(route)
+        return NotAllowed(faults) if faults else None
+
     def faults_of(self, attributes: Mapping[str, str]) -> list[Fault]:
         """Of an event, by its attributes under their names of 1.0. An event whose source or type cannot
         be read (a document in an unknown format) is allowed only where every one is."""

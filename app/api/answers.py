@@ -200,6 +200,18 @@ class ConfigurationView(ConfigurationState):
     )
 
 
+class ProducerView(View):
+    """A sender of events, since the start of this process."""
+
+    name: str
+    events: int = Field(description="events within its quota, over HTTP and Kafka listeners")
+    refused: int = Field(description="requests that were refused although it was known")
+    events_per_second: float = Field(description="over about the last minute")
+    last_event_seconds: float | None = Field(
+        description="seconds since its last event; null if there was none"
+    )
+
+
 class Status(View):
     version: str
     installation: str
@@ -210,6 +222,7 @@ class Status(View):
     brokers: dict[str, HealthView]
     store: HealthView = Field(description="where dead letters are kept")
     subscriptions: list[SubscriptionView]
+    producers: list[ProducerView] = Field([], description="known senders of events")
     counters: dict[str, dict[str, int]] = Field(
         description="values by name, then by labels joined with a comma"
     )

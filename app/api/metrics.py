@@ -40,6 +40,11 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("intake", "outcome"),
         "Requests to intakes: accepted, duplicate, challenge, or the code of the refusal.",
     ),
+    "producer_events": (("producer",), "Events of a producer within its quota."),
+    "producer_refusals": (
+        ("producer", "code"),
+        "Requests of a producer that were refused, by problem code.",
+    ),
     "events_published": (("route", "broker"), "Events stored by a broker."),
     "events_unpublished": (("route", "broker", "code"), "Events a broker did not store."),
     "deliveries": (("subscription", "outcome"), "Deliveries concluded."),

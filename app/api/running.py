@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Protocol, cast
 import msgspec
 from fastapi import Depends, Request
 
+from app.access.who import Producers
 from app.errors import Fault, StoreUnavailable
 from app.interfaces import Attempt, Clock, Log, Notify, Store, Waiting
 from app.model.metadata import GroupLag
@@ -144,6 +145,7 @@ class Running(Protocol):
     logs: Mapping[str, Log]
     kinds: Mapping[str, str]  # of the brokers, by name
     manners: Mapping[str, Manner]  # how events are written to some of them
+    producers: Producers  # with what each has sent
     mappers: Mapping[str, PlainMapper]  # an operator's own key mappers, by name
     store: Store | None
     registry: Registry

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from app import __version__
+from app.access.caller import Caller
 from app.api import answers
 from app.api.answers import Standing
 from app.api.metrics import HISTOGRAMS, Snapshot
@@ -50,6 +51,10 @@ async def status(running: Running) -> answers.Status:
             for name, series in totals.items()
             if name not in HISTOGRAMS
         },
+        producers=[
+            _producer(each, running.clock.monotonic())
+            for each in running.producers.callers.values()
+        ],
         kafka_listeners=running.kafka_listeners(),
         configuration=running.configured,
     )
@@ -68,6 +73,17 @@ async def snapshot(running: Running) -> Snapshot:
         disks=await running.disks(),
         certificates=await running.certificates(),
         configured=running.configured,
+    )
+
+
+def _producer(caller: Caller, now: float) -> answers.ProducerView:
+    tally = caller.tally
+    return answers.ProducerView(
+        name=caller.name,
+        events=tally.events,
+        refused=tally.refused,
+        events_per_second=round(tally.rate(now), 3),
+        last_event_seconds=None if tally.last is None else round(now - tally.last, 3),
     )
 
 

@@ -19,6 +19,7 @@ from app.cli import (  # noqa: F401 - each registers its verbs
     pipeline,
     plan,
     printing,
+    producers,
     pull,
     receive,
     replaying,
@@ -40,7 +41,7 @@ _ORDER = (
     *("demo", "init", "check", "test", "plan", "schema", "openapi", "asyncapi", "secret", "verify"),
 )
 app.registered_commands.sort(key=lambda each: _ORDER.index(each.name or ""))
-for _group in (topics, subscriptions, dead_letters, store, pipeline):
+for _group in (producers, topics, subscriptions, dead_letters, store, pipeline):
     app.add_typer(_group.app)
 
 

@@ -3,9 +3,11 @@ explains an event's way by it."""
 
 from __future__ import annotations
 
+from app.access.rights import Rights
 from app.config.brokers import PulsarBroker
 from app.config.key_mappers import load_key_mappers
 from app.config.model import Config
+from app.errors import SetupError
 from app.routing.journey import Guide
 from app.routing.plan import Manner
 
@@ -22,6 +24,19 @@ def manners_of(config: Config) -> dict[str, Manner]:
         for name, broker in config.brokers.items()
         if isinstance(broker, PulsarBroker)
     }
+
+
+def rights_of(config: Config, producer: str) -> Rights:
+    """Raises SetupError for a producer that there is not."""
+    for each in config.producers:
+        if each.name == producer:
+            return Rights(each.name, each.may)
+    names = [each.name for each in config.producers]
+    raise SetupError(
+        f"there is no producer {producer!r}",
+        setting="producers",
+        cure=f"known here: {', '.join(names) or 'none'}",
+    )
 
 
 def guide_of(config: Config) -> Guide:

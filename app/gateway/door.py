@@ -83,10 +83,14 @@ class Door:
         producers = self.producers
         for header in producers.headers:
             if (value := named.get(header)) is not None:
-                return self._by_key(headers, header, value)
+                if _repeats(headers, named, header):
+                    return _REPEATED
+                return producers.by_key(header, digest_of(value)) or _UNKNOWN_KEY
         value = named.get(AUTHORIZATION)
         if value is not None and value[:7].lower() == _BEARER:
-            return self._by_bearer(headers, value[7:].strip(b" "))
+            if _repeats(headers, named, AUTHORIZATION):
+                return _REPEATED
+            return self._by_bearer(value[7:].strip(b" "))
         if sans and producers.has_certificates and (found := producers.by_certificate(sans)):
             return found[0] if len(found) == 1 else _AMBIGUOUS
         return self._stranger(address) if self._open else _NO_CREDENTIAL
@@ -97,19 +101,12 @@ class Door:
         assert not isinstance(verdict, Pending)  # noqa: S101 - nothing is asked
         return verdict
 
-    def _by_key(self, headers: HeaderPairs, header: bytes, key: bytes) -> Caller | Answer:
-        if _repeats(headers, header):
-            return _REPEATED
-        return self.producers.by_key(header, digest_of(key)) or _UNKNOWN_KEY
-
-    def _by_bearer(self, headers: HeaderPairs, credential: bytes) -> Caller | Pending | Answer:
+    def _by_bearer(self, credential: bytes) -> Caller | Pending | Answer:
         digest = digest_of(credential)
         caller = self.producers.by_key(AUTHORIZATION, digest)
         if caller is None:
             caller = self._known(digest)
-        if caller is None:
-            return self._by_token(credential, digest, may_ask=True)
-        return _REPEATED if _repeats(headers, AUTHORIZATION) else caller
+        return caller or self._by_token(credential, digest, may_ask=True)
 
     def _by_token(self, token: bytes, digest: bytes, *, may_ask: bool) -> Caller | Pending | Answer:
         if not self._issuers or token.count(b".") != 2:  # noqa: PLR2004 - of three parts
@@ -170,9 +167,9 @@ class Door:
         return caller
 
 
-def _repeats(headers: HeaderPairs, wanted: bytes) -> bool:
+def _repeats(headers: HeaderPairs, named: Mapping[bytes, bytes], wanted: bytes) -> bool:
     """Two of a kind: what a proxy checked might not be what is read here."""
-    return sum(name == wanted for name, _ in headers) > 1
+    return len(named) != len(headers) and sum(name == wanted for name, _ in headers) > 1
 
 
 def _network(address: str) -> str:

@@ -14,7 +14,6 @@ from time import monotonic as system_monotonic
 from time import perf_counter
 
 from app.access.caller import Caller
-from app.access.rights import NotAllowed
 from app.bindings.http import UnknownFormats, decode
 from app.bindings.record import ContentMode, Decoded
 from app.errors import BrokerError, BrokerUnavailable, PublishUnknown, SenderError
@@ -111,15 +110,14 @@ class Publisher:
         """Raises NotAllowed, and what ``Router.plan`` raises."""
         if caller is None or not caller.limited:
             return self._router.plan(decoded, key, route)
-        rights = caller.rights
-        faults = rights.faults_of(decoded.event.attributes)
-        if route is not None:
-            faults += rights.faults_of_route(route)
-        if faults:
-            raise NotAllowed(faults)
+        refusal = caller.rights.refusal(decoded.event.attributes, route)
+        if refusal is not None:
+            raise refusal
         planned = self._router.plan(decoded, key, route, filtered=True)
-        if route is None and (faults := rights.faults_of_route(planned[0].route)):
-            raise NotAllowed(faults)
+        if route is None:
+            refusal = caller.rights.refusal_of_route(planned[0].route)
+            if refusal is not None:
+                raise refusal
         return planned
 
     def become(self, other: Publisher) -> None:

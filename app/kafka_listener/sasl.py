@@ -149,10 +149,14 @@ class _Scram:
 
 
 async def sasl_handshake(node: Node, session: Session, request: Request) -> Any:
+    """Version 0, whose tokens would come outside of frames, is refused. It is offered because librdkafka 2.0
+    and before look for it, and then use version 1."""
     mechanisms = () if node.logins is None else node.logins.mechanisms
     mechanism, code = request.payload.mechanism, ErrorCode.none
     if node.logins is None:
         code = ErrorCode.illegal_sasl_state
+    elif not request.version:
+        code = ErrorCode.unsupported_version
     elif mechanism not in mechanisms:
         code = ErrorCode.unsupported_sasl_mechanism
     else:

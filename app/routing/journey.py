@@ -111,17 +111,21 @@ class Guide:
         request_key: bytes | None,
         route: str | None = None,
         as_from: str | None = None,
+        *,
+        filtered: bool = False,
     ) -> Journey:
-        """``route``: the name that the request gives. ``as_from``: the BROKER/TOPIC that another client writes
+        """``route``: the name that the request gives; ``filtered``: its filters are asked all the same, as for
+        a producer that may not send everything. ``as_from``: the BROKER/TOPIC that another client writes
         the event to; no route is asked. Raises nothing that a sender can be told: that is ``refused``;
         KeyMapperFailed for an operator's own mapper that breaks."""
         event = decoded.event
         if as_from is not None:
             return self._from_others(decoded, request_key, as_from)
-        verdicts = tuple(self._verdicts(event, route))
+        verdicts = tuple(self._verdicts(event, route, filtered=filtered))
         chosen = next((each.name for each in verdicts if each.chosen), None)
         if chosen is None:
-            missing = NoRoute(event) if route is None else UnknownRoute(route)
+            unknown = route is not None and route not in self._routes
+            missing = UnknownRoute(route or "") if unknown else NoRoute(event, route or "")
             return Journey(event=event, routes=verdicts, refused=missing)
         key = explain(self._routes[chosen].key, event, request_key, own=self._mappers)
         try:
@@ -141,12 +145,15 @@ class Guide:
         hop = self._hop(broker, topic, "another client", record, ())
         return Journey(event=decoded.event, routes=(), hops=(hop,))
 
-    def _verdicts(self, event: CloudEvent, named: str | None) -> Iterator[RouteVerdict]:
-        """Who names a route has decided: no filter is asked."""
+    def _verdicts(
+        self, event: CloudEvent, named: str | None, *, filtered: bool
+    ) -> Iterator[RouteVerdict]:
+        """Who names a route has decided: no filter is asked, but that route's where ``filtered``."""
         found = False
         for route in self._routes.values():
-            if named is not None or found:
-                yield RouteVerdict(route.name, route.name == named, asked=False)
+            is_named = route.name == named
+            if found or (named is not None and not (filtered and is_named)):
+                yield RouteVerdict(route.name, is_named and not filtered, asked=False)
                 continue
             filters = explain_filters(route.filters, event)
             found = all(each.passes for each in filters)

@@ -75,6 +75,7 @@ class State:
         self._parts = self._parts._replace(config=config, producers=producers)
         self.routes: Sequence[Route] = config.routes
         self.mappers = mappers
+        self.producers = producers
         self.largest_document = config.limits.subscription_bytes
 
     def _config(self) -> Config:

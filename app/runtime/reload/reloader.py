@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from app.api.running import Cause, Outcome, Refusal, Reload
+from app.config.credentials import marks, texts
 from app.config.difference import Difference, difference
 from app.config.finding import BadConfiguration, Finding
 from app.config.load import Loaded
@@ -66,6 +67,10 @@ class Reloader:
             return 0.0
         return self._loaded.config.reload.watch
 
+    def credential_files(self) -> Hashable:
+        """Another value when a file with a credential of producers is another one. Of the disk."""
+        return marks(self._loaded.config)
+
     def read(self) -> bytes | None:
         """Raises BadConfiguration."""
         return None if self._source is None else self._source.read()
@@ -102,10 +107,11 @@ class Reloader:
         if found.restarts:
             faults = [_needs_restart(each.setting, loaded) for each in found.restarts]
             return self._refused(cause, "needs-restart", faults)
-        if found.changes or raw != self._loaded.raw:
+        rotated = texts(loaded.config) != texts(self._loaded.config)
+        if found.changes or rotated or raw != self._loaded.raw:
             await self._renewal.swap(await self._renewal.build(loaded, found))
         self._loaded, self._view, self.digest = loaded, view, digest_of(view.shown)
-        outcome: Outcome = "ok" if found.changes else "unchanged"
+        outcome: Outcome = "ok" if found.changes or rotated else "unchanged"
         return self._told(cause, outcome, found=found, warnings=[str(each) for each in warnings])
 
     def _told(
