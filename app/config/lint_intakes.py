@@ -32,10 +32,24 @@ def _compiles(report: Report, path: Path, intake: Intake) -> None:
     try:
         compiled = compile_intake(intake)
         secrets = [secret.get_secret_value() for secret in secrets_of(intake)]
-        compile_verifiers(compiled, secrets, intake.max_age)
+        verifiers = compile_verifiers(compiled, secrets, intake.max_age)
     except SetupError as error:
         below = ("verify",) if error.setting == "secret" and intake.verify is not None else ()
         report.refused((*path, *below, *error.setting.split(".")), error)
+    else:
+        if any(scheme.header and not scheme.signs for scheme, _ in verifiers):
+            _not_in_clear(report, path)
+
+
+def _not_in_clear(report: Report, path: Path) -> None:
+    """A signature may be read by everybody; a key or a password may not."""
+    events = report.config.server.events
+    if not is_loopback(events.host) and events.tls is None:
+        report.warning(
+            path,
+            "its key or password crosses the network in clear",
+            "set server.events.tls, or put a proxy with TLS in front",
+        )
 
 
 def _only_on_loopback(report: Report, path: Path) -> None:

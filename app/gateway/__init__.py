@@ -12,6 +12,7 @@ request_queue               the requests of a connection, answered in order
 read_control, timeouts      when reading pauses; how long a connection may stay as it is
 asgi                        the same resource for requests that are no events
 resource                    ``/events``: methods, handshake, early refusals
+intakes, repeats            ``/in/{name}``: a webhook verified and made an event, once
 publish, conclude           one request: decode, plan, submit; and its outcomes as an answer
 request, answers, http_wire the values between them, and their bytes
 limits, content_coding      the bounds; bodies out of gzip and deflate

@@ -17,7 +17,7 @@ from app.event.validate import faults_of
 from app.model.message import Partition
 from app.runtime.service import Service
 from lacking import lacking
-from raw_http import RawConnection, request
+from raw_http import RawConnection, event, request
 
 COUNT = 329
 DISTINCT = 324  # five are the very bytes of another one
@@ -77,13 +77,13 @@ async def test_every_payload_becomes_the_event_that_the_adapter_makes_of_it(
     assert len(records) == len(expected) == COUNT
     without = 0
     for record in records:
-        event = kafka.decode(record).event
-        wanted = expected[event.id]
-        assert not faults_of(event.attributes, str)
-        assert event.data == wanted.data
-        same = {name: text for name, text in event.attributes.items() if name != "time"}
+        found = kafka.decode(record).event
+        wanted = expected[found.id]
+        assert not faults_of(found.attributes, str)
+        assert found.data == wanted.data
+        same = {name: text for name, text in found.attributes.items() if name != "time"}
         assert same == {name: text for name, text in wanted.attributes.items() if name != "time"}
-        without += "partitionkey" not in event.attributes
+        without += "partitionkey" not in found.attributes
     assert without > 20
 
 
@@ -92,3 +92,17 @@ async def test_the_same_bytes_again_are_a_duplicate(feed: Feed, started: Start) 
     first = await post_all(feed, service)
     assert first.count((202, True)) == COUNT - DISTINCT
     assert await post_all(feed, service) == [(202, True)] * COUNT
+
+
+async def test_where_only_producers_may_send_an_intake_verifies_its_own(
+    feed: Feed, started: Start
+) -> None:
+    """A publisher has no key of a producer, and a stranger has nothing to do at ``/events``."""
+    access = {"events": {"port": 0, "access": "producers"}, "admin": {"port": 0}}
+    service = await started(settings() | {"server": access})
+    webhook = feed.webhooks[0]
+    async with await RawConnection.open(int(service.events_url.rpartition(":")[2])) as peer:
+        await peer.send(request("/in/github", webhook.body, headers=webhook.headers))
+        assert (await peer.answer()).status == 202
+        await peer.send(event(1))
+        assert (await peer.answer()).status == 401

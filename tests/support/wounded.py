@@ -41,10 +41,13 @@ def wounded(chance: random.Random, seeds: Sequence[bytes]) -> bytes:
     return bytes(data)
 
 
-async def sent(port: int, case: bytes) -> list[int]:
-    """Every status that came back before the peer closed, which it must do within the deadline."""
+async def sent(port: int, case: bytes, *, ends: bool = False) -> list[int]:
+    """Every status that came back before the peer closed, which it must do within the deadline. ``ends``: it
+    is told that nothing more comes."""
     async with await RawConnection.open(port) as peer:
         peer.writer.write(case)
+        if ends:
+            peer.writer.write_eof()
         async with asyncio.timeout(PATIENCE):
             try:
                 answers = await peer.reader.read()

@@ -60,6 +60,28 @@ def test_nothing_is_verified_on_loopback_alone(lint_text: Lint) -> None:
     assert found[0].startswith("error intakes[0].verify.kind: none accepts every request")
 
 
+OFF_LOOPBACK = "server: {events: {host: 0.0.0.0, access: producers}}\n"
+
+
+def test_an_intake_may_be_the_only_way_in(lint_text: Lint) -> None:
+    """No producer is needed where only publishers of webhooks send."""
+    assert lint_text(intake("preset: github, secret: s", OFF_LOOPBACK)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("preset: gitlab, secret: s", True),
+        ("preset: gitlab, secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", False),
+        (f"verify: {{kind: basic, username: u, password: p}}, {EVENT}", True),
+        (f"verify: {{kind: hmac_sha256, header: h, secret: s}}, {EVENT}", False),
+    ],
+)
+def test_a_key_in_clear_is_a_warning(lint_text: Lint, text: str, warned: bool) -> None:
+    found = lint_text(intake(text, OFF_LOOPBACK))
+    assert [each.partition(":")[0] for each in found] == ["warning intakes[0]"] * warned
+
+
 def test_two_of_a_name_are_an_error(lint_text: Lint) -> None:
     one = "{name: in, preset: github, secret: s}"
     (found,) = lint_text(f"{ROUTES}intakes: [{one}, {one}]\n")
