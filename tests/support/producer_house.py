@@ -61,10 +61,16 @@ def bearer(credential: str) -> Pairs:
 
 class House:
     def __init__(
-        self, server: EventsServer, log: ScriptedLog, counters: Counters, issuers: Issuers
+        self,
+        server: EventsServer,
+        log: ScriptedLog,
+        counters: Counters,
+        issuers: Issuers,
+        clock: Clock,
     ) -> None:
         self.server = server
         self.issuers = issuers
+        self.clock = clock
         self.log = log
         self.counters = counters
         self.tls: ssl.SSLContext | None = None
@@ -84,8 +90,8 @@ class House:
         resource = self.server._resource
         before = resource.door
         if before is not None:
-            made.follow(before.producers)
-        resource.door = Door(made, self.issuers.of, SystemClock(), is_open=is_open)
+            made.follow(before.producers, self.clock.monotonic())
+        resource.door = Door(made, self.issuers.of, self.clock, is_open=is_open)
 
 
 @asynccontextmanager
@@ -105,7 +111,7 @@ async def producer_house(
     made = Producers([Producer.model_validate(each) for each in listed])
     door = Door(made, issuers.of, clock, is_open=is_open, address_quota=address_quota)
     async with listening(publisher, counters=counters, door=door, tls=tls) as server:
-        yield House(server, log, counters, issuers)
+        yield House(server, log, counters, issuers, clock)
     await issuers.stop()
 
 

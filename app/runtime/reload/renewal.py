@@ -103,7 +103,7 @@ class Renewal:
         """Returns when what is old has ended, or goes on ending in its own time."""
         parts, config = self._parts, built.config
         await parts.catalog.become(built.loaded)
-        built.producers.follow(parts.producers)
+        built.producers.follow(parts.producers, parts.clock.monotonic())
         self._parts = parts._replace(config=config, producers=built.producers)
         for name, logins in built.logins.items():
             self._state.listeners[name].expect(logins)

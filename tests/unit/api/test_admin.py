@@ -228,7 +228,8 @@ def _operations() -> list[tuple[str, str]]:
         (method, path)
         for path, operations in paths.items()
         for method in operations
-        if method in {"get", "post", "put", "patch", "delete"} and not path.startswith("/events")
+        if method in {"get", "post", "put", "patch", "delete"}
+        and not path.startswith(("/events", "/in/"))
     ]
 
 
