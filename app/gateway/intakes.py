@@ -72,7 +72,7 @@ class OpenIntake:
         before.repeats.window = self.settings.max_age
         self.repeats = before.repeats
         if self._allowance is not None and before._allowance is not None:
-            before._allowance.become(self._allowance.quota)
+            before._allowance.become(self._allowance.quota, self._clock.monotonic())
             self._allowance = before._allowance
 
     def verified(self, arrival: Arrival) -> Scheme:
@@ -143,7 +143,8 @@ class Intakes:
     def post(
         self, name: str, request: Request, publish: Publish, done: Done, limit: int
     ) -> Answer | None:
-        """As ``publish``. ``limit``: most bytes of a body without its coding. Raises SenderError for a request that becomes no event."""
+        """As ``publish``. ``limit``: most bytes of a body without its coding. Raises SenderError for a request
+        that becomes no event."""
         intake = self.demand(name)
 
         def told(answer: Answer) -> None:

@@ -24,7 +24,7 @@ class Arrival:
                fields, of repeated ones the last.
     """
 
-    __slots__ = ("_document", "body", "field", "headers")
+    __slots__ = ("_document", "_named", "body", "field", "headers")
 
     def __init__(
         self, headers: Sequence[tuple[bytes, bytes]], body: bytes, *, field: str = ""
@@ -33,11 +33,13 @@ class Arrival:
         self.body = body
         self.field = field
         self._document: CloudEvent | None = None
+        self._named: dict[bytes, list[bytes]] = {}
+        for name, value in headers:
+            self._named.setdefault(name.lower(), []).append(value)
 
     def values(self, name: str) -> list[bytes]:
-        """Every header field of that name."""
-        wanted = name.lower().encode()
-        return [value for key, value in self.headers if key.lower() == wanted]
+        """Every header field of that name, which is in lower case."""
+        return self._named.get(name.encode(), [])
 
     @property
     def content_type(self) -> str | None:

@@ -124,7 +124,7 @@ def _scheme(verify: Verify) -> Scheme:
                 header=verify.header.lower(),
                 prefix=verify.prefix,
                 encoding=verify.encoding,
-                timestamp=verify.timestamp,
+                timestamp=verify.timestamp and verify.timestamp.lower(),
                 signed=verify.signed,
             )
         case VerifyBasic():

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import publishers
+from app.access.caller import QuotaExceeded
 from app.gateway.intakes import OpenIntake
 from app.gateway.repeats import DUPLICATE
 from app.intakes.arrival import Arrival
@@ -66,3 +67,14 @@ def test_a_reload_that_lengthens_the_window_keeps_what_was_seen() -> None:
     after.follow(before)
     assert len(after.repeats) == 1
     assert after.repeats.window == 3600
+
+
+def test_a_reload_gives_nobody_the_burst_again() -> None:
+    quota = {"quota": {"events": "1/s", "burst": 2}}
+    before = opened([SECRET], preset="github", **quota)
+    before.take()
+    before.take()
+    after = opened([SECRET], preset="github", **quota)
+    after.follow(before)
+    with pytest.raises(QuotaExceeded):
+        after.take()
