@@ -151,8 +151,8 @@ class CommitGroup:
                 db.execute(insert, row)
         self._numbering.store(db)
 
-    def publish(self) -> list[PartitionLog]:
-        """After the commit: readers may see it. Returns the partitions that have grown."""
+    def publish(self) -> list[Staged]:
+        """After the commit: readers may see it. Returns by what the partitions have grown."""
         self._numbering.publish()
         for partition, segment in self._opened:
             partition.segments += (segment,)
@@ -163,7 +163,7 @@ class CommitGroup:
             active.first_ms = active.first_ms or staged.time_ms
             active.last_ms = partition.last_ms = staged.time_ms
             partition.next_offset = staged.next_offset
-        return [staged.partition for staged in self._staged.values()]
+        return list(self._staged.values())
 
     def _place(self, append: Placed) -> PublishResult:
         """What was stored before is not staged again."""

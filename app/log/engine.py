@@ -13,7 +13,7 @@ import apsw
 
 from app.bindings.record import Record
 from app.log.catalogue import Catalogue, PartitionLog, Topic
-from app.log.commit import Append, Fates
+from app.log.commit import Append, Fates, Staged
 from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
 from app.log.group_commits import GroupCommits
 from app.log.partition_append import Placed, Stored
@@ -26,7 +26,7 @@ from app.log.settings import EngineSettings
 from app.log.stored_batches import EVERYTHING, Run, runs
 from app.log.topic_changes import TopicChanges
 from app.log.writer import Writer
-from app.model.message import Partition
+from app.model.message import Message, Partition
 from app.model.metadata import Health
 from app.telemetry.tasks import keep
 
@@ -61,6 +61,7 @@ class Engine:
         )
         self._commits = GroupCommits(self.positions, self._writing)
         self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
+        self._newest: Staged | None = None  # of whose growth watchers are being told
         self.findings: list[str] = []  # what looked damaged at the start
         self.cluster = ""  # tells this log from any other, once it is open
 
@@ -152,6 +153,22 @@ class Engine:
         return await reader.run(
             lambda db: reader.page(db, partition, offset, end, epoch, max_records, max_bytes)
         )
+
+    def at_hand(self, partition: PartitionLog, offset: int, until: int, most: int) -> Page | None:
+        """As ``page``, without the reading thread, of what was stored a moment ago: for who is told that the
+        partition has grown, while it is told. None: it has to be read."""
+        newest = self._newest
+        if newest is None or newest.partition is not partition or offset < newest.base:
+            return None
+        records = newest.records[offset - newest.base : until - newest.base]
+        if not 0 < len(records) <= most:
+            return None
+        place, time_ms = partition.place, newest.time_ms
+        messages = [
+            Message(Record(*fields), place, str(at), at, time_ms, 0)
+            for at, fields in enumerate(records, offset)
+        ]
+        return Page(tuple(messages), offset + len(messages), newest.bytes)
 
     async def scan(
         self,
@@ -266,13 +283,14 @@ class Engine:
             raise
         return db
 
-    def _settle(self, fates: Fates | tuple[()], grown: Sequence[PartitionLog]) -> None:
+    def _settle(self, fates: Fates | tuple[()], grown: Sequence[Staged]) -> None:
         """One hop for a whole commit group."""
         for append, results in fates:
             append.resolve_all(results)
-        for partition in grown:
-            for notify in tuple(self._watchers.get(partition, ())):
+        for self._newest in grown:
+            for notify in tuple(self._watchers.get(self._newest.partition, ())):
                 notify()
+        self._newest = None
 
     def _on_round(self) -> None:
         self.on_round()

@@ -18,7 +18,7 @@ from app.bindings.record import ContentMode, Decoded, Record
 from app.bindings.table import Binding
 from app.bindings.transcode import PLAIN, Writing
 from app.delivery import operator_event
-from app.delivery.backoff import doubling
+from app.delivery.backoff import try_again_in
 from app.delivery.coalescing import Tally
 from app.errors import BrokerError, SenderError
 from app.interfaces import Clock, Log
@@ -31,7 +31,6 @@ from app.worker.waiting import happened
 QUEUE = 1_000  # events
 AT_ONCE = 100
 WINDOW = 10.0  # seconds in which dead letters of one subscription and cause are one event
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a topic that does not take them
 
 _REPEATING = frozenset({DEAD_LETTERED, PAUSED, LAGGING})
 
@@ -139,8 +138,7 @@ class OperatorEvents:
             if self._queue:
                 failures = 0 if await self._publish() else failures + 1
                 if failures:
-                    wait = doubling(FIRST_WAIT, LONGEST_WAIT, failures, self._jitter())
-                    await self._clock.sleep(wait)
+                    await self._clock.sleep(try_again_in(failures, self._jitter()))
             else:
                 await happened(self._came, self._clock, self._until_due())
             for key, count in self._tally.due(self._clock.monotonic()).items():

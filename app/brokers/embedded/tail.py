@@ -73,6 +73,9 @@ class Tail:
         if not self.gone:
             self._engine.unwatch(self.place, self._grown)
 
+    def at_hand(self, position: int, until: int, most: int) -> Page | None:
+        return self._engine.at_hand(self._log, position, until, most)
+
     async def page(self, position: int, until: int, most: int) -> Page:
         return await self._engine.page(
             self.place, position, until=until, max_records=most, max_bytes=self._most_bytes
