@@ -16,6 +16,7 @@ from app.access.rights import KafkaAccess, compile_patterns
 from app.model.producer import JwtRule, KafkaRights, Producer
 
 AUTHORIZATION = b"authorization"
+BEARER = b"Bearer "
 San = tuple[str, str]
 """A subject alternative name: its kind as Python names it (``URI``, ``DNS``, ``IP Address``, ``email``),
 and its text."""
@@ -73,14 +74,22 @@ def has(claim: object, value: str | int | bool) -> bool:
 
 
 class Producers:
-    """Those of one configuration. ``callers`` by name; ``headers`` that carry keys, beside Authorization;
+    """Those of one configuration. ``callers`` by name; ``bearers`` by the digest of ``Bearer KEY``; ``headers``
+    that carry keys, beside Authorization;
     ``kafka``: what users of Kafka listeners may do. ``posts``: whether any has a credential for HTTP."""
 
     def __init__(self, producers: Sequence[Producer]) -> None:
         self.callers = {each.name: Caller.of(each) for each in producers}
+        self.bearers = {
+            digest_of(BEARER + key.get_secret_value().encode()): self.callers[each.name]
+            for each in producers
+            if each.header is None
+            for key in each.keys
+        }
         self._by_key = {
             (header_of(each), digest_of(key.get_secret_value().encode())): self.callers[each.name]
             for each in producers
+            if each.header is not None
             for key in each.keys
         }
         self.kafka = {
@@ -99,7 +108,6 @@ class Producers:
             for each in producers
             if each.jwt is not None
         )
-        self.has_certificates = bool(self._by_san)
         self.posts = any(each.posts for each in producers)
 
     def follow(self, before: Producers, now: float) -> None:
@@ -109,6 +117,7 @@ class Producers:
                 caller.follow(known, now)
 
     def by_key(self, header: bytes, digest: bytes) -> Caller | None:
+        """In a header of its own."""
         return self._by_key.get((header, digest))
 
     def by_certificate(self, names: Iterable[San]) -> list[Caller]:

@@ -6,13 +6,14 @@ Credentials are looked for in this order, and the first that is there decides: a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.access.caller import Caller, quota_of
 from app.access.rights import Rights
 from app.access.tokens import BadToken, Head, Keys, ends_at, one_of, read_head, verify
-from app.access.who import AUTHORIZATION, Producers, San, digest_of
+from app.access.who import AUTHORIZATION, BEARER, Producers, San, digest_of
 from app.errors import Fault
 from app.gateway.answers import Answer, problem, unavailable
 from app.gateway.issuers import Issuer
@@ -21,11 +22,11 @@ from app.interfaces import Clock
 from app.model.producer import JwtRule, May
 from app.model.quota import EventQuota
 
+_sha256 = hashlib.sha256  # of every request
 REMEMBERED = 10_000  # verified tokens
 REMEMBERED_FOR = 300.0  # seconds, or until the token expires
 ADDRESSES = 10_000  # whose quotas are counted
 NOT_AUTHENTICATED = "not-authenticated"
-_BEARER = b"bearer "
 _IPV6_NETWORK = 4  # groups of an IPv6 address that name a network of one owner (/64)
 
 
@@ -56,6 +57,8 @@ class Door:
         address_quota: EventQuota | None = None,
     ) -> None:
         self.producers = producers
+        self._own_headers = producers.headers
+        self._bearers = producers.bearers
         self._issuers = {each.rule.issuer: issuer_of(each.rule) for each in producers.rules}
         self._clock = clock
         self._monotonic = clock.monotonic
@@ -80,18 +83,17 @@ class Door:
         address: str,
     ) -> Verdict:
         """``sans``: of the client certificate. ``address``: of the client."""
-        producers = self.producers
-        for header in producers.headers:
-            if (value := named.get(header)) is not None:
-                if _repeats(headers, named, header):
-                    return _REPEATED
-                return producers.by_key(header, digest_of(value)) or _UNKNOWN_KEY
+        if self._own_headers and (verdict := self._by_own_header(headers, named)) is not None:
+            return verdict
         value = named.get(AUTHORIZATION)
-        if value is not None and value[:7].lower() == _BEARER:
-            if _repeats(headers, named, AUTHORIZATION):
-                return _REPEATED
-            return self._by_bearer(value[7:].strip(b" "))
-        if sans and producers.has_certificates and (found := producers.by_certificate(sans)):
+        if value is not None:
+            if len(named) == len(headers):  # the usual way: nothing is repeated
+                caller = self._known(_sha256(value).digest())
+                if caller is not None:
+                    return caller
+            if value[:6].lower() == b"bearer" and value[6:7] == b" ":
+                return self._by_bearer(headers, named, value[7:].strip(b" "))
+        if sans and (found := self.producers.by_certificate(sans)):
             return found[0] if len(found) == 1 else _AMBIGUOUS
         return self._stranger(address) if self._open else _NO_CREDENTIAL
 
@@ -101,12 +103,24 @@ class Door:
         assert not isinstance(verdict, Pending)  # noqa: S101 - nothing is asked
         return verdict
 
-    def _by_bearer(self, credential: bytes) -> Caller | Pending | Answer:
-        digest = digest_of(credential)
-        caller = self.producers.by_key(AUTHORIZATION, digest)
-        if caller is None:
-            caller = self._known(digest)
-        return caller or self._by_token(credential, digest, may_ask=True)
+    def _by_own_header(
+        self, headers: HeaderPairs, named: Mapping[bytes, bytes]
+    ) -> Caller | Answer | None:
+        for header in self._own_headers:
+            if (value := named.get(header)) is not None:
+                if _repeats(headers, named, header):
+                    return _REPEATED
+                return self.producers.by_key(header, digest_of(value)) or _UNKNOWN_KEY
+        return None
+
+    def _by_bearer(
+        self, headers: HeaderPairs, named: Mapping[bytes, bytes], credential: bytes
+    ) -> Caller | Pending | Answer:
+        """However the word before it is written."""
+        if _repeats(headers, named, AUTHORIZATION):
+            return _REPEATED
+        digest = digest_of(BEARER + credential)
+        return self._known(digest) or self._by_token(credential, digest, may_ask=True)
 
     def _by_token(self, token: bytes, digest: bytes, *, may_ask: bool) -> Caller | Pending | Answer:
         if not self._issuers or token.count(b".") != 2:  # noqa: PLR2004 - of three parts
@@ -141,11 +155,15 @@ class Door:
         return caller
 
     def _known(self, digest: bytes) -> Caller | None:
-        """Of a token that was verified not long ago."""
+        """Of a key, or of a token that was verified not long ago."""
+        caller = self._bearers.get(digest)
+        if caller is not None:
+            return caller
         known = self._tokens.get(digest)
-        if known is None or known.issuer.keys is not known.keys:
+        if known is None:
             return None
-        return known.caller if self._monotonic() < known.until else None
+        caller, until, issuer, keys = known
+        return caller if issuer.keys is keys and self._monotonic() < until else None
 
     def _remember(self, digest: bytes, verified: _Remembered) -> None:
         tokens = self._tokens
