@@ -34,7 +34,7 @@ def webhook(name: str, payload: bytes, *, delivery: str, secret: str) -> HttpMes
         ("X-GitHub-Delivery", delivery),
         ("X-Hub-Signature-256", f"sha256={signature}"),
     )
-    return HttpMessage(headers, payload)
+    return HttpMessage.of(headers, payload)
 
 
 def delivery_of(name: str, index: int, payload: bytes) -> str:
