@@ -8,6 +8,7 @@ uvicorn_check               whether uvicorn is a known version
 listener                    the limits that its connections share, and their use
 httptools_protocol          the bytes of a connection; which requests take the hot path
 connection                  its bounds, its deadlines, its end
+door, issuers               who sends, by the head of a request; the keys of token issuers
 request_queue               the requests of a connection, answered in order
 read_control, timeouts      when reading pauses; how long a connection may stay as it is
 asgi                        the same resource for requests that are no events
