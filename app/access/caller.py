@@ -34,6 +34,18 @@ def quota_of(settings: EventQuota) -> Quota:
     return Quota(rate.events / rate.span, settings.burst)
 
 
+def demand(allowance: Allowance, count: int, now: float) -> None:
+    """So many events are taken. Raises QuotaExceeded."""
+    wait = allowance.take(count, now)
+    if wait:
+        raise QuotaExceeded(
+            allowance.quota,
+            wait=wait,
+            remaining=allowance.remaining(now),
+            reset=allowance.reset(now),
+        )
+
+
 class Tally:
     """How many events came, and when: in all, and in the running and the last whole span."""
 
@@ -95,14 +107,6 @@ class Caller:
 
     def take(self, count: int, now: float) -> None:
         """So many events have come. Raises QuotaExceeded."""
-        allowance = self.allowance
-        if allowance is not None:
-            wait = allowance.take(count, now)
-            if wait:
-                raise QuotaExceeded(
-                    allowance.quota,
-                    wait=wait,
-                    remaining=allowance.remaining(now),
-                    reset=allowance.reset(now),
-                )
+        if self.allowance is not None:
+            demand(self.allowance, count, now)
         self.tally.add(count, now)

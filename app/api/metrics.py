@@ -36,6 +36,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "events_received": (("mode",), "Accepted events, by content mode."),
     "events_refused": (("code",), "Events refused, by problem code."),
+    "intake_requests": (
+        ("intake", "outcome"),
+        "Requests to intakes: accepted, duplicate, challenge, or the code of the refusal.",
+    ),
     "producer_events": (("producer",), "Events of a producer within its quota."),
     "producer_refusals": (
         ("producer", "code"),

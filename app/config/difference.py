@@ -20,6 +20,7 @@ Effect = Literal["live", "restart"]
 
 LIVE = (
     "routes",
+    "intakes",
     "producers",
     "subscriptions",
     "server.admin.token",
@@ -50,7 +51,7 @@ LIVE = (
 """Settings that a running service takes up, with all that is below them. ``pipeline`` is read by its own
 verbs alone."""
 
-_NAMED = {"routes": "name", "producers": "name", "subscriptions": "id"}
+_NAMED = {"routes": "name", "intakes": "name", "producers": "name", "subscriptions": "id"}
 _WEBHOOKS = ("webhooks.", "timeouts.webhook_")
 _REPLIES = "limits.max_batch"
 _SCHEDULE = ".retry.schedule"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from app.config.finding import Finding
 from app.config.lint_admin import check_admin
 from app.config.lint_brokers import check_brokers
+from app.config.lint_intakes import check_intakes
 from app.config.lint_kafka_listeners import check_kafka_listeners
 from app.config.lint_mirrors import check_mirrors
 from app.config.lint_producers import check_producers
@@ -36,6 +37,7 @@ CHECKS = (
     check_kafka_listeners,
     check_store,
     check_routes,
+    check_intakes,
     check_subscriptions,
     check_filters,
     check_sinks,

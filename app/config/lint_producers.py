@@ -47,7 +47,7 @@ def _said_who_may_send(report: Report) -> None:
             "listener send",
             "set it to producers and list them under producers, or to open",
         )
-    elif events.access == "producers" and not posting:
+    elif events.access == "producers" and not posting and not report.config.intakes:
         report.error(
             path,
             "no producer is configured that can send over HTTP: every event would be refused",

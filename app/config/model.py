@@ -20,6 +20,7 @@ from app.config.telemetry import Telemetry
 from app.event.masking import is_mask
 from app.model.duration import Count, Duration, Size
 from app.model.forwarding import ForwardedNames
+from app.model.intake import Intake
 from app.model.producer import Producer
 from app.model.quota import EventQuota
 from app.model.route import Name, Route, Strict, Target
@@ -272,6 +273,9 @@ class Config(Strict):
         description="the logs that events are published to and read from, by name"
     )
     routes: tuple[Route, ...] = Field((), description="where events go; the first match wins")
+    intakes: tuple[Intake, ...] = Field(
+        (), description="webhooks of others, whose requests become events: POST /in/{name}"
+    )
     producers: tuple[Producer, ...] = Field(
         (), description="senders of events: how each is known, what it may send, and how much"
     )

@@ -15,6 +15,7 @@ import msgspec
 
 from app.access.caller import QuotaExceeded
 from app.errors import Fault, SenderError
+from app.intakes.verification import Unverified
 
 AnswerHeaders = tuple[tuple[bytes, bytes], ...]
 
@@ -63,12 +64,14 @@ def problem(
 
 
 def from_sender_error(error: SenderError) -> Answer:
-    """415 names the codings that would do (RFC 9110 15.5.16), 429 when it would be taken."""
+    """415 names the codings that would do (RFC 9110 15.5.16), 429 when it would be taken, 401 what is wanted."""
     headers: AnswerHeaders = ()
     if error.code == UNSUPPORTED_CODING:
         headers = ((b"accept-encoding", CODINGS),)
     elif isinstance(error, QuotaExceeded):
         headers = _of_quota(error)
+    elif isinstance(error, Unverified):
+        headers = ((b"www-authenticate", error.challenge.encode()),)
     return problem(error.status, error.code, error.title, faults=error.faults, headers=headers)
 
 
@@ -119,8 +122,24 @@ def method_not_allowed(method: str) -> Answer:
     )
 
 
+def only_posts(method: str) -> Answer:
+    return problem(
+        405,
+        "method-not-allowed",
+        f"{method[:20]} is not allowed at an intake: POST",
+        headers=((b"allow", b"POST"),),
+    )
+
+
 def not_found() -> Answer:
-    return problem(404, "not-found", "Not found: post events to /events or /events/{route}")
+    title = "Not found: post events to /events or /events/{route}, webhooks to /in/{intake}"
+    return problem(404, "not-found", title)
+
+
+def code_of(answer: Answer) -> str:
+    """Of a problem."""
+    document = msgspec.json.decode(answer.body, type=dict[str, Any])
+    return str(document["type"]).rpartition(":")[2]
 
 
 def refusal(status: int, code: str, title: str) -> Answer:

@@ -1,7 +1,7 @@
 """What travels on a connection: uvicorn's httptools protocol with bounds, and with a short way for events.
 
-On the events listener ``POST`` and ``PUT`` to ``/events`` and ``/events/{route}`` are taken before an
-ASGI scope is built and answered here; all else goes uvicorn's own way. Both share one queue, so that
+On the events listener ``POST`` and ``PUT`` to ``/events`` and ``/events/{route}``, and ``POST`` to
+``/in/{name}``, are taken before an ASGI scope is built and answered here; all else goes uvicorn's own way. Both share one queue, so that
 answers leave in the order the requests came.
 """
 
@@ -19,7 +19,7 @@ from app.gateway.answers import HEAD_TOO_LARGE, MALFORMED, TUNNEL, Answer
 from app.gateway.connection import BODY, HEAD, IDLE, Connection, EndOfInput
 from app.gateway.door import Door
 from app.gateway.read_control import PIPELINE
-from app.gateway.request import Pending, Request, events_target
+from app.gateway.request import Pending, Request, events_target, intake_target
 from app.gateway.request_queue import RequestCycle
 from app.gateway.resource import POSTS, EventsResource
 
@@ -33,6 +33,7 @@ class HttpProtocol(Connection):
         super().__init__(*args, **settings)
         self._max_fields = self._room = self._limits.header_fields
         self._route: str | None = None
+        self._intake: str | None = None
         self._query = b""
         self._caller: Caller | None = None
         self._pending: Pending | None = None
@@ -122,6 +123,7 @@ class HttpProtocol(Connection):
                 self._query,
                 self._caller,
                 self._pending,
+                self._intake,
             )
             self._queue.add_hot(request, last=not self._keeps)
         if self._queue.is_full:
@@ -194,7 +196,7 @@ class EventsProtocol(HttpProtocol):
             return False
         door = self._listener.door
         self._caller = self._pending = None
-        if door is not None:
+        if door is not None and self._intake is None:  # an intake verifies its own
             self._judge(door)
         return True
 
@@ -219,12 +221,15 @@ class EventsProtocol(HttpProtocol):
 
     def _is_for_events(self) -> bool:
         url = self.url
-        self._route, self._query = None, b""
+        self._route, self._query, self._intake = None, b"", None
         if url == b"/events":
             return True
         path, _, self._query = _origin_form(url).partition(b"?")
-        is_ours, self._route = events_target(unquote(path.decode("latin-1")))
-        return is_ours
+        wanted = unquote(path.decode("latin-1"))
+        is_ours, self._route = events_target(wanted)
+        if not is_ours and self.parser.get_method() == b"POST":
+            self._intake = intake_target(wanted)
+        return is_ours or self._intake is not None
 
     def publish(self, cycle: RequestCycle) -> Answer | None:
         return self._listener.post(cycle.request, cycle.answered)  # type: ignore[arg-type]

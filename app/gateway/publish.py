@@ -127,6 +127,8 @@ class Publisher:
         self._max_batch, self._bound = other._max_batch, other._bound
 
     def _decode(self, request: Request) -> list[Decoded]:
+        if request.event is not None:
+            return [request.event]
         return decode(
             request.headers,
             request.body,

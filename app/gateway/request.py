@@ -10,6 +10,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from app.access.caller import Caller
+from app.bindings.record import Decoded
 from app.errors import Fault, SenderError
 
 HeaderPairs = Sequence[tuple[bytes, bytes]]
@@ -31,6 +32,7 @@ class Request(msgspec.Struct, gc=False):
     ``route``: the name in the path, None for the rules to choose. ``query``: without ``?``.
     ``caller``: the producer; None where nobody is asked for a credential.
     ``pending``: it is not known yet.
+    ``intake``: the name in the path of one. ``event``: what an intake has made of a request.
     """
 
     headers: HeaderPairs
@@ -40,6 +42,8 @@ class Request(msgspec.Struct, gc=False):
     query: bytes = b""
     caller: Caller | None = None
     pending: Pending | None = None
+    intake: str | None = None
+    event: Decoded | None = None
 
     @property
     def producer(self) -> str:
@@ -53,6 +57,12 @@ def events_target(path: str) -> tuple[bool, str | None]:
         return True, None
     route = path.removeprefix("/events/")
     return (True, route) if route and route != path else (False, None)
+
+
+def intake_target(path: str) -> str | None:
+    """The intake that ``path`` (decoded, no query) names."""
+    name = path.removeprefix("/in/")
+    return name if name and name != path else None
 
 
 def request_key(request: Request) -> bytes | None:

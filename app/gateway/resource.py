@@ -1,12 +1,10 @@
-"""The resource ``/events``: one meaning, whichever way the request came in."""
+"""The resources ``/events`` and ``/in/{name}``: one meaning, whichever way the request came in."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, Self
-
-import msgspec
 
 from app.access.caller import Caller
 from app.delivery.handshake import ALLOWED_RATE, Refusal, granted
@@ -16,14 +14,17 @@ from app.gateway.answers import (
     BUG,
     METHODS,
     Answer,
+    code_of,
     from_sender_error,
     method_not_allowed,
     not_found,
+    only_posts,
     problem,
     unavailable,
 )
 from app.gateway.content_coding import decode_content
 from app.gateway.door import Door
+from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
 from app.gateway.listener import Listener
 from app.gateway.request import Pending, Request, values_of
@@ -74,6 +75,7 @@ class EventsResource(Listener):
 
     ``senders``    the origins that the handshake consents to; without them all.
     ``call_back``  takes the consent of webhooks that we asked ourselves.
+    ``intakes``    make events of what is none yet.
     ``door``       judges who sends; None where everybody may.
     """
 
@@ -84,6 +86,7 @@ class EventsResource(Listener):
         counters: Counters,
         senders: Senders | None = None,
         call_back: CallBack | None = None,
+        intakes: Intakes | None = None,
         door: Door | None = None,
     ) -> None:
         super().__init__(limits, counters.histogram("accept_seconds"))
@@ -92,6 +95,7 @@ class EventsResource(Listener):
         self._call_back = call_back
         self.counters = counters
         self._publisher = publisher
+        self._intakes = intakes or Intakes((), counters)
 
     def post(self, request: Request, done: Done) -> Answer | None:
         """One POST or PUT. A fault of ours is a 500 with a line in the log, never a silence."""
@@ -99,7 +103,10 @@ class EventsResource(Listener):
             self._wait(request, request.pending, done)
             return None
         try:
-            if b"content-encoding" in request.named:
+            if request.intake is not None:
+                limit = self.limits.body
+                return self._intakes.post(request.intake, request, self.post, done, limit)
+            if request.event is None and b"content-encoding" in request.named:
                 self._undo_coding(request)
             return self._publisher.publish(request, done)
         except SenderError as error:
@@ -117,6 +124,7 @@ class EventsResource(Listener):
     def become(self, other: EventsResource) -> None:
         """From the next request on; a connection that is open keeps the bounds it began with."""
         self._publisher.become(other._publisher)
+        self._intakes.become(other._intakes)
         if other.door is not None and self.door is not None:
             other.door.follow(self.door)
         self.door = other.door
@@ -131,6 +139,14 @@ class EventsResource(Listener):
         except SenderError as error:
             return self.refused(from_sender_error(error), error.code)
         return Answer(200, ((b"allow", METHODS), *consent))
+
+    def at_intake(self, method: str, name: str) -> Answer:
+        """Any method but POST."""
+        try:
+            self._intakes.demand(name)
+        except SenderError as error:
+            return self.refused(from_sender_error(error), error.code)
+        return self.refused(only_posts(method), "method-not-allowed")
 
     async def elsewhere(self, method: str, path: str, named: Mapping[bytes, bytes]) -> Answer:
         """Any other path: where webhooks consent to what we asked them, or nothing."""
@@ -150,7 +166,7 @@ class EventsResource(Listener):
 
     def refused(self, answer: Answer, code: str = "") -> Answer:
         """Count a refusal on its way out."""
-        self.counters.add("events_refused", code or _code_of(answer))
+        self.counters.add("events_refused", code or code_of(answer))
         return answer
 
     def _wait(self, request: Request, pending: Pending, done: Done) -> None:
@@ -186,8 +202,3 @@ def _id_of(request: Request) -> str:
 def _rate(named: Mapping[bytes, bytes]) -> str | None:
     rate = named.get(b"webhook-allowed-rate")
     return None if rate is None else rate.decode("latin-1")
-
-
-def _code_of(answer: Answer) -> str:
-    document = msgspec.json.decode(answer.body, type=dict[str, object])
-    return str(document["type"]).rpartition(":")[2]

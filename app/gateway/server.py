@@ -21,6 +21,7 @@ from app.gateway.asgi import EventsApp
 from app.gateway.door import Door
 from app.gateway.http_wire import Renderer
 from app.gateway.httptools_protocol import EventsProtocol, HttpProtocol
+from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
 from app.gateway.listener import Listener
 from app.gateway.port import BACKLOG, open_port, share_port
@@ -177,11 +178,14 @@ class EventsServer(HttpServer):
         date_header: bool = False,
         senders: Senders | None = None,
         call_back: CallBack | None = None,
+        intakes: Intakes | None = None,
         door: Door | None = None,
         **settings: Any,
     ) -> None:
         limits = limits or Limits()
-        self._resource = EventsResource(publisher, limits, counters, senders, call_back, door)
+        self._resource = EventsResource(
+            publisher, limits, counters, senders, call_back, intakes, door
+        )
         super().__init__(
             EventsApp(self._resource),
             port=port,

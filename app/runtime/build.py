@@ -25,6 +25,7 @@ from app.gateway.traced import TracedPublisher
 from app.interfaces import Clock, Log, Sink, Store, silence
 from app.model.subscription import Subscription
 from app.routing.plan import Router
+from app.runtime.intakes import open_intakes
 from app.runtime.logs import forget_group, open_logs
 from app.runtime.notifications import open_keeper, open_operator_events
 from app.runtime.producers import door_of
@@ -185,6 +186,7 @@ def open_events(
         tls=tls_of(events.tls, asks=events.access == "producers"),
         senders=Senders(origins=events.allowed_origins, rate=events.allowed_rate),
         call_back=call_back,
+        intakes=open_intakes(config, clock, counters),
         door=door,
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.access.who import Producers
 from app.api.access import demand_token
 from app.api.app import create_app, document, skeleton
 from app.api.callers import Access
@@ -22,6 +23,7 @@ from app.bindings.transcode import Writing
 from app.errors import BrokerUnavailable, SetupError
 from app.interfaces import DeadLetter
 from app.model.metadata import Health, LogMetadata
+from app.model.producer import Producer
 from app.model.route import Route, Target
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import LABEL_BOUND, Counters
@@ -60,6 +62,7 @@ class Service:
         self.roles_now = {"gateway": RoleState(True), "worker": RoleState(True)}
         self.groups: list[Any] = []
         self.listeners: tuple[KafkaListenerState, ...] = ()
+        self.producers = Producers(())
         begun = Reload(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
         self.configured = SimpleNamespace(
             source="skybridge.yaml", digest=begun.digest, last=begun, taken=begun, shown={}
@@ -211,6 +214,25 @@ async def test_each_kafka_listener_is_shown_and_measured(
     assert 'skybridge_kafka_held_bytes{broker="log"} 70.0' in metrics
 
 
+async def test_each_producer_is_shown_with_what_it_has_sent(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """How much, how fast, and when last."""
+    listed = [{"name": name, "keys": [f"the-key-of-the-{name}"]} for name in ("shop", "till")]
+    service.producers = Producers([Producer.model_validate(each) for each in listed])
+    service.producers.callers["shop"].take(30, service.clock.monotonic())
+    service.producers.callers["shop"].tally.refused += 2
+    shop, till = (await client.get("/status")).json()["producers"]
+    assert shop == {
+        "name": "shop",
+        "events": 30,
+        "refused": 2,
+        "events_per_second": 0.5,
+        "last_event_seconds": 0.0,
+    }
+    assert (till["name"], till["last_event_seconds"]) == ("till", None)
+
+
 async def test_a_store_in_trouble_hides_nothing_else(
     service: Service, client: httpx.AsyncClient
 ) -> None:
@@ -231,7 +253,8 @@ def _operations() -> list[tuple[str, str]]:
         (method, path)
         for path, operations in paths.items()
         for method in operations
-        if method in {"get", "post", "put", "patch", "delete"} and not path.startswith("/events")
+        if method in {"get", "post", "put", "patch", "delete"}
+        and not path.startswith(("/events", "/in/"))
     ]
 
 
