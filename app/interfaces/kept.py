@@ -215,6 +215,11 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     event: EventName = EventName()
     id: int = 0
 
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        return len(self.message.record.body or b"")
+
 
 class Commit(msgspec.Struct, frozen=True):
     """How far a group is in one partition: the lowest unfinished offset, and the finished runs above it as

@@ -214,9 +214,10 @@ class PullQueue(Protocol):
         """As ``ParkedMessages.park``."""
 
     async def receive(
-        self, subscription: str, *, most: int, lock_ms: int, now_ms: int
+        self, subscription: str, *, most: int, most_bytes: int, lock_ms: int, now_ms: int
     ) -> list[kept.Offered]:
-        """The oldest that are free, each under a token of its own."""
+        """The oldest that are free, each under a token of its own. The one that goes beyond
+        ``most_bytes``, of bodies and headers, is the last."""
 
     async def locked(
         self, subscription: str, tokens: Sequence[str], now_ms: int
@@ -245,8 +246,8 @@ class PullQueue(Protocol):
     ) -> list[kept.Offered]:
         """Free ones that were handed out so often, locked under a token of the caller's to be buried."""
 
-    async def count(self) -> Mapping[str, int]:
-        """By subscription."""
+    async def count(self, subscription: str) -> int:
+        """How many wait, locked or not."""
 
 
 class OffsetStore(Protocol):

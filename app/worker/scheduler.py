@@ -277,6 +277,7 @@ class Scheduler(DispatcherPart):
         decision = self.decide(lane, answer, outcome, now, probe=probe)
         times = (started, now, self._clock.now())
         self._attempts.note(lane.head, answer, outcome, decision, times)
+        lane.head.attempts -= answer.hold > 0  # nothing was tried
         return verdict_of(decision, outcome, answer)
 
     def decide(

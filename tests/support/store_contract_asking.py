@@ -146,7 +146,7 @@ class RegistryContract:
             ],
             *[each.subscription for each in await store.replays.all()],
             *await store.parked.count(),
-            *await store.pulled.count(),
+            *[name for name in (SUBSCRIPTION, "audit") if await store.pulled.count(name)],
             *[
                 name
                 for name in (SUBSCRIPTION, "audit")
