@@ -66,6 +66,10 @@ class Member(Consumer, ABC):
         self._nudged = False
         return None
 
+    def nudge(self) -> None:
+        self._nudged = True
+        self._news.set()
+
     @abstractmethod
     async def _batch(self) -> tuple[Message, ...]:
         """The next messages of what is ours and not paused; () where ``_news`` will tell of them."""

@@ -50,8 +50,6 @@ class Shared(msgspec.Struct, frozen=True):
 class EmbeddedConsumer(Member):
     """``group`` is the name of the one it is a member of."""
 
-    nudges = True
-
     def __init__(self, shared: Shared, joining: Joining) -> None:
         super().__init__()
         self.group = joining.group
@@ -79,10 +77,6 @@ class EmbeddedConsumer(Member):
     @property
     def closed(self) -> bool:
         return self._closed
-
-    def nudge(self) -> None:
-        self._nudged = True
-        self._news.set()
 
     async def settle(self, messages: Collection[Message]) -> None:
         owned = self._owned
