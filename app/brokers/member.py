@@ -45,6 +45,10 @@ class Member(Consumer, ABC):
         self._nudged = False
         self._closed = False
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     async def poll(self, wait: float) -> ConsumerEvent | None:
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
