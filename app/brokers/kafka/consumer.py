@@ -202,6 +202,9 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
             except KafkaError as error:
                 self._broke(error)
                 await asyncio.sleep(AGAIN_AFTER)
+            except Exception as error:  # noqa: BLE001 - a bug: poll raises it
+                self._broke(error)
+                return
 
     def _broke(self, error: BaseException) -> None:
         self._fail(translate(error, self._settings.name) or error)

@@ -91,8 +91,9 @@ class Node:
         return any(left < TOGETHER for left in self._left())
 
     def _left(self) -> list[float]:
+        """Seconds until each fetch comes back. One that is overdue is waited for no longer."""
         now = asyncio.get_running_loop().time()
-        return [back - now for back in self._back_by.values()]
+        return [back - now for back in self._back_by.values() if back - now > -TOGETHER]
 
     async def _fetch_on(self, number: int) -> None:
         try:
@@ -136,7 +137,7 @@ class Node:
         self._back_by[number] = asyncio.get_running_loop().time() + wait
         try:
             found = await self._found(f"fetch-{number}", _request(wants, wait))
-        except (KafkaError, OSError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 - whoever asked tries again, or raises it
             self._fail(wants, error)
             return
         except BaseException:
