@@ -16,13 +16,11 @@ from app.api.openapi_subscriptions import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATI
 from app.api.preconditions import Conditions, IfMatch
 from app.api.problems import Refused
 from app.api.running import Entry, Here, Running
-from app.api.subscriptions import Id, answered, entry_of, made
+from app.api.subscriptions import Id, allow, answered, entry_of, made
 from app.errors import SenderError
 from app.model.draft import from_draft, to_draft
 
 PATH = "/subscriptions"
-ALLOWED = "GET, POST, OPTIONS"
-ALLOWED_ONE = "GET, PUT, DELETE, OPTIONS"
 
 
 routes = APIRouter(prefix=PATH, tags=["subscriptions (CloudEvents draft)"])
@@ -68,12 +66,6 @@ async def query(running: Here) -> Response:
     return JSONResponse([each for each in found if each is not None])
 
 
-@routes.options("", operation_id="draft_allow", status_code=204)
-async def allowed() -> Response:
-    """The allowed methods."""
-    return Response(status_code=204, headers={"allow": ALLOWED})
-
-
 @routes.get(
     "/{id}",
     operation_id="draft_retrieve",
@@ -84,12 +76,6 @@ async def retrieve(running: Here, id: Id) -> Response:
     """Retrieve. Secrets are shown as placeholders."""
     entry = await entry_of(running, id)
     return answered(entry, _draft_of(entry))
-
-
-@routes.options("/{id}", operation_id="draft_allow_one", summary="Allowed", status_code=204)
-async def allowed_one(id: Id) -> Response:  # noqa: ARG001
-    """The allowed methods."""
-    return Response(status_code=204, headers={"allow": ALLOWED_ONE})
 
 
 @routes.put(
@@ -125,6 +111,9 @@ async def delete(running: Here, id: Id, if_match: IfMatch = None) -> Response:
     draft = _draft_of(entry)
     await running.registry.remove(entry)
     return JSONResponse(draft)
+
+
+allow(routes, "draft_allow", "draft_allow_one", patch=False)
 
 
 async def _document(running: Running, request: Request) -> dict[str, Any]:

@@ -101,18 +101,6 @@ _BODY = {
     },
 }
 
-_FAULT = {
-    "type": "object",
-    "required": ["code", "detail"],
-    "properties": {
-        "code": {"type": "string", "examples": ["missing-attribute"]},
-        "detail": {"type": "string"},
-        "at": {"type": "string", "description": "a header, a JSON Pointer or a query parameter"},
-        "rule": {"type": "string", "description": "the broken clause"},
-        "index": {"type": "integer", "description": "the event's index in its batch, from 0"},
-    },
-}
-
 _INDEX = {"type": "integer", "description": "the event's index in its batch, from 0"}
 _PLACE = {
     "route": {"type": "string"},
@@ -173,17 +161,8 @@ SCHEMAS: Mapping[str, Any] = {
         },
     },
     "EventsProblem": {
-        "type": "object",
-        "description": "RFC 9457 problem details.",
-        "required": ["type", "title", "status"],
-        "properties": {
-            "type": {"type": "string", "examples": ["urn:skybridge:problem:invalid-event"]},
-            "title": {"type": "string"},
-            "status": {"type": "integer"},
-            "detail": {"type": "string"},
-            "faults": {"type": "array", "items": _FAULT},
-            "events": {"type": "array", "items": {"$ref": _ENTRY}},
-        },
+        "allOf": [{"$ref": "#/components/schemas/Problem"}],
+        "properties": {"events": {"type": "array", "items": {"$ref": _ENTRY}}},
     },
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from app.model.duration import with_bounds
 from app.model.subscription import Subscription
 
 _REF = "#/components/schemas/{model}"
@@ -24,7 +25,6 @@ _DRAFT = {
     "sink": "https://billing.example/hook",
     "protocol": "HTTP",
 }
-_KEYWORDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum"}  # pydantic leaves these
 
 
 def _body(media_type: str, schema: str, example: Any) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def schemas() -> Mapping[str, Any]:
     )
     models = made["$defs"]
     named = {
-        name if name == "Subscription" else f"Subscription.{name}": _plain(schema)
+        name if name == "Subscription" else f"Subscription.{name}": with_bounds(schema)
         for name, schema in models.items()
     }
     whole = named["Subscription"]
@@ -132,11 +132,3 @@ def _draft() -> dict[str, Any]:
             },
         },
     }
-
-
-def _plain(node: Any) -> Any:
-    if isinstance(node, list):
-        return [_plain(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    return {_KEYWORDS.get(name, name): _plain(inner) for name, inner in node.items()}

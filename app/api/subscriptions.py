@@ -31,8 +31,6 @@ from app.delivery.backoff import shortened
 from app.model.subscription import Subscription
 
 PATH = "/v1/subscriptions"
-ALLOWED = "GET, POST, OPTIONS"
-ALLOWED_ONE = "GET, PUT, PATCH, DELETE, OPTIONS"
 BEGUN_WITHIN = (
     5.0  # seconds that a new subscription is given to join its group before it is answered
 )
@@ -82,12 +80,6 @@ async def subscriptions(
     return await views.standings(running, entries, Listed)
 
 
-@routes.options("", operation_id="subscriptions_allow", status_code=204)
-async def allowed() -> Response:
-    """The allowed methods, as the CloudEvents draft defines it."""
-    return Response(status_code=204, headers={"allow": ALLOWED})
-
-
 @routes.get(
     "/{id}",
     operation_id="subscription",
@@ -112,12 +104,6 @@ async def subscription(running: Here, id: Id, if_none_match: IfNoneMatch = None)
 async def status(running: Here, id: Id) -> Standing:
     """Its status: state and cause, lag, unfinished messages, faults."""
     return await views.standing(running, await entry_of(running, id))
-
-
-@routes.options("/{id}", operation_id="subscription_allow", summary="Allowed", status_code=204)
-async def allowed_one(id: Id) -> Response:  # noqa: ARG001
-    """The allowed methods, as the CloudEvents draft defines it."""
-    return Response(status_code=204, headers={"allow": ALLOWED_ONE})
 
 
 @routes.put(
@@ -182,6 +168,24 @@ async def delete(running: Here, id: Id, if_match: IfMatch = None) -> Response:
     Conditions(if_match).check(entry)
     await running.registry.remove(entry)
     return JSONResponse(dict(entry.document))
+
+
+def allow(routes: APIRouter, all_: str, one: str, *, patch: bool) -> None:
+    """OPTIONS of all subscriptions and of one. ``all_`` and ``one``: ids of the operations."""
+    of_one = f"GET, PUT, {'PATCH, ' if patch else ''}DELETE, OPTIONS"
+
+    @routes.options("", operation_id=all_, status_code=204)
+    async def allowed() -> Response:
+        """The allowed methods, as the CloudEvents draft defines it."""
+        return Response(status_code=204, headers={"allow": "GET, POST, OPTIONS"})
+
+    @routes.options("/{id}", operation_id=one, summary="Allowed", status_code=204)
+    async def allowed_one(id: Id) -> Response:  # noqa: ARG001
+        """The allowed methods, as the CloudEvents draft defines it."""
+        return Response(status_code=204, headers={"allow": of_one})
+
+
+allow(routes, "subscriptions_allow", "subscription_allow", patch=True)
 
 
 async def entry_of(running: Running, subscription: str) -> Entry:

@@ -49,25 +49,3 @@ def _bytes_of(value: TableValue) -> bytes | None:
         return bytes(value)
     text = native_text(value)
     return None if text is None else text.encode()
-
-
-def to_table(record: Record) -> dict[str, TableValue]:
-    """The header table of a record: strings, and bytes for what is not UTF-8. A table holds a name
-    once, so of a repeated header the first is kept.
-    """
-    table: dict[str, TableValue] = {}
-    natives = record.natives
-    for name, value in record.headers:
-        table.setdefault(name, natives[name] if name in natives else _string_of(value))
-    if record.key is not None:
-        table[KEY_HEADER] = _string_of(record.key)
-    return table
-
-
-def _string_of(value: bytes | None) -> TableValue:
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value

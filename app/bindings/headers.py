@@ -69,9 +69,8 @@ def header_names(prefix: str) -> Memo[str, str]:
     return Memo(lambda name: prefix + name)
 
 
-def percent_encode(texts: Iterable[str]) -> list[str]:
+def percent_encode(texts: list[str]) -> list[str]:
     """HTTP 3.1.3.2: space, ``"``, ``%`` and all outside U+0021-007E, as UTF-8, upper-case hex."""
-    texts = list(texts)
     if _is_plain("".join(texts)):
         return texts
     return [text if _is_plain(text) else quote(text, safe=_PLAIN) for text in texts]

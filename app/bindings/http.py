@@ -49,14 +49,38 @@ UnknownFormats = Literal["forward", "refuse"]
 _BINARY = ContentMode.BINARY
 _BATCH = ContentMode.BATCH
 _NAMES = attribute_names("ce-")
+TYPED = ("Content-Type",)
+"""The names of the headers of a message that is a document."""
+_CONTENT_TYPE = "datacontenttype"
 _header_name = header_names("ce-").__getitem__
 
 
-class HttpMessage(msgspec.Struct, frozen=True):
-    """Headers and body of a request, ready for a client."""
+class HttpMessage(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
+    """A request, ready for a client: the names of its headers, their values in the same order, and its body.
 
-    headers: tuple[tuple[str, str], ...]
+    Names stand apart, for they are the same in one message after another: clients prepare for them.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[str, ...]
     body: bytes
+
+    @classmethod
+    def of(cls, headers: Sequence[tuple[str, str]], body: bytes) -> HttpMessage:
+        names, values = zip(*headers, strict=True) if headers else ((), ())
+        return cls(names, values, body)
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """Each with its value."""
+        return tuple(zip(self.names, self.values, strict=True))
+
+    def having(self, headers: Sequence[tuple[str, str]]) -> HttpMessage:
+        """With further headers, behind its own."""
+        names = tuple([name for name, _ in headers])
+        return HttpMessage(
+            self.names + names, (*self.values, *[text for _, text in headers]), self.body
+        )
 
 
 def decode(
@@ -141,13 +165,18 @@ def encode(
     Raises SenderError where the event cannot be written so (415, 422).
     """
     decoded = in_version(decoded, writing.version)
-    beside = tuple(forwarded(decoded.foreign, forward)) if decoded.foreign else ()
+    event = decoded.event
     if is_binary(decoded, writing.mode):
-        event = decoded.event
-        return HttpMessage((*_binary_headers(event), *beside), event.data or b"")
-    document, media_type = as_document(decoded, writing)
-    mirrored_headers = _attribute_headers(decoded.event) if decoded.opaque else ()
-    return HttpMessage((*mirrored_headers, ("Content-Type", media_type), *beside), document)  # H11
+        media_type, body = content_type_of(event), event.data or b""
+        plain = event.version == NEWEST
+        names, values = (_attribute_headers if plain else _older_headers)(event, media_type)
+    else:
+        body, media_type = as_document(decoded, writing)  # H11
+        names, values = TYPED, [media_type]
+        if decoded.opaque:
+            names, values = _attribute_headers(event, media_type)
+    message = HttpMessage(names, tuple(values), body)
+    return message.having([*forwarded(decoded.foreign, forward)]) if decoded.foreign else message
 
 
 def encode_batch(batch: Sequence[Decoded], name: documents.FormatName = "json") -> HttpMessage:
@@ -156,30 +185,44 @@ def encode_batch(batch: Sequence[Decoded], name: documents.FormatName = "json") 
     Raises InvalidEvent for events of several versions (I6), SenderError for a format without batches.
     """
     document, media_type = documents.write_batch(batch, name)
-    return HttpMessage((("Content-Type", media_type),), document)
+    return HttpMessage(TYPED, (media_type,), document)
 
 
-def _binary_headers(event: CloudEvent) -> list[tuple[str, str]]:
-    headers = _attribute_headers(event) if event.version == NEWEST else _older_headers(event)
-    content_type = content_type_of(event)
-    if content_type is not None:
-        headers.append(("Content-Type", content_type))
-    return headers
+def _attribute_headers(
+    event: CloudEvent, media_type: str | None
+) -> tuple[tuple[str, ...], list[str]]:
+    """Names and values; the content type is the last. ``datacontenttype`` is none of them (H8)."""
+    attributes = event.attributes
+    place, names, typed = _HEADERS[tuple(attributes)]
+    texts = [*attributes.values()]
+    if place >= 0:
+        del texts[place]
+    texts = percent_encode(texts)  # H10
+    if media_type is None:
+        return names, texts
+    texts.append(media_type)
+    return typed, texts
 
 
-def _attribute_headers(event: CloudEvent) -> list[tuple[str, str]]:
-    attributes = {**event.attributes}
-    attributes.pop("datacontenttype", None)  # H8
-    texts = percent_encode(attributes.values())
-    return list(zip(map(_header_name, attributes), texts, strict=True))  # H10
+def _headers(attributes: tuple[str, ...]) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+    """Which of the attributes of these names is the content type, and the headers without and with one."""
+    names = tuple([_header_name(name) for name in attributes if name != _CONTENT_TYPE])
+    place = attributes.index(_CONTENT_TYPE) if _CONTENT_TYPE in attributes else -1
+    return place, names, names + TYPED
 
 
-def _older_headers(event: CloudEvent) -> list[tuple[str, str]]:
-    """The headers of the event's own version."""
+_HEADERS = Memo(_headers)
+
+
+def _older_headers(event: CloudEvent, media_type: str | None) -> tuple[tuple[str, ...], list[str]]:
+    """Those of the event's own version."""
     version = VERSIONS[event.version]
     prefix = "CE-" if version.nested else "ce-"
     names, texts = zip(*older_headers(event), strict=True)
     coded = (
-        [percent_encode_json(text) for text in texts] if version.quoted else percent_encode(texts)
+        [percent_encode_json(text) for text in texts]
+        if version.quoted
+        else percent_encode([*texts])
     )
-    return [(prefix + name, text) for name, text in zip(names, coded, strict=True)]
+    spelled = tuple([prefix + name for name in names])
+    return (spelled, coded) if media_type is None else (spelled + TYPED, [*coded, media_type])

@@ -153,6 +153,7 @@ class PortableLog(Log):
     async def read(
         self, partition: Partition, start: str, until: str | None = None
     ) -> AsyncGenerator[Message, None]:
+        self._demand_replayable()
         try:
             async with aclosing(self.driver.read(partition, start, until)) as messages:
                 async for message in messages:
@@ -168,8 +169,7 @@ class PortableLog(Log):
         return await self._explained(self.driver.position_at(partition, time_ms))
 
     async def position_back(self, partition: Partition, count: int) -> str:
-        if not self.capabilities.replayable:
-            raise self._not_capable("reads consume its messages")
+        self._demand_replayable()
         return await self._explained(self.driver.position_back(partition, count))
 
     async def metadata(
@@ -205,6 +205,10 @@ class PortableLog(Log):
             records_in_flight=self._records,
             bytes_in_flight=self._bytes,
         )
+
+    def _demand_replayable(self) -> None:
+        if not self.capabilities.replayable:
+            raise self._not_capable("reads consume its messages (those of a stream do not)")
 
     def _not_capable(self, why: str) -> BrokerRefused:
         return BrokerRefused(f"{self.name}: {why}", kind="not-capable", broker=self.name)

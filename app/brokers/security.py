@@ -1,4 +1,5 @@
-"""How we come to a broker and prove who we are: what the configuration says, and drivers take as it is."""
+"""How we come to a broker and prove who we are: what the configuration says, and drivers take as it is; and
+what a server of OAuth 2 answers who asks it for a token (RFC 6749)."""
 
 from __future__ import annotations
 
@@ -6,10 +7,14 @@ import ssl
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from pydantic import Field, model_validator
 
 from app.errors import SetupError
 from app.model.route import Strict
+
+RENEW_BEFORE = 30.0  # seconds before a token ends
+WORDS = 200  # characters of the server's own words that are quoted
 
 
 class ClientTls(Strict):
@@ -55,3 +60,17 @@ class OAuth2(Strict):
     )
     audience: str = Field("", description="requested audience, if the issuer needs one")
     scope: str = Field("", description="requested scope, if the issuer needs one")
+
+
+class TokenGrant(msgspec.Struct):
+    """5.1. ``expires_in``: seconds."""
+
+    access_token: str
+    expires_in: float = 60.0
+
+
+class TokenRefusal(msgspec.Struct):
+    """5.2."""
+
+    error: str = ""
+    error_description: str = ""

@@ -30,7 +30,7 @@ Broker = Annotated[
     typer.Option("--broker", "-b", help="The topic's broker, by its name in the configuration."),
 ]
 Subscription = Annotated[
-    str, typer.Option("--subscription", "-s", help="Only this broker; all by default.")
+    str, typer.Option("--subscription", "-s", help="Only this subscription; all by default.")
 ]
 Partition = Annotated[
     int | None,

@@ -26,7 +26,8 @@ app = verbs.group(
 )
 
 Ids = Annotated[
-    list[int] | None, typer.Option("--id", min=1, help="Only this subscription; may be repeated.")
+    list[int] | None,
+    typer.Option("--id", min=1, help="Only the one with this id; may be repeated."),
 ]
 
 

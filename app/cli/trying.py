@@ -46,7 +46,7 @@ def _message(route: Route) -> http.HttpMessage:
     recipe = Recipe(**names, extensions=attributes, data=_data(route.key.pointer))
     message = request(recipe)
     if route.key.mapper == "from_request" and route.key.missing == "reject":
-        return http.HttpMessage((*message.headers, ("skybridge-key", _KEY)), message.body)
+        return message.having([("skybridge-key", _KEY)])
     return message
 
 

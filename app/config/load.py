@@ -15,6 +15,7 @@ from app.config.model import Config
 from app.config.overrides import override
 from app.config.problems import explain
 from app.config.secrets import escaped, resolve
+from app.model.places import value_at
 from app.model.subscription import Subscription
 
 WITHOUT_FILE: Mapping[str, Any] = {
@@ -78,12 +79,7 @@ class Loaded:
         """A setting as its author wrote it: references stand as references, what an environment variable
         overrides as ``${env:NAME}``. None where it was not written at all."""
         origins = _origins(self._document, self._references)
-        found: Any = self._document.root
-        for step in path:
-            if not (step in found if isinstance(found, dict) else isinstance(found, list)):
-                return None
-            found = found[step]
-        return _with_origins(found, path, origins)
+        return _with_origins(value_at(self._document.root, path), path, origins)
 
     def origins(self) -> Mapping[Path, str]:
         """Of every value that was not written where it stands: the reference, or ``${env:NAME}`` of what

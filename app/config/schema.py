@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.config.model import Config
+from app.model.duration import with_bounds
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE = {
@@ -12,13 +13,12 @@ _REFERENCE = {
     "pattern": r"\$\{(env|file):[^}]+\}",
     "description": "a value from the environment or from a file",
 }
-_KEYWORDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum"}  # pydantic leaves these
 _NOT_TEXT = {"integer", "number", "boolean"}
 
 
 def schema() -> dict[str, Any]:
     """Draft 2020-12. Where a number, a switch or a choice stands, a reference may stand too."""
-    made = _open_to_references(Config.model_json_schema())
+    made = _open_to_references(with_bounds(Config.model_json_schema()))
     return {"$schema": DIALECT, **made, "title": "Skybridge configuration"}
 
 
@@ -29,11 +29,7 @@ def _open_to_references(node: Any) -> Any:
         return node
     if node.get("type") in _NOT_TEXT or (node.get("type") == "string" and "enum" in node):
         return _either(node)
-    return {
-        _KEYWORDS.get(name, name): _open_to_references(inner)
-        for name, inner in node.items()
-        if name != "title"
-    }
+    return {name: _open_to_references(inner) for name, inner in node.items() if name != "title"}
 
 
 def _either(node: dict[str, Any]) -> dict[str, Any]:
@@ -41,9 +37,5 @@ def _either(node: dict[str, Any]) -> dict[str, Any]:
     outside: dict[str, Any] = {
         name: node[name] for name in ("description", "default") if name in node
     }
-    inside = {
-        _KEYWORDS.get(name, name): inner
-        for name, inner in node.items()
-        if name not in {*outside, "title"}
-    }
+    inside = {name: inner for name, inner in node.items() if name not in {*outside, "title"}}
     return {**outside, "anyOf": [inside, _REFERENCE]}

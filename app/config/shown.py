@@ -11,11 +11,10 @@ import hashlib
 import json
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
 from app.config.finding import Path
 from app.config.load import Loaded
-from app.model.secret import HIDDEN
 
 Tree = Any
 """Mappings and lists of leaves."""
@@ -29,11 +28,10 @@ class View(NamedTuple):
 
 
 def view_of(loaded: Loaded) -> View:
-    exact = _tree(loaded.config)
-    shown = _plain(exact)
+    shown = loaded.config.model_dump(mode="json", by_alias=True)
     for path, origin in loaded.origins().items():
         shown = _with(shown, path, origin)
-    return View(exact, shown)
+    return View(_tree(loaded.config), shown)
 
 
 def view_of_shown(shown: Tree) -> View:
@@ -57,22 +55,7 @@ def _tree(value: Any) -> Tree:
             return {str(name): _tree(inner) for name, inner in value.items()}
         case list() | tuple():
             return [_tree(inner) for inner in value]
-        case set() | frozenset():
-            return sorted(map(_tree, value))
     return value
-
-
-def _plain(tree: Tree) -> Tree:
-    match tree:
-        case dict():
-            return {name: _plain(inner) for name, inner in tree.items()}
-        case list():
-            return [_plain(inner) for inner in tree]
-        case SecretStr():
-            return HIDDEN
-        case str() | int() | float() | bool() | None:
-            return tree
-    return str(tree)
 
 
 def _with(tree: Tree, path: Path, origin: str) -> Tree:

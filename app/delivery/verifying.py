@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PublicKey,
 )
 
-from app.delivery.signing import ID, SIGNATURE, TIMESTAMP, signed_content
+from app.delivery.signing import ID, SIGNATURE, TIMESTAMP, signed_before
 from app.model.signing_key import Key, KeyKind
 
 TOLERANCE = 300.0  # seconds that clocks may differ by, either way
@@ -54,7 +54,7 @@ def verify(
         signatures = _signatures(_only(headers, SIGNATURE))
     except _Refused as refusal:
         return Verdict(valid=False, why=str(refusal))
-    return _compared(signatures, signed_content(identity, at, body), keys)
+    return _compared(signatures, signed_before(identity, at) + body, keys)
 
 
 def _only(headers: Sequence[tuple[str, str]], name: str) -> str:

@@ -21,7 +21,7 @@ from app.interfaces.kept import (
 )
 from app.interfaces.log import Consumer, Log, PublishResult, Wanted
 from app.interfaces.notify import Notify, silence
-from app.interfaces.sink import JoiningSink, Outgoing, Sink, SinkAnswer
+from app.interfaces.sink import Asking, JoiningSink, Outgoing, Sink, SinkAnswer, answered
 from app.interfaces.store import (
     Attempts,
     Commands,
@@ -38,6 +38,7 @@ from app.interfaces.store import (
 )
 
 __all__ = [
+    "Asking",
     "Attempt",
     "AttemptChoice",
     "Attempts",
@@ -76,5 +77,6 @@ __all__ = [
     "SubscriptionRegistry",
     "Waiting",
     "Wanted",
+    "answered",
     "silence",
 ]

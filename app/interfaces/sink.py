@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -42,8 +42,8 @@ class SinkAnswer(msgspec.Struct, frozen=True):
     ``body``         what the target said, clipped to the response bound, without credentials of ours.
     ``hold``         seconds that the sink itself asks to be left alone, for ``detail``: it is not held
                      against the event.
-    ``headers``      of an answer that may hold an event, as they came; ``cut``: its body goes on beyond the
-                     response bound. Filled where replies are wanted.
+    ``headers``      of a webhook's answer, as they came. ``cut``: its body goes on beyond the response bound, or
+                     broke off.
     """
 
     status: int | None
@@ -56,10 +56,19 @@ class SinkAnswer(msgspec.Struct, frozen=True):
     cut: bool = False
 
 
+Asking: TypeAlias = Coroutine[Any, Any, SinkAnswer]
+"""What is awaited for an answer."""
+
+
+async def answered(answer: SinkAnswer) -> SinkAnswer:
+    """Where an answer is awaited that is known already."""
+    return answer
+
+
 class Sink(Protocol):
     """Sends one attempt. Holds no policy; never raises for what a target can do to it."""
 
-    async def send(self, outgoing: Outgoing) -> SinkAnswer: ...
+    def send(self, outgoing: Outgoing) -> Asking: ...
 
     def pace(self) -> float:
         """Seconds until the target allows another attempt; 0 when it does now."""

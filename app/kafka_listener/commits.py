@@ -41,23 +41,8 @@ async def offset_commit(node: Node, session: Session, request: Request) -> Any: 
     code = await _commit(node, payload, places)
     if code is not ErrorCode.none:
         codes |= dict.fromkeys(places, code)
-    shapes = request.shapes
-    return shapes.OffsetCommitResponse(
-        throttle_time=NOW,
-        topics=tuple(
-            shapes.OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    shapes.OffsetCommitResponsePartition(
-                        partition_index=part.partition_index,
-                        error_code=codes[Partition(topic.name, part.partition_index)],
-                    )
-                    for part in topic.partitions
-                ),
-            )
-            for topic in payload.topics
-        ),
-    )
+    topics = _answered(request, "OffsetCommitResponse", codes)
+    return request.shapes.OffsetCommitResponse(throttle_time=NOW, topics=topics)
 
 
 async def offset_fetch(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
@@ -185,21 +170,24 @@ def _topics_read(node: Node, name: str) -> Collection[str] | None:
 
 
 def _deleted(request: Request, code: ErrorCode, codes: Mapping[Partition, ErrorCode]) -> Any:
-    shapes = request.shapes
-    return shapes.OffsetDeleteResponse(
-        error_code=code,
-        throttle_time=NOW,
-        topics=tuple(
-            shapes.OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    shapes.OffsetDeleteResponsePartition(
-                        partition_index=part.partition_index,
-                        error_code=codes[Partition(topic.name, part.partition_index)],
-                    )
-                    for part in topic.partitions
-                ),
-            )
-            for topic in (request.payload.topics if codes else ())
-        ),
+    topics = _answered(request, "OffsetDeleteResponse", codes) if codes else ()
+    return request.shapes.OffsetDeleteResponse(error_code=code, throttle_time=NOW, topics=topics)
+
+
+def _answered(request: Request, kind: str, codes: Mapping[Partition, ErrorCode]) -> tuple[Any, ...]:
+    """The topics of an answer of this ``kind``: those of the request, with a code for each partition."""
+    topic_shape = getattr(request.shapes, f"{kind}Topic")
+    partition_shape = getattr(request.shapes, f"{kind}Partition")
+    return tuple(
+        topic_shape(
+            name=topic.name,
+            partitions=tuple(
+                partition_shape(
+                    partition_index=part.partition_index,
+                    error_code=codes[Partition(topic.name, part.partition_index)],
+                )
+                for part in topic.partitions
+            ),
+        )
+        for topic in request.payload.topics
     )

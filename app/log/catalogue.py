@@ -69,6 +69,16 @@ class PartitionLog:
         at = bisect_right(segments, segment.base, key=attrgetter("base"))
         return segments[at] if at < len(segments) else None
 
+    def reach(self, offset: int, until: int) -> tuple[Segment, int] | None:
+        """The segment to read ``offset`` from, and where it ends or ``until`` is; None where all are gone.
+        Raises PositionOutOfRange for an ``offset`` that retention took meanwhile."""
+        segment = self.segment_of(offset)
+        self.check(offset)
+        if segment is None:
+            return None
+        following = self.after(segment)
+        return segment, min(until, following.base) if following else until
+
     def check(self, offset: int) -> None:
         """Raises PositionOutOfRange for a position that is not held (rule 10)."""
         if not self.earliest <= offset <= self.next_offset:

@@ -62,12 +62,10 @@ class Reader:
         """In the thread. Raises PositionOutOfRange for an ``offset`` that is gone."""
         partition.check(offset)
         while offset < until:
-            segment = partition.segment_of(offset)
-            partition.check(offset)  # again: retention may have come between
-            if segment is None:
+            reached = partition.reach(offset, until)
+            if reached is None:
                 break
-            following = partition.after(segment)
-            end = min(until, following.base) if following else until
+            segment, end = reached
             try:
                 page = self._read(
                     db, partition, segment, offset, end, epoch, max_records, max_bytes

@@ -53,12 +53,10 @@ def runs(
     partition.check(offset)
     budget = Budget(most)
     while offset < until and not budget.spent:
-        segment = partition.segment_of(offset)
-        partition.check(offset)  # again: retention may have come between
-        if segment is None:
+        reached = partition.reach(offset, until)
+        if reached is None:
             return
-        following = partition.after(segment)
-        end = min(until, following.base) if following else until
+        segment, end = reached
         try:
             for run in _of_segment(db, segment, offset, end, budget):
                 if offset < run.base:

@@ -6,7 +6,7 @@ No message here repeats the value it refuses: it may have come out of a secret.
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
@@ -58,3 +58,14 @@ Duration = Annotated[
 """Seconds, at most ten years, or text such as ``100ms``, ``15s``, ``5m``, ``2h``, ``7d``."""
 Size = Annotated[int, BeforeValidator(byte_count, json_schema_input_type=str | int), Field(ge=0)]
 """Bytes, or text such as ``64KiB``, ``10MiB``, ``2GiB``."""
+
+_KEYWORDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum"}
+
+
+def with_bounds(schema: Any) -> Any:
+    """A JSON Schema by pydantic, which leaves the bounds of these types under names of its own."""
+    if isinstance(schema, list):
+        return [with_bounds(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {_KEYWORDS.get(name, name): with_bounds(inner) for name, inner in schema.items()}

@@ -20,8 +20,16 @@ from app.filters.model import Filter as Filter  # noqa: PLC0414
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$"
 Name = Annotated[str, Field(pattern=_NAME)]
-FormatName = Literal["as_received", "json", "protobuf", "avro"]
-SpecVersion = Literal["as_received", "0.1", "0.2", "0.3", "1.0"]
+FormatName = Annotated[
+    Literal["as_received", "json", "protobuf", "avro"],
+    Field(
+        description="format of documents: as received (JSON for events in binary mode), or this one"
+    ),
+]
+SpecVersion = Annotated[
+    Literal["as_received", "0.1", "0.2", "0.3", "1.0"],
+    Field(description="version of CloudEvents in which the event is written"),
+]
 
 
 class Strict(BaseModel):
@@ -169,14 +177,8 @@ class Route(Strict):
     content_mode: Literal["binary", "structured", "as_received"] = Field(
         "binary", description="how the event is written to the log"
     )
-    format: FormatName = Field(
-        "as_received",
-        description="format of documents: as received (JSON for events in binary mode), or this "
-        "one",
-    )
-    specversion: SpecVersion = Field(
-        "as_received", description="version of CloudEvents in which the event is written"
-    )
+    format: FormatName = "as_received"
+    specversion: SpecVersion = "as_received"
     key: KeyPolicy = Field(KeyPolicy(), description="how the record key is computed")
     empty_body: Literal["null", "empty"] | None = Field(
         None,

@@ -169,14 +169,8 @@ class Subscription(Strict):
         description="content mode of the request or the record; the default with signing is "
         "structured, because a signature covers only the body",
     )
-    format: FormatName = Field(
-        "as_received",
-        description="format of documents: as received (JSON for events in binary mode), or this "
-        "one",
-    )
-    specversion: SpecVersion = Field(
-        "as_received", description="version of CloudEvents in which the event is written"
-    )
+    format: FormatName = "as_received"
+    specversion: SpecVersion = "as_received"
     forward_headers: ForwardHeaders | None = Field(
         None,
         description="forwarded headers of the message beside the event: names in lower case, or "

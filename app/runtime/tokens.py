@@ -16,6 +16,7 @@ import msgspec
 from pydantic import SecretStr
 
 from app.bindings.http import HttpMessage
+from app.brokers.security import RENEW_BEFORE, WORDS, TokenGrant, TokenRefusal
 from app.config.brokers import Sasl
 from app.model.secret import is_one_line
 from app.sinks.credentials import NoToken
@@ -25,26 +26,14 @@ from app.sinks.masks import Mask
 if TYPE_CHECKING:
     from app.brokers.kafka import TokenSource
 
-RENEW_BEFORE = 30.0  # seconds before a token ends
 GRANTED_WITHIN = 10.0
 _SUCCESS = range(200, 300)
-WORDS = 200  # characters of the server's own words that are quoted
 _ERRORS = frozenset(
     (
         *("invalid_request", "invalid_client", "invalid_grant"),
         *("unauthorized_client", "unsupported_grant_type", "invalid_scope"),
     )
 )  # RFC 6749 5.2
-
-
-class _Granted(msgspec.Struct):
-    access_token: str
-    expires_in: float = 60.0
-
-
-class _Refusal(msgspec.Struct):
-    error: str = ""
-    error_description: str = ""
 
 
 def token_source(sasl: Sasl) -> TokenSource:
@@ -117,7 +106,7 @@ def through(client: HttpClient) -> Ask:
             ("Accept", "application/json"),
             ("Authorization", f"Basic {pair}"),
         )
-        answer = await client.post(url, HttpMessage(headers, urlencode(form).encode()), within)
+        answer = await client.post(url, HttpMessage.of(headers, urlencode(form).encode()), within)
         if answer.status is None:
             raise OSError(f"{answer.fault} {answer.detail}".strip())
         return answer.status, answer.body
@@ -177,7 +166,7 @@ class ClientCredentials:
         self._until = time.monotonic() + granted.expires_in - self._renew_before
         return self._token
 
-    async def _granted(self) -> _Granted:
+    async def _granted(self) -> TokenGrant:
         no_token = f"no token from {self._settings.token_endpoint}"
         # RFC 6749 2.3.1
         name, password = quote_plus(self._settings.client_id), quote_plus(self._secret())
@@ -186,7 +175,7 @@ class ClientCredentials:
                 self._settings.token_endpoint, self._form(), (name, password), self._within
             )
             if status in _SUCCESS:
-                granted = msgspec.json.decode(body, type=_Granted)
+                granted = msgspec.json.decode(body, type=TokenGrant)
                 if granted.access_token and is_one_line(granted.access_token):
                     return granted
         except msgspec.MsgspecError as error:
@@ -209,7 +198,7 @@ class ClientCredentials:
 def _refusal(body: bytes) -> tuple[str, str]:
     """The code, where it is one of the specification's, and what else the server said."""
     try:
-        found = msgspec.json.decode(body, type=_Refusal)
+        found = msgspec.json.decode(body, type=TokenRefusal)
     except msgspec.MsgspecError:
         return "", ""
     if found.error in _ERRORS:

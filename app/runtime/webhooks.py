@@ -8,7 +8,7 @@ from app.config.model import Config
 from app.errors import SetupError
 from app.interfaces import Clock
 from app.model.secret import FileSecret
-from app.model.subscription import IGNORE, Subscription
+from app.model.subscription import Subscription
 from app.model.webhook import ApiKey, Auth, Basic, Bearer, OAuth2, Place
 from app.runtime.tokens import ClientCredentials, through
 from app.sinks.callbacks import Callbacks
@@ -63,7 +63,6 @@ def client_for(subscription: Subscription, config: Config, counters: Counters) -
         response_limit=subscription.response_limit,
         tls=_tls(subscription),
         proxy=None if proxy is None else LiveSecret(proxy),
-        replies=subscription.reply != IGNORE,
         dns_timeout=config.timeouts.webhook_dns,
         connect_timeout=config.timeouts.webhook_connect,
         repeated=partial(counters.add, "webhook_reconnects", subscription.id),

@@ -151,7 +151,7 @@ class Handshake:
             except NoToken as error:
                 return SinkAnswer(None, "token", str(error)), {}
             headers, url = headers + shown.headers, shown.url(url)
-        return await self._client.ask(url, HttpMessage(headers, b""), self._within)
+        return await self._client.ask(url, HttpMessage.of(headers, b""), self._within)
 
     def _conclude(self, found: Consent | Refusal) -> None:
         if isinstance(found, Consent):

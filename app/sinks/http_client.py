@@ -17,17 +17,15 @@ from yarl import URL
 from app.bindings.http import HttpMessage
 from app.delivery.address_guard import allowed, host_allowed
 from app.event.memo import Memo
-from app.interfaces import SinkAnswer
+from app.interfaces import Asking, SinkAnswer, answered
 from app.sinks.dns import DNS_TIMEOUT, Lookup, Names, ThreadLookup
-from app.sinks.http_answer import Answer, Fault, Headers
+from app.sinks.http_answer import Fault, text_of
 from app.sinks.http_connect import (
-    PROXY_LOGIN,
     USER_AGENT,
     Connector,
     Origin,
     Proxy,
     login_of,
-    proxy_fault,
     proxy_of,
 )
 from app.sinks.http_pool import Pool
@@ -38,17 +36,16 @@ CONNECT_TIMEOUT = 3.0  # seconds, TCP and TLS
 RESPONSE_LIMIT = 65_536  # bytes
 CONNECTIONS = 64  # to one host
 
-_SUCCESS = range(200, 300)
-_RETRY_AFTER = b"retry-after"
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09})  # what no value may hold (RFC 9110 5.5)
 _DEFAULTS = {"user-agent": f"User-Agent: {USER_AGENT}\r\n", "accept": "Accept: */*\r\n"}
 
 
 class _Aim(msgspec.Struct, frozen=True):
-    """Of one URL: its connections, and how each request to it begins."""
+    """Of one URL: its connections, and the heads of requests to it by the names of their headers: they lack
+    the values, and the length of the body."""
 
     pool: Pool
-    begin: str
+    heads: Memo[tuple[str, ...], str]
 
 
 class HttpClient:
@@ -59,7 +56,6 @@ class HttpClient:
     ``tls``             the authorities that are trusted, and our own certificate.
     ``proxy``           URL of the proxy that every request goes through. It finds the addresses of names
                         then, and is what keeps them from private ones.
-    ``replies``         keep the headers of 2xx answers: there may be an event in them.
     ``lookup``          finds addresses; without one, what the system knows (``ThreadLookup``).
     ``dns_timeout``, ``connect_timeout``   seconds; the total comes with each request.
     ``repeated``        called for each request that is sent a second time, because its connection turned
@@ -74,7 +70,6 @@ class HttpClient:
         response_limit: int = RESPONSE_LIMIT,
         tls: TlsFiles | None = None,
         proxy: LiveSecret | None = None,
-        replies: bool = False,
         lookup: Lookup | None = None,
         dns_timeout: float = DNS_TIMEOUT,
         connect_timeout: float = CONNECT_TIMEOUT,
@@ -84,7 +79,6 @@ class HttpClient:
         self._connections = connections
         self._tls = tls or trusted_by_system()
         self._proxy = proxy
-        self._replies = replies
         self._repeated = repeated
         # Behind a proxy only the proxy is looked up, and it was configured.
         reached = self._allow_private if proxy is None else ("*",)
@@ -93,60 +87,39 @@ class HttpClient:
         self._pools: dict[Origin, Pool] = {}
         self._aim = lru_cache(maxsize=256)(self._take_aim)
 
-    async def post(self, url: str, message: HttpMessage, within: float) -> SinkAnswer:
+    def post(self, url: str, message: HttpMessage, within: float) -> Asking:
         """``within``: seconds, in total, answer included."""
-        try:
-            pool, head = self._prepared("POST", url, message.headers, len(message.body))
-            return self._told(await pool.ask(head, message.body, within))
-        except Fault as fault:
-            return _refusal(fault)
+        return self._send("POST", url, message, within)
 
     async def ask(
         self, url: str, message: HttpMessage, within: float
     ) -> tuple[SinkAnswer, Mapping[str, str]]:
         """OPTIONS, and the headers of the answer: none where none came."""
-        try:
-            pool, head = self._prepared("OPTIONS", url, message.headers, len(message.body))
-            answer = await pool.ask(head, message.body, within)
-            return self._told(answer), AnswerHeaders(answer.headers)
-        except Fault as fault:
-            return _refusal(fault), AnswerHeaders(())
+        answer = await self._send("OPTIONS", url, message, within)
+        return answer, AnswerHeaders(answer.headers)
 
     async def stop(self) -> None:
         for pool in self._pools.values():
             pool.close()
 
-    def _prepared(
-        self, method: str, url: str, headers: tuple[tuple[str, str], ...], length: int
-    ) -> tuple[Pool, bytes]:
+    def _send(self, method: str, url: str, message: HttpMessage, within: float) -> Asking:
+        try:
+            pool, head = self._prepared(method, url, message)
+        except Fault as fault:
+            return answered(fault.answer())
+        return pool.ask(head, message.body, within)
+
+    def _prepared(self, method: str, url: str, message: HttpMessage) -> tuple[Pool, bytes]:
         """Where a request goes, and its head. Raises Fault."""
         if self._tls.files:
             self._tls.look()
         try:
             aim = self._aim(method, url, "" if self._proxy is None else self._proxy())
-            lines = _lines(headers)
-            return aim.pool, f"{aim.begin}{lines}Content-Length: {length}\r\n\r\n".encode()
+            _demand_sendable(message.values)
+            head = aim.heads[message.names] % (*message.values, len(message.body))
+            return aim.pool, head.encode()
         except ValueError as error:  # also for what UTF-8 cannot hold
             raise Fault("bad-request", str(error)) from error
-
-    def _told(self, answer: Answer) -> SinkAnswer:
-        """A status that came counts, also when the body behind it breaks off. Raises Fault of the proxy."""
-        status, headers = answer.status, answer.headers
-        if status == PROXY_LOGIN and self._proxy is not None:
-            raise proxy_fault(f"the proxy answered {status}")
-        retry_after = None
-        for name, value in headers:
-            if name.lower() == _RETRY_AFTER:
-                retry_after = _text(value)
-                break
-        return SinkAnswer(
-            status,
-            detail=f"answer cut short: {answer.broken}" if answer.broken else "",
-            retry_after=retry_after,
-            body=answer.body,
-            headers=_stripped(headers) if self._replies and status in _SUCCESS else (),
-            cut=answer.cut,
-        )
 
     def _take_aim(self, method: str, text: str, proxy: str) -> _Aim:
         """Connections look up names only, so literal addresses are judged here; behind a proxy also which
@@ -165,14 +138,15 @@ class HttpClient:
             pool = self._pools[origin] = Pool(
                 origin, self._connector, self._connections, self._repeated
             )
-        return _Aim(pool, _begin(method, url, by))
+        begin = _begin(method, url, by)
+        return _Aim(pool, Memo(lambda names: _head(begin, names)))
 
 
 class AnswerHeaders(Mapping[str, str]):
     """Found by their names in any case; of several with one name the first."""
 
     def __init__(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        self._values = {_text(name).lower(): _text(value) for name, value in reversed(headers)}
+        self._values = {text_of(name).lower(): text_of(value) for name, value in reversed(headers)}
 
     def __getitem__(self, name: str) -> str:
         return self._values[name.lower()]
@@ -217,21 +191,15 @@ def _begin(method: str, url: URL, proxy: Proxy | None) -> str:
     return f"{method} {url.with_fragment(None)} HTTP/1.1\r\n{host}{login_of(proxy)}"
 
 
-def _lines(headers: tuple[tuple[str, str], ...]) -> str:
-    """Raises ValueError for what would break them."""
-    names, values = zip(*headers) if headers else ((), ())  # noqa: B905 - pairs all of them
-    _demand_sendable(values)
-    return _FORMS[names] % values
-
-
-def _form(names: tuple[str, ...]) -> str:
-    """The lines of headers of these names, which lack their values. What a message says by itself is not
-    said for it. Raises ValueError."""
+def _head(begin: str, names: tuple[str, ...]) -> str:
+    """The head of requests whose headers have these names. What a message says by itself is not said for it.
+    Raises ValueError."""
     _demand_sendable(names)
     own = {name.lower() for name in names}
-    lines = [line for name, line in _DEFAULTS.items() if name not in own]
-    lines += [name.replace("%", "%%") + ": %s\r\n" for name in names]
-    return "".join(lines)
+    usual = [line for name, line in _DEFAULTS.items() if name not in own]
+    said = "".join([begin, *usual]).replace("%", "%%")
+    lines = [name.replace("%", "%%") + ": %s\r\n" for name in names]
+    return "".join([said, *lines, "Content-Length: %d\r\n\r\n"])
 
 
 def _demand_sendable(texts: Sequence[str]) -> None:
@@ -242,19 +210,3 @@ def _demand_sendable(texts: Sequence[str]) -> None:
     said = whole.encode()
     if len(said.translate(None, _CONTROLS)) != len(said):
         raise ValueError("a header holds a control character")
-
-
-_FORMS: Memo[tuple[str, ...], str] = Memo(_form)
-
-
-def _refusal(fault: Fault) -> SinkAnswer:
-    return SinkAnswer(None, fault.name, fault.detail, hold=fault.hold)
-
-
-def _stripped(headers: Headers) -> tuple[tuple[bytes, bytes], ...]:
-    """The parser leaves what is behind a value (RFC 9110 5.5)."""
-    return tuple([(name, value.strip(b" \t")) for name, value in headers])
-
-
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", "surrogateescape").strip(" \t")

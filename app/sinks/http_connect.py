@@ -25,7 +25,7 @@ from yarl import URL
 from app import __version__
 from app.sinks.dns import AddressBlocked, Names
 from app.sinks.http_answer import Fault
-from app.sinks.http_connection import Connection, words
+from app.sinks.http_connection import Connection, Outbox, words
 from app.sinks.tls import TlsFiles
 
 STAGGER = 0.25  # seconds until the next address is tried too (RFC 8305 8)
@@ -67,6 +67,7 @@ class Connector:
         self._tls = tls
         self._within = within
         self._limit = limit
+        self._outbox = Outbox()
 
     async def connect(self, origin: Origin) -> Connection:
         """Raises Fault."""
@@ -124,7 +125,7 @@ class Connector:
     ) -> Connection:
         """``name``: whose certificate it must be; None for no TLS."""
         loop = asyncio.get_running_loop()
-        connection = Connection(loop, self._limit, tunnel=tunnel)
+        connection = Connection(loop, self._outbox, self._limit, tunnel=tunnel)
         tls: dict[str, Any] = {}
         if name is not None:
             tls = {
@@ -150,7 +151,7 @@ class Connector:
             said = f"the proxy answered {answer.status}"
             raise proxy_fault(said) if answer.status in _PROXY_REFUSES else Fault("connect", said)
         loop = asyncio.get_running_loop()
-        connection = Connection(loop, self._limit)
+        connection = Connection(loop, self._outbox, self._limit)
         with self._faults():
             async with asyncio.timeout(self._within):
                 transport = await loop.start_tls(

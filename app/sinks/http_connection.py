@@ -12,7 +12,8 @@ import math
 import os
 from typing import Protocol, cast
 
-from app.sinks.http_answer import BROKEN, Answer, AnswerReader, Fault
+from app.interfaces import SinkAnswer
+from app.sinks.http_answer import BROKEN, AnswerReader, Fault
 
 IN_ONE_WRITE = 2**16  # bytes of a body that is copied behind its head
 PIECE = 2**18  # bytes of a longer one that are handed to the transport at once
@@ -34,22 +35,47 @@ class Owner(Protocol):
     def lost(self, connection: Connection) -> None: ...
 
 
+class Outbox:
+    """Requests that leave one behind the other, when whatever is ready has run: the system's part of a write costs
+    a third less in a row than amid everything else."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[asyncio.Transport, bytes]] = []
+
+    def put(self, transport: asyncio.Transport, request: bytes) -> None:
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._waiting.append((transport, request))
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for transport, request in waiting:
+            if not transport.is_closing():  # else it is given up, or its connection will say why
+                transport.write(request)
+
+
 class Connection(asyncio.Protocol):
     """``limit``: most bytes of a body. ``tunnel``: asks a proxy for a tunnel, which begins behind the
     head of its answer."""
 
     __slots__ = (
-        *("_loop", "_reader", "_tunnel", "_answer", "_deadline", "_timer", "_fires"),
+        *("_loop", "_outbox", "_reader", "_tunnel", "_answer", "_deadline", "_timer", "_fires"),
         *("_paused", "_rest", "transport", "owner", "closed", "used", "idle_since"),
     )
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, limit: int, *, tunnel: bool = False
+        self,
+        loop: asyncio.AbstractEventLoop,
+        outbox: Outbox,
+        limit: int,
+        *,
+        tunnel: bool = False,
     ) -> None:
         self._loop = loop
+        self._outbox = outbox
         self._reader = AnswerReader(limit, tunnel=tunnel)
         self._tunnel = tunnel
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[SinkAnswer] | None = None
         self._deadline = _NEVER
         self._timer: asyncio.TimerHandle | None = None
         self._fires = _NEVER
@@ -61,10 +87,10 @@ class Connection(asyncio.Protocol):
         self.used = False  # an answer came by it before
         self.idle_since = 0.0
 
-    def send(self, head: bytes, body: bytes, deadline: float) -> asyncio.Future[Answer]:
+    def send(self, head: bytes, body: bytes, deadline: float) -> asyncio.Future[SinkAnswer]:
         """``deadline``: by the loop's clock. Its result raises Fault and TimeoutError; a caller that
         goes away calls ``forsake``."""
-        answer: asyncio.Future[Answer] = self._loop.create_future()
+        answer: asyncio.Future[SinkAnswer] = self._loop.create_future()
         if self.closed:
             kind = Stale if self.used else Fault
             answer.set_exception(kind("reset", BROKEN))
@@ -75,14 +101,14 @@ class Connection(asyncio.Protocol):
         if deadline < self._fires:
             self._set_timer(deadline)
         if len(body) <= IN_ONE_WRITE:
-            self.transport.write(head + body)
+            self._outbox.put(self.transport, head + body)
         else:
             self.transport.write(head)
             self._rest = memoryview(body)
             self._write_on()
         return answer
 
-    def forsake(self, answer: asyncio.Future[Answer]) -> None:
+    def forsake(self, answer: asyncio.Future[SinkAnswer]) -> None:
         """Nobody waits for it any more: the connection ends, unless it is somebody else's by now."""
         if self._answer is answer:
             self.close()
@@ -110,12 +136,12 @@ class Connection(asyncio.Protocol):
             self.close()  # nobody asked
             return
         try:
-            self._reader.feed(data)
+            found = self._reader.read(data)
         except Fault as fault:
             self._fail(fault)
             return
-        if self._reader.complete:
-            self._finish()
+        if found is not None:
+            self._finish(found)
 
     def eof_received(self) -> None:
         self._hung_up(None)
@@ -132,9 +158,8 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._write_on()
 
-    def _finish(self) -> None:
+    def _finish(self, found: SinkAnswer) -> None:
         answer, self._answer = self._answer, None
-        found = self._reader.whole()
         if answer is not None and not answer.done():
             answer.set_result(found)
         if self._tunnel:
@@ -160,8 +185,8 @@ class Connection(asyncio.Protocol):
     def _hung_up(self, error: Exception | None) -> None:
         if self._answer is None:
             self.close()
-        elif error is None and self._reader.end():
-            self._finish()
+        elif error is None and (found := self._reader.end()) is not None:
+            self._finish(found)
         elif self.used and not self._reader.begun:
             self._fail(Stale("reset", words(error)))
         else:

@@ -6,8 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from app.sinks.http_answer import Answer, Fault
-from app.sinks.http_connect import Connector, Origin
+from app.interfaces import SinkAnswer
+from app.sinks.http_answer import Fault
+from app.sinks.http_connect import PROXY_LOGIN, Connector, Origin, proxy_fault
 from app.sinks.http_connection import Connection, Stale
 
 KEEP_ALIVE = 15.0  # seconds that an idle connection is kept
@@ -34,8 +35,8 @@ class Pool:
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
 
-    async def ask(self, head: bytes, body: bytes, within: float) -> Answer:
-        """``within``: seconds, the wait for a connection included. Raises Fault."""
+    async def ask(self, head: bytes, body: bytes, within: float) -> SinkAnswer:
+        """``within``: seconds, the wait for a connection included."""
         deadline = self.loop.time() + within
         fresh = False
         try:
@@ -46,15 +47,23 @@ class Pool:
                     connection = await self._get(deadline, fresh=fresh)
                 answer = connection.send(head, body, deadline)
                 try:
-                    return await answer
+                    return self._judged(await answer)
                 except Stale:  # of no fresh one
                     fresh = True
                     self._repeated()
                 except asyncio.CancelledError:
                     connection.forsake(answer)
                     raise
-        except TimeoutError as error:
-            raise Fault("timeout", f"no answer within {within:g} s") from error
+        except TimeoutError:
+            return Fault("timeout", f"no answer within {within:g} s").answer()
+        except Fault as fault:
+            return fault.answer()
+
+    def _judged(self, answer: SinkAnswer) -> SinkAnswer:
+        """Raises Fault of the proxy."""
+        if answer.status == PROXY_LOGIN and self._origin.proxy is not None:
+            raise proxy_fault(f"the proxy answered {answer.status}")
+        return answer
 
     def close(self) -> None:
         """Whoever waits for an answer is told that none comes."""

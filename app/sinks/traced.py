@@ -52,7 +52,6 @@ class TracedSink(JoiningSink):
         to_system: str = "",
     ) -> None:
         self._inner = inner
-        self._subscription = subscription
         self._traces = traces
         self._about = {
             "messaging.system": system,
@@ -77,7 +76,7 @@ class TracedSink(JoiningSink):
         piece = self.piece(outgoing) if self._joins else None
         if piece is not None:
             return await self.send_together((piece,), outgoing.timeout)
-        with self._process(outgoing.decoded, outgoing.message) as process:
+        with _ended(self._begin(outgoing.decoded, outgoing.message)) as process:
             if outgoing.decoded is None:
                 answer = await self._inner.send(outgoing)
             else:
@@ -110,11 +109,6 @@ class TracedSink(JoiningSink):
             for span in (*spans, request):
                 span.end()
         return answer
-
-    @contextmanager
-    def _process(self, decoded: Decoded | None, message: Message) -> Iterator[Span]:
-        with _ended(self._begin(decoded, message)) as span:
-            yield span
 
     def _begin(self, decoded: Decoded | None, message: Message | None) -> Span:
         about: dict[str, str | int] = dict(self._about)

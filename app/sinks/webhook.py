@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from app.bindings.documents import FormatName, element_of, joined
 from app.bindings.forwarding import forwarded
-from app.bindings.http import HttpMessage, encode
+from app.bindings.http import TYPED, HttpMessage, encode
 from app.bindings.record import Decoded, Header
 from app.bindings.transcode import PLAIN, Writing, in_version
 from app.delivery.request_batching import DocumentPiece
 from app.errors import SenderError
 from app.event.versions import NEWEST
-from app.interfaces import JoiningSink, Outgoing, SinkAnswer
+from app.interfaces import Asking, JoiningSink, Outgoing, SinkAnswer, answered
 from app.model.subscription import TO_WEBHOOKS, Subscription
 from app.sinks.credentials import Credentials, NoToken, Shown
 from app.sinks.handshake import Handshake
@@ -26,15 +26,14 @@ from app.sinks.writing import unwritable, writing_of
 
 UNAUTHORIZED = 401
 TOKEN_PAUSE = 10.0  # seconds until a token is asked for again where none was granted
-_TYPED = "Content-Type"
-_NOTHING_BORNE = Mask()
+_SUCCESS = range(200, 300)
 _NO_EVENT = "the record is no CloudEvent: only a topic can take it as it is"
 
 
 class Client(Protocol):
     """What posts: ``http_client.HttpClient``."""
 
-    async def post(self, url: str, message: HttpMessage, within: float) -> SinkAnswer: ...
+    def post(self, url: str, message: HttpMessage, within: float) -> Asking: ...
     async def stop(self) -> None: ...
 
 
@@ -81,20 +80,18 @@ class WebhookSink(JoiningSink):
         if self._handshake is not None:
             self._handshake.when_ready(ready)
 
-    async def send(self, outgoing: Outgoing) -> SinkAnswer:
+    def send(self, outgoing: Outgoing) -> Asking:
         decoded = outgoing.decoded
         if decoded is None:
-            return unwritable(_NO_EVENT)
-        piece = self.piece(outgoing)
+            return answered(unwritable(_NO_EVENT))
+        piece = None if self._together is None else self.piece(outgoing)
         if piece is not None:
-            return await self.send_together((piece,), outgoing.timeout)
+            return self.send_together((piece,), outgoing.timeout)
         try:
             message = self._written(decoded)
         except SenderError as error:
-            return unwritable(str(error))
-        return await self._attempt(
-            message, (decoded,), outgoing.message.record.key, outgoing.timeout
-        )
+            return answered(unwritable(str(error)))
+        return self._attempt(message, (decoded,), outgoing.message.record.key, outgoing.timeout)
 
     def piece(self, outgoing: Outgoing) -> DocumentPiece | None:
         """Documents that nobody here reads cannot be joined; events of older versions go alone too, for
@@ -114,8 +111,9 @@ class WebhookSink(JoiningSink):
         self, pieces: Sequence[DocumentPiece], within: float, beside: Sequence[Header] = ()
     ) -> SinkAnswer:
         body, media_type = joined([piece.document for piece in pieces], self._together or "json")
-        headers = ((_TYPED, media_type), *forwarded(beside, self._forward))
-        message = HttpMessage(headers, body)  # H13
+        message = HttpMessage(TYPED, (media_type,), body)  # H13
+        if beside:
+            message = message.having([*forwarded(beside, self._forward)])
         key = pieces[0].key if len(pieces) == 1 else None
         return await self._attempt(message, [piece.decoded for piece in pieces], key, within)
 
@@ -128,20 +126,17 @@ class WebhookSink(JoiningSink):
             if refusal is not None:
                 return refusal
             if self._handshake.headers:  # W2
-                message = HttpMessage(message.headers + self._handshake.headers, message.body)
+                message = message.having(self._handshake.headers)
         if self._signatures is not None:
-            signed = self._signatures.headers(events, message.body)
-            message = HttpMessage(message.headers + signed, message.body)
-        answer, mask = await self._answer(message, within)
-        if self._replies is not None and answer.headers:
+            message = self._signatures.signed(message, events)
+        mask = None
+        if self._credentials is None:
+            answer = await self._client.post(self._url, message, within)
+        else:
+            answer, mask = await self._authorized(self._credentials, message, within)
+        if self._replies is not None and answer.status in _SUCCESS:
             answer = await self._replies.take(answer, events, key)
-        return mask.on(answer)
-
-    async def _answer(self, message: HttpMessage, within: float) -> tuple[SinkAnswer, Mask]:
-        """``Mask``: hides what the request bore."""
-        if self._credentials is not None:
-            return await self._authorized(self._credentials, message, within)
-        return await self._client.post(self._url, message, within), _NOTHING_BORNE
+        return answer if mask is None else mask.on(answer)
 
     async def _consent(self, handshake: Handshake) -> SinkAnswer | None:
         """Why the attempt may not be made now; None: it begins."""
@@ -160,14 +155,14 @@ class WebhookSink(JoiningSink):
 
     def _written(self, decoded: Decoded) -> HttpMessage:
         message = encode(decoded, self._writing, self._forward)
-        if not self._strict or (message.body and _TYPED in map(_name, message.headers)):
+        if not self._strict or (message.body and TYPED[0] in message.names):
             return message
         return encode(decoded, replace(self._writing, mode="structured"), self._forward)
 
     async def _authorized(
         self, credentials: Credentials, message: HttpMessage, within: float
-    ) -> tuple[SinkAnswer, Mask]:
-        """A 401 is answered once with something else, where there may be."""
+    ) -> tuple[SinkAnswer, Mask | None]:
+        """A 401 is answered once with something else, where there may be. ``Mask``: hides what was shown."""
         try:
             shown = await credentials.show()
             answer = await self._client.post(*_with(self._url, shown, message), within)
@@ -178,16 +173,12 @@ class WebhookSink(JoiningSink):
             refusal = SinkAnswer(
                 None, "token", str(error), body=error.said.encode(), hold=TOKEN_PAUSE
             )
-            return refusal, _NOTHING_BORNE
+            return refusal, None
         return answer, shown.mask
 
 
 def _with(url: str, shown: Shown, message: HttpMessage) -> tuple[str, HttpMessage]:
-    return shown.url(url), HttpMessage(message.headers + shown.headers, message.body)
-
-
-def _name(header: tuple[str, str]) -> str:
-    return header[0]
+    return shown.url(url), message.having(shown.headers)
 
 
 def open_webhook(

@@ -38,8 +38,8 @@ _DURABLE = (
 
 
 def name_of(dsn: str) -> str:
-    """Where it is, for a person: no user, no password. Raises SetupError for what is no DSN."""
-    said = _parts(dsn)
+    """Where it is, for a person: no user, no password."""
+    said = conninfo_to_dict(dsn)
     host, port = said.get("host") or "localhost", said.get("port") or "5432"
     return f"postgresql://{host}:{port}/{said.get('dbname') or ''}"
 
@@ -47,7 +47,11 @@ def name_of(dsn: str) -> str:
 def engine_of(dsn: str, timeout: float) -> Engine:
     """One connection at a time, made anew when its server went away. ``timeout`` bounds a statement, the
     wait for a lock, and how long a process that stands still may keep one."""
-    connection = {**_MANNERS, "connect_timeout": max(2, round(timeout)), **_parts(dsn)}
+    connection: dict[str, Any] = {
+        **_MANNERS,
+        "connect_timeout": max(2, round(timeout)),
+        **conninfo_to_dict(dsn),
+    }
     engine = create_engine(
         "postgresql+psycopg://",
         creator=lambda: psycopg.connect(**connection),
@@ -89,17 +93,6 @@ def _bring_up(connection: Connection, name: str) -> None:
     revision = schema.found(connection)
     schema.demand_known(revision, name, SETTING)
     schema.bring_up(connection, revision)
-
-
-def _parts(dsn: str) -> dict[str, Any]:
-    try:
-        return dict(conninfo_to_dict(dsn))
-    except psycopg.ProgrammingError:  # its text may repeat the password
-        raise SetupError(
-            "this is not a PostgreSQL connection string",
-            setting=SETTING,
-            cure="write it as postgresql://user:password@host:5432/database",
-        ) from None
 
 
 def _prepare(connection: psycopg.Connection[Any], milliseconds: int) -> None:

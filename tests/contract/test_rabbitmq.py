@@ -10,11 +10,9 @@ from uuid import uuid4
 import aio_pika
 import pytest
 
+from amqp_writing import at_exchange
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
-from app.brokers.rabbitmq import (
-    at_exchange,
-)
 from app.errors import BrokerRefused
 from app.model.message import Lost, Revoked
 from app.model.receipt import Receipt

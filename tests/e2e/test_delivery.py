@@ -17,13 +17,12 @@ from app.brokers.embedded.consumer import EmbeddedConsumer
 from app.interfaces import LetterChoice
 from app.model.receipt import Receipt
 from app.model.route import Route
-from app.model.subscription import Subscription
 from app.routing.plan import Router
-from app.runtime.clock import SystemClock
 from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
-from webhook_target import Received, WebhookTarget, status, to_loopback
+from delivering import supervisor_of
+from webhook_target import Received, WebhookTarget, status
 
 PATIENCE = 240.0  # a bound: every wait ends with its condition
 TOPIC = "orders"
@@ -67,24 +66,14 @@ class House:
 
     async def work(self, **settings) -> Supervisor:
         """A supervisor with one subscription, running when this returns."""
-        subscription = Subscription.model_validate(
-            {
-                "id": "billing",
-                "source": {"broker": "log", "topics": [TOPIC]},
-                "start": "earliest",
-                "sink": self.target.url,
-                **settings,
-            }
-        )
-        supervisor = Supervisor(
-            [subscription],
-            {"log": self.log},
-            self.store,
-            to_loopback,
-            SystemClock(),
-            self.counters,
-            installation="e2e",
-        )
+        document = {
+            "id": "billing",
+            "source": {"broker": "log", "topics": [TOPIC]},
+            "start": "earliest",
+            "sink": self.target.url,
+            **settings,
+        }
+        supervisor = supervisor_of(document, self.log, self.store, self.counters)
         await supervisor.start()
         self.supervisors.append(supervisor)
         await until(lambda: supervisor.status()[0].state not in {"starting", "restarting"})

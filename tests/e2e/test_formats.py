@@ -18,15 +18,13 @@ from app.brokers.embedded import ConsumerSettings, open_log
 from app.gateway.publish import Publisher
 from app.model.message import Message, Partition
 from app.model.route import Route
-from app.model.subscription import Subscription
 from app.routing.plan import Router
-from app.runtime.clock import SystemClock
 from app.store import open_store
 from app.telemetry import Counters
-from app.worker.supervisor import Supervisor
+from delivering import supervisor_of
 from listening import listening
 from raw_http import RawAnswer, RawConnection, request
-from webhook_target import WebhookTarget, status, to_loopback
+from webhook_target import WebhookTarget, status
 
 TOPIC = "events"
 GOOD = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
@@ -235,16 +233,7 @@ class House:
         self.rooms.push_async_callback(self.target.stop)
         source = {"broker": "log", "topics": [TOPIC]}
         named = {"id": "s", "source": source, "start": "earliest", "sink": self.target.url}
-        supervisor = Supervisor(
-            [Subscription.model_validate(named | settings)],
-            {"log": self.log},
-            self.store,
-            to_loopback,
-            SystemClock(),
-            self.counters,
-            installation="e2e",
-            kinds={"log": "embedded"},
-        )
+        supervisor = supervisor_of(named | settings, self.log, self.store, self.counters)
         await supervisor.start()
         self.rooms.push_async_callback(supervisor.stop, 1.0)
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from service_process import free_ports, one_subscription, serving, until
+from threaded_http import QuietHandler, ThreadedServer
 
 DATA = "d4ta-of-the-event"
 SECRETS = {
@@ -29,17 +28,14 @@ def hook() -> Iterator[str]:
     """It refuses for good, and says what it was sent: targets do. Its ``/headers`` says the headers, its
     ``/token`` what it was shown, as a server of tokens that refuses."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+    class Handler(QuietHandler):
+        def post(self) -> None:
+            body = self.body()
             if self.path != "/hook":
                 body = self.refusal() if self.path == "/token" else self.headers.as_bytes()
-            self.send_response(400)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(400, body)
 
-        def do_OPTIONS(self) -> None:
+        def options(self) -> None:
             """No rate, and no consent."""
             self.send_response(200)
             self.send_header("WebHook-Allowed-Origin", "*")
@@ -52,16 +48,8 @@ def hook() -> Iterator[str]:
             words = {"error": base64.b64decode(login).decode(), "error_description": login}
             return json.dumps(words).encode()
 
-        def log_message(self, *args: Any) -> None:
-            """Nobody reads it."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/hook"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with ThreadedServer(Handler) as server:
+        yield f"{server.address}/hook"
 
 
 def configuration(folder: Path, hook: str, events: int, admin: int) -> dict[str, Any]:

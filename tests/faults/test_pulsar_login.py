@@ -23,7 +23,7 @@ from contract_tools import bodies, fresh_group, publish, running, take, text
 from pulsar_harness import open_calm_log
 from pulsar_server import PulsarServer
 from service_process import free_ports
-from token_issuer import TokenIssuer, issuing, signed
+from token_issuer import TokenIssuer, signed
 
 pytestmark = [
     pytest.mark.nightly,
@@ -166,14 +166,14 @@ async def test_a_certificate_that_somebody_else_signed_does_not_let_us_in(
 
 @pytest.fixture
 def issuer() -> Iterator[TokenIssuer]:
-    with issuing(SECRET, {"admin": "hush", "nobody": "hush too"}) as issuer:
+    with TokenIssuer(SECRET, {"admin": "hush", "nobody": "hush too"}) as issuer:
         yield issuer
 
 
 def credentials(folder: Path, issuer: TokenIssuer, name: str, secret: str) -> OAuth2:
     path = folder / "credentials.json"
     path.write_text(json.dumps({"client_id": name, "client_secret": secret}))
-    return OAuth2(issuer_url=issuer.url, credentials=str(path), audience="pulsar")
+    return OAuth2(issuer_url=issuer.address, credentials=str(path), audience="pulsar")
 
 
 async def test_events_pass_with_tokens_by_client_credentials(
@@ -208,7 +208,7 @@ async def test_a_wrong_secret_is_told_in_the_issuers_words(
     async with logged_in(guarded.urls, oauth2=oauth2) as log:
         words = await refused(log)
     assert "invalid_client no such id and secret" in words
-    assert issuer.url in words
+    assert issuer.address in words
     assert "not-the-secret" not in words
     assert not issuer.granted
 

@@ -9,9 +9,10 @@ from uuid import uuid4
 
 import pytest
 
+from amqp_writing import at_exchange
 from app.bindings.record import Record
 from app.brokers.portable import Bounds, PortableLog
-from app.brokers.rabbitmq import at_exchange, open_log, producer
+from app.brokers.rabbitmq import open_log, producer
 from app.errors import BrokerUnavailable
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
-from pathlib import Path
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from app.bindings.record import Record
 from app.brokers.embedded import (
     ConsumerSettings,
-    EmbeddedDriver,
     EngineSettings,
     Retention,
 )
-from app.brokers.portable import PortableLog
 from app.interfaces import Consumer
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from example_counts import stateful
-from folder_in_memory import folder_in_memory
+from log_machine import LogMachine
 from log_steps import ManualTime, everything, is_covered
-from patience import PATIENT
 
 TOPIC = "orders"
 GROUP = "reader"
@@ -33,17 +27,13 @@ PARTITIONS = 2
 KEEP = 100  # seconds
 
 
-class EmbeddedLog(RuleBasedStateMachine):
+class EmbeddedLog(LogMachine):
     """``stored``: body by (partition, offset), in the order of the answers. ``finished``: what the
-    group has settled. A crash takes the files as they are, without a word to the log."""
+    group has settled."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.runner = asyncio.Runner()
-        self.home = Path(tempfile.mkdtemp(prefix="skybridge-model-", dir=folder_in_memory()))
-        self.life = 0
         self.time = ManualTime()
-        self.count = 0
         self.stored: dict[Partition, dict[int, bytes]] = {
             Partition(TOPIC, number): {} for number in range(PARTITIONS)
         }
@@ -54,12 +44,8 @@ class EmbeddedLog(RuleBasedStateMachine):
         self.taken: list[Message] = []
         self.runner.run(self._open())
 
-    @property
-    def folder(self) -> Path:
-        return self.home / str(self.life)
-
     async def _open(self) -> None:
-        self.driver = EmbeddedDriver(
+        await self.begin(
             EngineSettings(
                 path=self.folder,
                 partitions=PARTITIONS,
@@ -71,8 +57,6 @@ class EmbeddedLog(RuleBasedStateMachine):
             ),
             ConsumerSettings(commit_interval=3600),
         )
-        self.log = PortableLog(self.driver, PATIENT)
-        await self.log.start()
         self.consumer: Consumer = await self.log.subscribe(GROUP, [TOPIC], EARLIEST)
         self.taken = []
 
@@ -145,15 +129,7 @@ class EmbeddedLog(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """The next life begins with the files as they are at this moment."""
-        old = self.folder
-        self.life += 1
-        self.folder.mkdir()
-        for file in old.iterdir():
-            if not file.name.endswith("-shm"):
-                shutil.copy(file, self.folder / file.name)
-        self.runner.run(self.log.stop())
-        shutil.rmtree(old)
+        self.die()
         self.finished = set(self.committed)
         self._begin_life()
 
@@ -191,11 +167,6 @@ class EmbeddedLog(RuleBasedStateMachine):
         for message in await everything(self.driver.engine, TOPIC):
             served[message.partition][message.offset] = message.record.body
         assert served == self.stored
-
-    def teardown(self) -> None:
-        self.runner.run(self.log.stop())
-        self.runner.close()
-        shutil.rmtree(self.home)
 
 
 TestEmbeddedLog = EmbeddedLog.TestCase

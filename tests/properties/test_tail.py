@@ -5,16 +5,13 @@ crash, against lists of what each must have got.
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 from pathlib import Path
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from app.bindings.record import Record
-from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings
-from app.brokers.portable import PortableLog
+from app.brokers.embedded import ConsumerSettings, EngineSettings
 from app.filters.dialects import compile_filters
 from app.filters.index import types_of
 from app.filters.model import Filter
@@ -23,9 +20,8 @@ from app.model.message import Assigned, Message, Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from example_counts import stateful
-from folder_in_memory import folder_in_memory
+from log_machine import LogMachine
 from log_steps import is_covered
-from patience import PATIENT
 
 TOPIC = "orders"
 PARTITIONS = 2
@@ -88,16 +84,12 @@ class Subscriber:
         self.passed = 0
 
 
-class Followers(RuleBasedStateMachine):
+class Followers(LogMachine):
     """``stored``: number and type by (partition, offset). ``finished`` by group; ``settled``: of those,
     what a crash may take back because no commit has covered it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.runner = asyncio.Runner()
-        self.home = Path(tempfile.mkdtemp(prefix="skybridge-model-", dir=folder_in_memory()))
-        self.life = 0
-        self.count = 0
         self.stored: dict[tuple[Partition, int], tuple[int, str]] = {}
         self.finished: dict[str, set[tuple[Partition, int]]] = {group: set() for group in GROUPS}
         self.committed: dict[str, set[tuple[Partition, int]]] = {group: set() for group in GROUPS}
@@ -105,17 +97,11 @@ class Followers(RuleBasedStateMachine):
         self.running: dict[str, Subscriber] = {}
         self.runner.run(self._open())
 
-    @property
-    def folder(self) -> Path:
-        return self.home / str(self.life)
-
     async def _open(self) -> None:
-        self.driver = EmbeddedDriver(
+        await self.begin(
             EngineSettings(path=self.folder, partitions=PARTITIONS, retention_interval=3600),
             ConsumerSettings(commit_interval=3600, page_records=PAGE),
         )
-        self.log = PortableLog(self.driver, PATIENT)
-        await self.log.start()
         self.running = {}
 
     @rule(kind=st.sampled_from(TYPES), key=st.sampled_from([b"a", b"b"]), many=st.integers(1, 14))
@@ -266,23 +252,16 @@ class Followers(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """The next life begins with the files as they are at this moment, between two writes."""
-        old = self.folder
-        self.life += 1
-        self.folder.mkdir()
-        self.runner.run(self._copy(old))
-        self.runner.run(self.log.stop())
-        shutil.rmtree(old)
+        self.die()
         self.finished = {group: set(done) for group, done in self.committed.items()}
         self.runner.run(self._open())
 
-    async def _copy(self, old: Path) -> None:
-        def copy(_: object) -> None:
-            for file in old.iterdir():
-                if not file.name.endswith("-shm"):
-                    shutil.copy(file, self.folder / file.name)
+    def copy(self, old: Path) -> None:
+        """Between two writes."""
+        self.runner.run(self._copy(old))
 
-        await self.driver.engine._writing().run(copy)
+    async def _copy(self, old: Path) -> None:
+        await self.driver.engine._writing().run(lambda _: super(Followers, self).copy(old))
 
     @rule()
     def restart(self) -> None:
@@ -313,9 +292,7 @@ class Followers(RuleBasedStateMachine):
                 one.paused = set()
                 self.runner.run(self._take_all(one))
         finally:
-            self.runner.run(self.log.stop())
-            self.runner.close()
-            shutil.rmtree(self.home)
+            super().teardown()
 
 
 TestFollowers = Followers.TestCase

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import zlib
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from threaded_http import QuietHandler, ThreadedServer
 
 
 class Seen(NamedTuple):
@@ -28,34 +28,26 @@ class Seen(NamedTuple):
     links: list[tuple[str, str]]
 
 
-class Collector:
+class _Handler(QuietHandler):
+    server: Collector
+
+    def post(self) -> None:
+        self.server.take(self.body(), {name.lower(): text for name, text in self.headers.items()})
+        answer = ExportTraceServiceResponse().SerializeToString()
+        self.answer(200, answer, "application/x-protobuf")
+
+
+class Collector(ThreadedServer):
     """``spans`` in the order they came; ``headers``: of each request."""
 
     def __init__(self) -> None:
+        super().__init__(_Handler)
         self.spans: list[Seen] = []
         self.headers: list[dict[str, str]] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.take(body, {name.lower(): value for name, value in self.headers.items()})
-                answer = ExportTraceServiceResponse().SerializeToString()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/x-protobuf")
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *args: Any) -> None:
-                """Nobody reads it."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1/traces"
+        return f"{self.address}/v1/traces"
 
     def take(self, body: bytes, headers: dict[str, str]) -> None:
         if headers.get("content-encoding") == "gzip":
@@ -66,15 +58,6 @@ class Collector:
             service = _plain(resource.resource.attributes)["service.name"]
             for scope in resource.scope_spans:
                 self.spans += [_seen(span, service) for span in scope.spans]
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 def _seen(span: Span, service: str) -> Seen:

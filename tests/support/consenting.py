@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import threading
 import urllib.error
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+
+from threaded_http import QuietHandler, ThreadedServer
 
 
-class Consenting:
-    """In threads of its own; for tests that look at processes from outside."""
+class _Handler(QuietHandler):
+    protocol_version = "HTTP/1.1"
+    server: Consenting
 
+    def options(self) -> None:
+        self.server.callbacks.append(self.headers["webhook-request-callback"])
+        self.answer(200)
+
+    def post(self) -> None:
+        self.body()
+        self.server.events += 1
+        self.answer(204)
+
+
+class Consenting(ThreadedServer):
     def __init__(self) -> None:
+        super().__init__(_Handler)
         self.callbacks: list[str] = []
         self.events = 0
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/hook"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        return f"{self.address}/hook"
 
     @staticmethod
     def call(url: str) -> int:
@@ -40,28 +41,3 @@ class Consenting:
         except urllib.error.HTTPError as refusal:
             refusal.close()
             return refusal.code
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        webhook = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_OPTIONS(self) -> None:
-                webhook.callbacks.append(self.headers["webhook-request-callback"])
-                self._answer(200)
-
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["content-length"]))
-                webhook.events += 1
-                self._answer(204)
-
-            def _answer(self, status: int) -> None:
-                self.send_response(status)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
-                """Nothing."""
-
-        return Handler

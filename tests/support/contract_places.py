@@ -176,6 +176,9 @@ class PlaceCases:
             with pytest.raises(BrokerRefused) as from_end:
                 await log.position_back(Partition(topic, 0), 1)
             assert from_end.value.kind == "not-capable"
+            with pytest.raises(BrokerRefused) as reading:
+                await anext(log.read(Partition(topic, 0), "0"))
+            assert reading.value.kind == "not-capable"
 
     async def test_metadata_tells_partitions_and_their_ends(
         self, harness: Harness, log: PortableLog

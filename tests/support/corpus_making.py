@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,32 @@ class Writer:
         """An invalid document; each fault as ``code`` or ``code@place``."""
         found = [dict(zip(("code", "at"), fault.split("@", 1), strict=False)) for fault in faults]
         self._add(name, rules, shows, document, {"faults": found}, media_type)
+
+    def any_source(self, document: Callable[..., bytes]) -> None:
+        for name, source in (("fragment", "#loom"), ("relative", "../loom"), ("urn", "urn:loom:2")):
+            shows = "Any URI reference is a source."
+            expected = event(source=source)
+            self.events(f"source-{name}", "core 1.1", shows, document(source=source), expected)
+
+    def lacking(self, name: str, document: Callable[..., bytes]) -> None:
+        fault = f"missing-attribute@/{name}"
+        self.faults(
+            f"without-{name}", "core 1.1", f"{name} is required.", document(drop=name), fault
+        )
+
+    def other_version(self, version: str, document: Callable[..., bytes]) -> None:
+        self.faults(
+            f"version-{version.replace('.', '-')}",
+            "core 1.1",
+            "This format has 1.0 only.",
+            document(specversion=version),
+            "unsupported-specversion@/specversion",
+        )
+
+    def bad_source(self, document: Callable[..., bytes]) -> None:
+        found = document(source="/a b")
+        fault = "bad-uri-reference@/source"
+        self.faults("bad-source", "core 1.1", "No URI reference.", found, fault)
 
     def _add(
         self, name: str, rules: str, shows: str, document: bytes, expect: Any, media_type: str

@@ -17,7 +17,7 @@ from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.table import with_type_in_header
 from app.bindings.transcode import Writing
 from app.event.convert import as_version
-from app.event.value import AttributeType, CloudEvent, DataForm
+from app.event.value import AttributeType, DataForm
 from app.event.versions import VERSIONS
 from bad_requests import BAD_REQUESTS
 from corpus import Case, cases, octets
@@ -31,9 +31,7 @@ from event_strategies import (
     json_texts,
     mutated,
     old_documents,
-    sources,
     texts,
-    times,
 )
 from valid_wire import DOCUMENTS, MESSAGES
 
@@ -161,7 +159,7 @@ _USUAL_DATA = st.one_of(
 _USUAL_EXTENSIONS = st.dictionaries(
     st.sampled_from(["partitionkey", "traceparent", "sequence", "tenant", "sampled"]),
     st.one_of(
-        _WORDS.map(lambda text: (text, None)),
+        _WORDS.map(lambda text: (text, AttributeType.STRING)),
         st.integers(0, 2_000_000_000).map(lambda n: (str(n), AttributeType.INTEGER)),
         st.booleans().map(lambda flag: (str(flag).lower(), AttributeType.BOOLEAN)),
     ),
@@ -171,23 +169,8 @@ _USUAL_EXTENSIONS = st.dictionaries(
 
 @st.composite
 def _usual(draw: st.DrawFn) -> Record:
-    attributes = {
-        "specversion": "1.0",
-        "id": draw(_WORDS),
-        "source": draw(sources),
-        "type": draw(_WORDS),
-    }
-    optional = {"time": times, "subject": _WORDS, "dataschema": st.just("https://example.com/s/1")}
-    attributes |= draw(st.fixed_dictionaries({}, optional=optional))
-    content_type, data, form = draw(_USUAL_DATA)
-    if content_type is not None:
-        attributes["datacontenttype"] = content_type
-    extensions = draw(_USUAL_EXTENSIONS)
-    attributes |= {name: text for name, (text, _) in extensions.items()}
-    kinds = {name: kind for name, (_, kind) in extensions.items() if kind is not None}
-    event = as_version(
-        CloudEvent(attributes, data, form, kinds), draw(st.sampled_from(["1.0", "1.0", *VERSIONS]))
-    )
+    usual = draw(events(_WORDS, _USUAL_DATA, _USUAL_EXTENSIONS))
+    event = as_version(usual, draw(st.sampled_from(["1.0", "1.0", *VERSIONS])))
     layout = draw(st.sampled_from(["binary", "structured", "any"]))
     mode = "binary" if layout == "binary" else "structured"
     record = encode(Decoded(event, ContentMode.BINARY), Writing(mode=mode), None)

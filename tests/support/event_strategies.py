@@ -59,26 +59,6 @@ typed = st.one_of(
 )
 
 
-@st.composite
-def events(draw: st.DrawFn) -> CloudEvent:
-    """A valid event of version 1.0 as the JSON format could have brought it."""
-    attributes = {
-        "specversion": "1.0",
-        "id": draw(filled_texts),
-        "source": draw(sources),
-        "type": draw(filled_texts),
-    }
-    optional = {"time": times, "subject": filled_texts, "dataschema": st.just("urn:schema:1")}
-    attributes |= draw(st.fixed_dictionaries({}, optional=optional))
-    extensions = draw(st.dictionaries(names, typed, max_size=4))
-    attributes |= {name: text for name, (text, _) in extensions.items()}
-    types = {n: kind for n, (_, kind) in extensions.items() if kind is not AttributeType.STRING}
-    content_type, data, form = draw(payloads)
-    if content_type is not None:
-        attributes["datacontenttype"] = content_type
-    return CloudEvent(attributes, data, form, types)
-
-
 def _is_kept(payload: tuple[str | None, bytes, DataForm]) -> bool:
     """White space around one JSON value is left behind in a document (``test_json_write``)."""
     return payload[0] not in json_types or payload[1] == payload[1].strip(b" \t\r\n")
@@ -92,6 +72,30 @@ payloads = st.one_of(
     st.tuples(st.none() | st.sampled_from(json_types), json_texts, _JSON),
     st.tuples(st.just("text/plain"), texts.map(str.encode), _TEXT),
 )
+
+extensions = st.dictionaries(names, typed, max_size=4)
+Payloads = st.SearchStrategy[tuple[str | None, bytes | None, DataForm]]
+
+
+@st.composite
+def events(
+    draw: st.DrawFn,
+    words: st.SearchStrategy[str] = filled_texts,
+    payloads: Payloads = payloads,
+    extensions: st.SearchStrategy[dict[str, tuple[str, AttributeType]]] = extensions,
+) -> CloudEvent:
+    """A valid event of version 1.0 as the JSON format could have brought it."""
+    core = {"specversion": st.just("1.0"), "id": words, "source": sources, "type": words}
+    optional = {"time": times, "subject": words, "dataschema": st.just("urn:schema:1")}
+    attributes = draw(st.fixed_dictionaries(core, optional=optional))
+    found = draw(extensions)
+    attributes |= {name: text for name, (text, _) in found.items()}
+    types = {n: kind for n, (_, kind) in found.items() if kind is not AttributeType.STRING}
+    content_type, data, form = draw(payloads)
+    if content_type is not None:
+        attributes["datacontenttype"] = content_type
+    return CloudEvent(attributes, data, form, types)
+
 
 header_names = st.sampled_from(
     [b"ce-id", b"ce-source", b"ce-type", b"ce-specversion", b"ce-time", b"ce-ext", b"ce-datacontenttype",

@@ -34,7 +34,7 @@ from worker_doubles import until
 
 NAME_SERVER = "127.0.0.53"
 PUBLIC, PUBLIC_TOO, PUBLIC_6 = "8.8.8.8", "1.1.1.1", "2606:4700::1111"
-EVENT = HttpMessage((("ce-id", "1"), ("ce-type", "t")), b"{}")
+EVENT = HttpMessage.of((("ce-id", "1"), ("ce-type", "t")), b"{}")
 PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 PROXY = "10.9.9.9"
 ANSWER = b"HTTP/1.1 204 X\r\n\r\n"
@@ -203,7 +203,7 @@ async def _event(poster: HttpClient, url: str) -> Say:
 
 async def _handshake(poster: HttpClient, url: str) -> Say:
     answer, _ = await poster.ask(
-        url, HttpMessage((("WebHook-Request-Origin", "o"),), b""), _PATIENCE
+        url, HttpMessage.of((("WebHook-Request-Origin", "o"),), b""), _PATIENCE
     )
     return answer.status, answer.fault
 

@@ -12,7 +12,6 @@ Tests use ``KafkaServer`` directly, or the session-wide fixture ``kafka`` of ``t
 
 from __future__ import annotations
 
-import socket
 import struct
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from pathlib import Path
 
 import class_data
 from kafka_install import HOME, install
-from server_process import ServerProcess
+from server_process import ServerProcess, answer_to
 from service_process import free_ports
 from standing_server import Standing
 
@@ -89,13 +88,7 @@ class KafkaServer(ServerProcess):
     def answering(ports: Mapping[str, int]) -> bool:
         """Whether a broker answers a metadata request and counts itself as alive."""
         request = struct.pack(">hhihi", 3, 1, 7, -1, 0)  # Metadata v1, no client id, no topics
-        try:
-            with socket.create_connection(("127.0.0.1", ports["port"]), timeout=2) as connection:
-                connection.settimeout(2)
-                connection.sendall(struct.pack(">i", len(request)) + request)
-                answer = connection.recv(4096)
-        except OSError:
-            return False
+        answer = answer_to(ports["port"], struct.pack(">i", len(request)) + request)
         return len(answer) >= 12 and struct.unpack_from(">iii", answer)[1:] > (7, 0)
 
     def begin(self) -> None:

@@ -32,6 +32,7 @@ from verifier import (
     Report,
     events_in,
     judge,
+    posting_options,
     read_journal,
 )
 
@@ -119,11 +120,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
     posting = verbs.add_parser("post")
-    posting.add_argument("--events", required=True, help="where to post")
-    posting.add_argument("--keys", type=int, default=100)
-    posting.add_argument("--per-key", type=int, default=20)
-    posting.add_argument("--connections", type=int, default=16)
-    posting.add_argument("--deadline", type=float, default=60, help="seconds for everything")
+    posting_options(posting)
     judging = verbs.add_parser("judge")
     judging.add_argument("--kafka", help="bootstrap servers of the target")
     judging.add_argument("--topic", help="topic of the target")

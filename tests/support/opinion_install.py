@@ -45,6 +45,17 @@ _JAVA_STEPS = (
     ("javac", "--release", "17", "-cp", "jars/*", "-d", "classes", "Opinion.java"),
 )
 _JAVA = "java", "-XX:TieredStopAtLevel=1", "-cp", "{folder}/classes:{folder}/jars/*", "Opinion"
+
+
+def _of_java(name: str, release: str) -> Sdk:
+    return Sdk(name, release, ("java", "javac", "mvn"), _JAVA_STEPS, _JAVA)
+
+
+def _of_node(name: str, release: str) -> Sdk:
+    steps = (("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"),)
+    return Sdk(name, release, ("node", "npm"), steps, ("node", "{folder}/opinion.js"))
+
+
 SDKS: Mapping[str, Sdk] = {
     sdk.name: sdk
     for sdk in (
@@ -56,39 +67,15 @@ SDKS: Mapping[str, Sdk] = {
             (("go", "build", "-mod=readonly", "-trimpath", "-o", "opinion", "."),),
             ("{folder}/opinion",),
         ),
-        Sdk(
-            "java",
-            "io.cloudevents 4.0.1",
-            ("java", "javac", "mvn"),
-            _JAVA_STEPS,
-            _JAVA,
-        ),
-        Sdk(
-            "javascript",
-            "cloudevents 10.0.0",
-            ("node", "npm"),
-            (("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"),),
-            ("node", "{folder}/opinion.js"),
-        ),
+        _of_java("java", "io.cloudevents 4.0.1"),
+        _of_node("javascript", "cloudevents 10.0.0"),
     )
 }
 
-CESQL = Sdk(
-    "cesql",
-    "io.cloudevents:cloudevents-sql 4.0.1",
-    ("java", "javac", "mvn"),
-    _JAVA_STEPS,
-    _JAVA,
-)
+CESQL = _of_java("cesql", "io.cloudevents:cloudevents-sql 4.0.1")
 """CloudEvents SQL of the Java SDK: asked about expressions, not about messages."""
 
-SIGNATURES = Sdk(
-    "signatures",
-    "standardwebhooks 1.1.1",
-    ("node", "npm"),
-    (("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"),),
-    ("node", "{folder}/opinion.js"),
-)
+SIGNATURES = _of_node("signatures", "standardwebhooks 1.1.1")
 """The npm package of Standard Webhooks: asked about signatures."""
 
 KAFKA_CLIENT = Sdk(

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from kafka_install import Missing
-from server_process import ServerProcess
+from server_process import ServerProcess, answer_to
 from service_process import free_ports
 from standing_server import Standing
 
@@ -74,14 +73,7 @@ class RabbitServer(ServerProcess):
     @staticmethod
     def answering(ports: Mapping[str, int]) -> bool:
         """Whether a node begins the protocol when it is greeted."""
-        try:
-            with socket.create_connection(("127.0.0.1", ports["port"]), timeout=2) as connection:
-                connection.settimeout(2)
-                connection.sendall(GREETING)
-                answer = connection.recv(4096)
-        except OSError:
-            return False
-        return answer[7:11] == START_METHOD
+        return answer_to(ports["port"], GREETING)[7:11] == START_METHOD
 
     @property
     def pids(self) -> list[int]:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,17 @@ from typing import Any, ClassVar
 
 ASK_AGAIN = 0.05
 _PR_SET_PDEATHSIG = 1
+
+
+def answer_to(port: int, question: bytes) -> bytes:
+    """The first bytes that a server on loopback answers; none where nothing answers soon."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.settimeout(2)
+            connection.sendall(question)
+            return connection.recv(4096)
+    except OSError:
+        return b""
 
 
 class ServerProcess(ABC):

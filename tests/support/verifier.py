@@ -270,16 +270,20 @@ def events_in(records: bytes) -> Iterable[Numbered]:
     return [(key.decode(), int(number)) for key, number in BODY.findall(records)]
 
 
+def posting_options(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--events", required=True, help="where to post")
+    verb.add_argument("--keys", type=int, default=100)
+    verb.add_argument("--per-key", type=int, default=20)
+    verb.add_argument("--connections", type=int, default=16)
+    verb.add_argument("--deadline", type=float, default=60, help="seconds for everything")
+
+
 def options_of(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
     running = verbs.add_parser("run")
-    running.add_argument("--events", required=True, help="where to post")
+    posting_options(running)
     running.add_argument("--listen", type=int, required=True, help="port of the webhook")
-    running.add_argument("--keys", type=int, default=100)
-    running.add_argument("--per-key", type=int, default=20)
-    running.add_argument("--connections", type=int, default=16)
-    running.add_argument("--deadline", type=float, default=60, help="seconds for everything")
     reading = verbs.add_parser("log")
     reading.add_argument("--file", type=Path, required=True, help="the log's SQLite file")
     for verb in (running, reading):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ssl
 from typing import Literal
-from urllib.parse import urlsplit
 
 import msgspec
 
 from app.brokers.security import ClientTls, OAuth2
-from app.errors import SetupError
 
 Compression = Literal["lz4", "zlib", "zstd", "snappy"]
 
@@ -61,27 +59,9 @@ class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_poll_records: int = 1_000
     client_log: str | None = None
 
-    def __post_init__(self) -> None:
-        self._check_scheme("service_url", self.service_url, ("pulsar", "pulsar+ssl"))
-        self._check_scheme("admin_url", self.admin_url, ("http", "https"))
-        if self.token is not None and self.oauth2 is not None:
-            raise SetupError(
-                "token and oauth2 exclude each other",
-                setting=f"brokers.{self.name}.security",
-                cure="keep one of the two",
-            )
-
     def __repr__(self) -> str:
         return f"PulsarSettings(name={self.name!r}, service_url={self.service_url!r})"
 
     def ssl_context(self) -> ssl.SSLContext:
         """For the administration; the client library takes the files themselves."""
         return (self.tls or ClientTls()).context("Pulsar", self.name)
-
-    def _check_scheme(self, setting: str, url: str, schemes: tuple[str, ...]) -> None:
-        if urlsplit(url).scheme not in schemes:
-            raise SetupError(
-                f"{url!r} is not an address of Pulsar",
-                setting=f"brokers.{self.name}.{setting}",
-                cure=f"begin it with {' or '.join(f'{scheme}://' for scheme in schemes)}",
-            )

@@ -13,13 +13,10 @@ import msgspec
 
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.settings import PulsarSettings
-from app.brokers.security import OAuth2
+from app.brokers.security import RENEW_BEFORE, WORDS, OAuth2, TokenGrant, TokenRefusal
 from app.errors import SetupError
 
 T = TypeVar("T")
-
-RENEW_BEFORE = 30.0  # seconds before a token ends
-WORDS = 200  # characters of the issuer's own words in an error
 
 
 class _Credentials(msgspec.Struct):
@@ -29,16 +26,6 @@ class _Credentials(msgspec.Struct):
 
 class _Issuer(msgspec.Struct):
     token_endpoint: str
-
-
-class _Granted(msgspec.Struct):
-    access_token: str
-    expires_in: float = 60.0
-
-
-class _Refusal(msgspec.Struct):
-    error: str = ""
-    error_description: str = ""
 
 
 class BearerToken(httpx.Auth):
@@ -72,7 +59,7 @@ class ClientCredentials(httpx.Auth):
         async with self._asking:
             if time.monotonic() >= self._until:
                 issuer = await self._answer(_Issuer, (yield self._where()))
-                granted = await self._answer(_Granted, (yield self._asking_for(issuer)))
+                granted = await self._answer(TokenGrant, (yield self._asking_for(issuer)))
                 self._token = granted.access_token
                 self._until = time.monotonic() + granted.expires_in - RENEW_BEFORE
         request.headers["authorization"] = f"Bearer {self._token}"
@@ -119,9 +106,9 @@ def authentication(settings: PulsarSettings) -> httpx.Auth | None:
 
 def _words(answer: httpx.Response) -> str:
     try:
-        refusal = msgspec.json.decode(answer.content, type=_Refusal)
+        refusal = msgspec.json.decode(answer.content, type=TokenRefusal)
     except msgspec.MsgspecError:
-        refusal = _Refusal()
+        refusal = TokenRefusal()
     words = f"{answer.status_code} {refusal.error} {refusal.error_description}"
     return " ".join(words.split())[:WORDS]
 

@@ -16,7 +16,6 @@ from typing import Any
 from app.brokers.portable import Bounds, PortableLog
 from app.brokers.rabbitmq.driver import CAPABILITIES, STREAM_CAPABILITIES, RabbitDriver
 from app.brokers.rabbitmq.settings import RabbitSettings
-from app.brokers.rabbitmq.topology import at_exchange
 from app.interfaces import OffsetStore
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "STREAM_CAPABILITIES",
     "RabbitDriver",
     "RabbitSettings",
-    "at_exchange",
     "open_log",
 ]
 

@@ -15,7 +15,7 @@ from app.brokers.rabbitmq.producer import Producer
 from app.brokers.rabbitmq.settings import MAX_RECORD, RabbitSettings
 from app.brokers.rabbitmq.stream import StreamConsumer
 from app.brokers.rabbitmq.topology import Topology
-from app.errors import BrokerError, BrokerRefused, SetupError
+from app.errors import BrokerError, BrokerRefused
 from app.interfaces import Consumer, OffsetStore
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
@@ -50,7 +50,9 @@ class RabbitDriver:
         capabilities = STREAM_CAPABILITIES if settings.kind == "stream" else CAPABILITIES
         self.capabilities = structs.replace(capabilities, max_record=settings.max_record)
         self._offsets = offsets
-        self._settings = _checked(settings)
+        settings.urls()  # addresses and files are looked at before anything is connected
+        settings.ssl_context()
+        self._settings = settings
         self._topology = Topology(settings)
         self._producer = Producer(settings, self._topology)
         self._admin = Admin(settings, self._topology, self._unsettled, offsets)
@@ -78,18 +80,12 @@ class RabbitDriver:
     def read(
         self, partition: Partition, start: str, until: str | None
     ) -> AsyncGenerator[Message, None]:
-        if not self.capabilities.replayable:
-            raise self._no_past(f"{partition} cannot be read from {start} to {until}")
         return self._admin.read(partition, start, until)
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
-        if not self.capabilities.replayable:
-            raise self._no_past(f"{partition} has no position at {time_ms}")
         return await self._admin.position_at(partition, time_ms)
 
     async def position_back(self, partition: Partition, count: int) -> str:
-        if not self.capabilities.replayable:
-            raise self._no_past(f"{partition} has no position {count} back")
         return await self._admin.position_back(partition, count)
 
     async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
@@ -127,13 +123,6 @@ class RabbitDriver:
                 broker=self.name,
             )
 
-    def _no_past(self, what: str) -> BrokerRefused:
-        return BrokerRefused(
-            f"{what}: reads of a RabbitMQ queue consume messages (a stream can be read)",
-            kind="not-capable",
-            broker=self.name,
-        )
-
     def _member(self, joining: Joining) -> RabbitConsumer:
         settings, topology = self._settings, self._topology
         if settings.kind == "quorum":
@@ -149,22 +138,3 @@ class RabbitDriver:
     def _unsettled(self, group: str, partition: Partition) -> int:
         members = (each for each in self._consumers if each.group == group)
         return sum(member.unsettled(partition) for member in members)
-
-
-def _checked(settings: RabbitSettings) -> RabbitSettings:
-    """Addresses, files and names are looked at before anything is connected."""
-    settings.urls()
-    settings.ssl_context()
-    if "{partition}" not in settings.queue:
-        raise SetupError(
-            f"the queue name {settings.queue!r} is the same for all partitions",
-            setting=f"brokers.{settings.name}.queue",
-            cure='write {partition} into it, as in "{topic}.{partition}"',
-        )
-    if settings.kind == "stream" and "{group}" in settings.queue:
-        raise SetupError(
-            "the queues of a stream belong to no group: each group reads the whole stream",
-            setting=f"brokers.{settings.name}.queue",
-            cure="leave {group} out of it",
-        )
-    return settings

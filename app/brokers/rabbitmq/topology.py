@@ -25,10 +25,10 @@ from app.brokers.rabbitmq.connection import Wire
 from app.brokers.rabbitmq.errors import is_out_of_reach, unequal_argument, words
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
+from app.routing.places import EXCHANGE, QUEUE
 
 log = logging.getLogger(__name__)
 
-QUEUE, EXCHANGE = "queue:", "exchange:"
 HASH = ExchangeType.X_CONSISTENT_HASH
 _NO_LIMIT_SINCE = (4, 0)  # before, no limit was the default and could not be said
 
@@ -46,15 +46,8 @@ class Target(msgspec.Struct, frozen=True):
         return not self.topic.startswith(EXCHANGE)
 
 
-def at_exchange(exchange: str, routing_key: str) -> str:
-    """The topic text of a route to ``{exchange, routing_key}``."""
-    if ":" in exchange:
-        raise ValueError(f"the exchange {exchange!r} has a colon in its name")
-    return f"{EXCHANGE}{exchange}:{routing_key}"
-
-
 def parse_exchange(topic: str) -> tuple[str, str] | None:
-    """Exchange and routing key of a text of ``at_exchange``."""
+    """Exchange and routing key of the text of a target ``{exchange, routing_key}``."""
     if not topic.startswith(EXCHANGE):
         return None
     exchange, _, routing_key = topic.removeprefix(EXCHANGE).partition(":")

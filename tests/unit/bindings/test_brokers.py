@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from amqp_writing import to_table
 from app.bindings import amqp_table, kafka, pulsar, pulsar_properties, rabbitmq
 from app.bindings.documents import content_type_of
 from app.bindings.foreign import APART
@@ -35,7 +36,7 @@ NAMES = st.sampled_from(list(MODULES))
 def carried(name: str, record: Record) -> Record:
     """The record after a way through the broker's own form of a message."""
     if name == "rabbitmq":
-        table = amqp_table.to_table(record)
+        table = to_table(record)
         return amqp_table.from_table(table, record.content_type, record.body or b"")
     if name == "pulsar":
         return pulsar_properties.from_message(pulsar_properties.to_message(record))

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from amqp_writing import to_table
 from app.bindings import rabbitmq
-from app.bindings.amqp_table import KEY_HEADER, from_table, to_table
+from app.bindings.amqp_table import KEY_HEADER, from_table
 from app.bindings.documents import content_type_of
 from app.bindings.rabbitmq import LIBERAL, STRICT
 from app.bindings.record import ContentMode, Decoded, Header, Record

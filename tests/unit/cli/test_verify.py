@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.delivery.signing import signed_headers, signer
+from app.delivery.signing import NAMES, signature_values, signer
 from app.model.signing_key import read_key
 from app.store.encryption import is_key
 
@@ -22,8 +22,8 @@ def run(*arguments: str, stdin: bytes = b""):
 
 
 def a_request(secret: str, end: bytes = b"\r\n") -> bytes:
-    headers = signed_headers([signer(read_key(secret))], "msg_1", AT, BODY)
-    lines = [f"{name.title()}: {value}".encode() for name, value in headers]
+    values = signature_values([signer(read_key(secret))], "msg_1", str(AT), BODY)
+    lines = [f"{name.title()}: {value}".encode() for name, value in zip(NAMES, values, strict=True)]
     return end.join([b"POST /hook HTTP/1.1", b"Host: a:1", *lines, b"", BODY])
 
 

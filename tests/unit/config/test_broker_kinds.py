@@ -63,6 +63,8 @@ def test_the_least_that_must_be_said_lints_clean(lint_text: Lint, broker: str) -
          "security", "token and oauth2 exclude each other"),
         ("kind: pulsar, service_url: 'kafka://h', admin_url: 'http://h'", "service_url",
          "has the wrong form"),
+        ("kind: pulsar, service_url: 'pulsar://h:6650', admin_url: 'h:8080'", "admin_url",
+         "has the wrong form"),
     ],
 )  # fmt: skip
 def test_what_contradicts_itself_is_refused_with_its_setting(

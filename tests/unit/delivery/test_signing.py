@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.bindings.record import ContentMode, Decoded
-from app.delivery.signing import joint_id, signed_content, signed_headers, signer, webhook_id
+from app.delivery.signing import (
+    NAMES,
+    joint_id,
+    signature_values,
+    signed_before,
+    signer,
+    webhook_id,
+)
 from app.delivery.verifying import MOST_SIGNATURES, verify
 from app.event.value import CloudEvent
 from app.model.signing_key import Key, KeyKind, read_key, write_key
@@ -33,7 +40,8 @@ def public_of(key: Key) -> Key:
 
 
 def signed(*keys: Key, body: bytes = BODY, at: int = NOW) -> list[tuple[str, str]]:
-    return list(signed_headers([signer(key) for key in keys], IDENTITY, at, body))
+    values = signature_values([signer(key) for key in keys], IDENTITY, str(at), body)
+    return list(zip(NAMES, values, strict=True))
 
 
 def event(**attributes: str) -> Decoded:
@@ -89,7 +97,7 @@ def test_each_key_gives_a_signature_and_any_of_them_verifies(keys):
 def test_a_private_key_may_have_its_public_half_behind_it():
     """As libsodium writes it; a half of another key is a mistake."""
     whole = Key(KeyKind.PRIVATE, PRIVATE.raw + public_of(PRIVATE).raw)
-    assert signer(whole)(b"x") == signer(PRIVATE)(b"x")
+    assert signer(whole)(b"x", b"y") == signer(PRIVATE)(b"x", b"y")
     with pytest.raises(ValueError, match="another key"):
         signer(Key(KeyKind.PRIVATE, PRIVATE.raw + b"q" * 32))
     with pytest.raises(ValueError, match="signs nothing"):
@@ -191,7 +199,7 @@ def test_keys_are_read_and_written_and_never_shown():
     for key in (SECRET, PRIVATE, public_of(PRIVATE)):
         assert read_key(write_key(key)) == key
         assert base64.b64encode(key.raw).decode() not in repr(key)
-    assert signed_content("a", "1", b"b") == b"a.1.b"
+    assert signed_before("a", "1") == b"a.1."
 
 
 @given(body=st.binary(max_size=300), seed=st.binary(min_size=32, max_size=32))
@@ -201,7 +209,7 @@ def test_the_arithmetic_of_the_rfc_verifies_v1a(body, seed):
     key = Key(KeyKind.PRIVATE, seed)
     headers = dict(signed(key, body=body))
     signature = base64.b64decode(headers["webhook-signature"].removeprefix("v1a,"))
-    content = signed_content(IDENTITY, str(NOW), body)
+    content = signed_before(IDENTITY, str(NOW)) + body
     public = public_of(key).raw
     assert is_signed(public, content, signature)
     assert not is_signed(public, content + b".", signature)

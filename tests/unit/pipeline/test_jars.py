@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from app.errors import SetupError
 from app.pipeline import jars
 from app.pipeline.jars import Jar
+from threaded_http import QuietHandler, ThreadedServer
 
 
-class Repository:
+class _Handler(QuietHandler):
+    server: Repository
+
+    def get(self) -> None:
+        repository = self.server
+        repository.asked.append(self.path)
+        content = repository.holds.get(self.path)
+        body = content or b""
+        self.send_response(404 if content is None else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2] if repository.cut_short else body)
+
+
+class Repository(ThreadedServer):
     """A Maven repository on loopback. ``holds``: path to bytes. ``asked``: the paths, in order."""
 
     def __init__(self) -> None:
+        super().__init__(_Handler)
         self.holds: dict[str, bytes] = {}
         self.asked: list[str] = []
         self.cut_short = False
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
 
     @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/maven2"
+    def url(self) -> str:
+        return f"{self.address}/maven2"
 
     def publish(self, artifact: str, content: bytes) -> Jar:
         digest = hashlib.sha256(content).hexdigest()
@@ -36,35 +47,11 @@ class Repository:
         self.holds[f"/maven2/org/example/{artifact}/1.2.3/{artifact}-1.2.3.jar"] = content
         return jar
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        repository = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                repository.asked.append(self.path)
-                content = repository.holds.get(self.path)
-                self.send_response(404 if content is None else 200)
-                self.send_header("Content-Length", str(len(content or b"")))
-                self.end_headers()
-                body = content or b""
-                self.wfile.write(body[: len(body) // 2] if repository.cut_short else body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        return Handler
-
 
 @pytest.fixture
 def repository() -> Iterator[Repository]:
-    one = Repository()
-    yield one
-    one.close()
+    with Repository() as one:
+        yield one
 
 
 def test_what_is_missing_is_fetched_once(repository, tmp_path):
@@ -75,7 +62,7 @@ def test_what_is_missing_is_fetched_once(repository, tmp_path):
     for _ in range(2):
         found = jars.bring(
             where,
-            source=repository.address,
+            source=repository.url,
             wanted=[first, second],
             told=lambda jar, n: told.append((jar.artifact, n)),
         )
@@ -95,14 +82,14 @@ def test_a_jar_with_other_bytes_is_refused_and_leaves_nothing(repository, tmp_pa
     with pytest.raises(
         SetupError, match=r"first-1\.2\.3\.jar: its SHA-256 is [0-9a-f]{64}, and not"
     ):
-        jars.bring(tmp_path, source=repository.address, wanted=[jar])
+        jars.bring(tmp_path, source=repository.url, wanted=[jar])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_file_is_fetched_anew(repository, tmp_path):
     jar = repository.publish("first", b"as it was")
     (tmp_path / jar.name).write_bytes(b"as it")
-    [found] = jars.bring(tmp_path, source=repository.address, wanted=[jar])
+    [found] = jars.bring(tmp_path, source=repository.url, wanted=[jar])
     assert found.read_bytes() == b"as it was"
 
 
@@ -110,7 +97,7 @@ def test_a_fetch_that_breaks_off_leaves_nothing(repository, tmp_path):
     jar = repository.publish("first", b"x" * 1000)
     repository.cut_short = True
     with pytest.raises(SetupError, match=r"first-1\.2\.3\.jar: "):
-        jars.bring(tmp_path, source=repository.address, wanted=[jar])
+        jars.bring(tmp_path, source=repository.url, wanted=[jar])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -119,21 +106,21 @@ def test_every_jar_that_cannot_be_had_is_told_with_the_cure(repository, tmp_path
     there = repository.publish("there", b"1")
     gone = [Jar("org.example", name, "1", 1, "00") for name in ("gone", "lost")]
     with pytest.raises(SetupError) as raised:
-        jars.bring(tmp_path, source=repository.address, wanted=[gone[0], there, gone[1]])
+        jars.bring(tmp_path, source=repository.url, wanted=[gone[0], there, gone[1]])
     said = str(raised.value)
     for name in ("gone", "lost"):
         assert f"{name}-1.jar: the repository answers 404" in said
-        assert f"{repository.address}/org/example/{name}/1/{name}-1.jar" in said
+        assert f"{repository.url}/org/example/{name}/1/{name}-1.jar" in said
     assert "SKYBRIDGE_MAVEN_REPOSITORY" in said
     assert "SKYBRIDGE_JARS" in said
     assert (tmp_path / there.name).exists()
 
 
-def test_a_repository_that_does_not_answer_is_told(repository, tmp_path):
-    jar = repository.publish("first", b"1")
-    repository.close()
+def test_a_repository_that_does_not_answer_is_told(tmp_path):
+    with Repository() as repository:
+        jar = repository.publish("first", b"1")
     with pytest.raises(SetupError, match=r"first-1\.2\.3\.jar: .*refused"):
-        jars.bring(tmp_path, source=repository.address, wanted=[jar])
+        jars.bring(tmp_path, source=repository.url, wanted=[jar])
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from app.brokers.rabbitmq import at_exchange
-from app.brokers.rabbitmq.topology import EXCHANGE, QUEUE
 from app.errors import SetupError
 from app.model.route import Exchange, Target
-from app.routing import places
-from app.routing.places import compile_place, fixed_place, is_fixed, is_place
+from app.routing.places import compile_place, is_fixed, is_place
 from app.routing.templates import BadTopic
 
 EVENT: Mapping[str, str] = {"type": "com.example.order", "source": "/a b", "subject": "x" * 300}
@@ -23,12 +20,6 @@ def topic(text: str) -> Target:
 
 def exchange(name: str, routing_key: str = "") -> Exchange:
     return Exchange(broker="b", exchange=name, routing_key=routing_key)
-
-
-def test_the_spelling_is_that_of_the_driver() -> None:
-    """Routing is pure and may not import it; the two must not drift apart."""
-    assert (places.QUEUE, places.EXCHANGE) == (QUEUE, EXCHANGE)
-    assert fixed_place(exchange("orders", "a.b")) == at_exchange("orders", "a.b")
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ async def test_calls_for_tokens_and_consent_keep_to_the_guard(target, posters):
     poster = posters()
     with pytest.raises(OSError, match="blocked-address"):
         await granted_by(target, poster)()
-    answer, headers = await poster.ask(target.url, HttpMessage((), b""), 30.0)
+    answer, headers = await poster.ask(target.url, HttpMessage.of((), b""), 30.0)
     assert (answer.fault, dict(headers)) == ("blocked-address", {})
     assert target.connections == 0
 
@@ -86,7 +86,7 @@ async def test_a_redirect_of_a_question_is_not_followed(target, posters):
     """W3 holds for the handshake too."""
     target.consent = lambda _: status(307, "Location: /there")
     poster = posters(allow_private=("127.0.0.0/8",))
-    answer, _ = await poster.ask(target.url, HttpMessage((), b""), 30.0)
+    answer, _ = await poster.ask(target.url, HttpMessage.of((), b""), 30.0)
     assert answer.status == 307
     assert len(target.asked) == 1
 
@@ -95,7 +95,7 @@ async def test_a_redirect_of_a_question_is_not_followed(target, posters):
 async def test_a_proxy_opens_no_literal_address_and_no_plain_http(target, posters, url):
     """The proxy finds the addresses of names; all else is judged here."""
     poster = posters(proxy=LiveSecret(FileSecret(target.url.removesuffix("/hook"))))
-    answer = await poster.post(url, HttpMessage((), b""), 30.0)
+    answer = await poster.post(url, HttpMessage.of((), b""), 30.0)
     assert answer.fault == "blocked-address"
     assert target.connections == 0
 
@@ -105,7 +105,7 @@ async def test_a_proxy_that_refuses_or_is_away_is_no_fault_of_the_webhook(target
     url = "http://hook.test/"
     names = {"allow_private": ("hook.test",)}
     away = posters(proxy=LiveSecret(FileSecret("http://user:canary@127.0.0.1:1")), **names)
-    answer = await away.post(url, HttpMessage((), b""), 30.0)
+    answer = await away.post(url, HttpMessage.of((), b""), 30.0)
     assert answer.fault == "proxy"
     assert "canary" not in answer.detail
 
@@ -178,6 +178,6 @@ async def test_a_certificate_is_taken_up_when_it_changes(tmp_path, posters):
     answers = []
     for change in (lambda: None, lambda: files[0].write_text("nothing"), lambda: write(new)):
         change()
-        answers.append((await poster.post(url, HttpMessage((), b""), 30.0)).status)
+        answers.append((await poster.post(url, HttpMessage.of((), b""), 30.0)).status)
     await target.stop()
     assert answers == [None, None, 204]

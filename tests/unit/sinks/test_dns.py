@@ -16,7 +16,7 @@ from worker_doubles import until
 
 LOOPBACK = ("127.0.0.0/8",)
 HERE = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))]
-EMPTY = HttpMessage((), b"")
+EMPTY = HttpMessage.of((), b"")
 
 
 class HangingNames:

@@ -16,7 +16,7 @@ from app.sinks.http_client import HttpClient
 from forbidden_addresses import ADDRESSES, CONFUSIONS, FAMILIES
 from webhook_target import WebhookTarget
 
-EVENT = HttpMessage((("ce-id", "1"),), b"{}")
+EVENT = HttpMessage.of((("ce-id", "1"),), b"{}")
 LOOPBACK = ("127.0.0.1", "127.0.0.2", "127.255.255.254", "::1")
 
 

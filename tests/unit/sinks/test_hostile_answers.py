@@ -13,7 +13,7 @@ import pytest
 from app.bindings.http import HttpMessage
 from app.sinks.http_client import HttpClient
 
-EVENT = HttpMessage((("ce-id", "1"),), b"{}")
+EVENT = HttpMessage.of((("ce-id", "1"),), b"{}")
 WITHIN = 1.0
 MOST = 6 * 2**20  # bytes: our bound, and what buffers of the kernel hold
 OK = b"HTTP/1.1 200 OK\r\n"

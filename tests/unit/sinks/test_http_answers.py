@@ -18,8 +18,8 @@ from app.sinks.tls import TlsFiles
 from raw_target import Play, Played, RawTarget
 from worker_doubles import until
 
-EVENT = HttpMessage((("ce-id", "1"),), b"{}")
-LARGE = HttpMessage((("ce-id", "1"),), b"x" * 2**25)  # more than the system's buffers hold
+EVENT = HttpMessage.of((("ce-id", "1"),), b"{}")
+LARGE = HttpMessage.of((("ce-id", "1"),), b"x" * 2**25)  # more than the system's buffers hold
 WITHIN = 60.0
 OK = b"HTTP/1.1 200 OK\r\n"
 EMPTY = OK + b"Content-Length: 0\r\n\r\n"
@@ -187,7 +187,7 @@ async def test_a_head_that_comes_byte_by_byte(clients: Make, targets: Targets) -
 async def test_space_around_a_value_is_none_of_it(clients: Make, targets: Targets) -> None:
     """An event in an answer has the values of its headers (RFC 9110 5.5)."""
     said = OK + b"ce-id: \t a \t\r\nX:\r\nContent-Length: 0 \r\n\r\n"
-    answer = await post(clients(replies=True), await targets(saying(said)))
+    answer = await post(clients(), await targets(saying(said)))
     assert answer.headers == ((b"ce-id", b"a"), (b"X", b""), (b"Content-Length", b"0"))
 
 
@@ -322,3 +322,32 @@ async def test_an_answer_in_a_million_pieces_is_bounded(clients: Make, targets: 
     answer = await post(clients(), url)
     assert (answer.status, answer.cut, answer.body) == (200, True, b"")
     assert NO_HTTP in answer.detail
+
+
+async def test_an_answer_is_known_again_by_all_of_its_bytes(
+    clients: Make, targets: Targets
+) -> None:
+    """Another one is not, nor one with more behind it, however short: that ends the connection."""
+    first = OK + b"Retry-After: 7\r\nContent-Length: 2\r\n\r\nno"
+    other = first.replace(b"7", b"8")
+    said = (
+        (first,),
+        (first,),
+        (other,),
+        (first[:9], first[9:]),
+        (first,),
+        (first + b"x",),
+        (first,),
+    )
+
+    async def play(played: Played) -> None:
+        for pieces in left:
+            await played.request()
+            await played.say(*pieces)
+
+    left = iter(said)
+    client, url = clients(), await targets(play)
+    answers = [await post(client, url) for _ in said]
+    assert [each.retry_after for each in answers] == ["7", "7", "8", "7", "7", "7", "7"]
+    assert {(each.status, each.body, each.fault) for each in answers} == {(200, b"no", "")}
+    assert targets.last.connections == 2

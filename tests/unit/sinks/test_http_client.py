@@ -42,7 +42,7 @@ def sinks(clients):
 
 
 def a_request(url, *, headers=HEADERS, body=b"data", timeout=30.0):
-    return url, HttpMessage(headers, body), timeout
+    return url, HttpMessage.of(headers, body), timeout
 
 
 async def test_what_leaves_is_the_event_and_little_else(target, sinks):

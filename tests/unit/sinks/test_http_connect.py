@@ -24,7 +24,7 @@ from raw_target import Played, RawTarget
 from webhook_target import WebhookTarget
 from worker_doubles import until
 
-EVENT = HttpMessage((("ce-id", "1"),), b"data")
+EVENT = HttpMessage.of((("ce-id", "1"),), b"data")
 WITHIN = 60.0
 
 Make = Callable[..., HttpClient]
@@ -196,7 +196,7 @@ async def test_a_large_body_arrives_whole_over_tls(
     client = clients(tls=trusting, lookup=Names("127.0.0.1"))
     body = bytes(range(256)) * 2**14
     for _ in range(2):
-        message = HttpMessage((), body)
+        message = HttpMessage.of((), body)
         answer = await client.post(f"https://hook.test:{target.port}/", message, WITHIN)
         assert answer.status == 204
     assert [request.body == body for request in target.received] == [True, True]

@@ -18,8 +18,8 @@ from raw_target import Play, Played, RawTarget
 from webhook_target import WebhookTarget, status
 from worker_doubles import until
 
-EVENT = HttpMessage((("ce-id", "1"),), b"{}")
-LARGE = HttpMessage((("ce-id", "1"),), b"x" * 2**23)
+EVENT = HttpMessage.of((("ce-id", "1"),), b"{}")
+LARGE = HttpMessage.of((("ce-id", "1"),), b"x" * 2**23)
 WITHIN = 60.0
 EMPTY = b"HTTP/1.1 204 X\r\n\r\n"
 
@@ -197,7 +197,7 @@ async def test_who_comes_first_is_served_first(clients: Make, target: WebhookTar
     client = clients(connections=1)
     bodies = [str(number).encode() for number in range(20)]
     await asyncio.gather(
-        *(client.post(target.url, HttpMessage((), body), WITHIN) for body in bodies)
+        *(client.post(target.url, HttpMessage.of((), body), WITHIN) for body in bodies)
     )
     assert [request.body for request in target.received] == bodies
     assert target.connections == 1
@@ -293,12 +293,18 @@ async def test_who_goes_away_closes_what_it_asked(
     await until(lambda: target.gone == 1)
 
 
+async def five_idle(clients: Make, target: WebhookTarget) -> HttpClient:
+    """A client with five connections to the target."""
+    client = clients()
+    await asyncio.gather(*(post(client, target.url) for _ in range(5)))
+    return client
+
+
 async def test_an_idle_connection_is_closed_in_time(
     clients: Make, target: WebhookTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_pool, "KEEP_ALIVE", 0.05)
-    client = clients()
-    await asyncio.gather(*(post(client, target.url) for _ in range(5)))
+    client = await five_idle(clients, target)
     assert len(pool_of(client)._open) == target.connections == 5
     await until(lambda: not pool_of(client)._open)
     assert pool_of(client)._places == 0
@@ -310,8 +316,7 @@ async def test_a_surplus_is_closed_while_one_is_in_use(
 ) -> None:
     """The one used last is used next, so that the others are idle."""
     monkeypatch.setattr(http_pool, "KEEP_ALIVE", 0.2)
-    client = clients()
-    await asyncio.gather(*(post(client, target.url) for _ in range(5)))
+    client = await five_idle(clients, target)
     deadline = asyncio.get_running_loop().time() + 30.0
     while len(pool_of(client)._open) > 1 and asyncio.get_running_loop().time() < deadline:
         await post(client, target.url)
@@ -383,7 +388,7 @@ async def test_no_answer_goes_astray_and_no_place_is_lost(
 
     async def one(number: int) -> None:
         body = b"x" * dice.choice((0, 10, 1_000, 2**20))
-        message = HttpMessage((("ce-id", str(number)),), body)
+        message = HttpMessage.of((("ce-id", str(number)),), body)
         asked = asyncio.create_task(client.post(url, message, dice.choice((0.02, 30.0))))
         if dice.random() < 0.2:
             for _ in range(dice.randrange(12)):
@@ -432,3 +437,17 @@ async def test_a_name_is_looked_up_once_for_all(clients: Make, target: WebhookTa
     done = await asyncio.gather(*tasks, return_exceptions=True)
     assert [each.status for each in done if isinstance(each, SinkAnswer)] == [204] * 9
     assert names.asked == 1
+
+
+async def test_a_connection_that_ends_before_its_request_leaves_takes_no_other_along(
+    clients: Make, target: WebhookTarget
+) -> None:
+    """Requests leave together, when all that is ready has run. Its own goes by another connection."""
+    repeated: list[None] = []
+    client = clients(repeated=lambda: repeated.append(None))
+    await asyncio.gather(*(post(client, target.url) for _ in range(3)))
+    tasks = [asyncio.create_task(post(client, target.url)) for _ in range(3)]
+    pool_of(client)._idle[-1].transport.abort()  # the first of them finds it open still
+    assert [answer.status for answer in await asyncio.gather(*tasks)] == [204] * 3
+    assert len(repeated) == 1
+    assert len(target.received) == 3 + 3

@@ -25,7 +25,7 @@ from webhook_target import WebhookTarget, status
 
 __all__ = ["plain"]
 
-EVENT = HttpMessage((("ce-id", "1"),), b"data")
+EVENT = HttpMessage.of((("ce-id", "1"),), b"data")
 Make = Callable[..., HttpClient]
 
 

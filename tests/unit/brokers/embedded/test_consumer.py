@@ -295,13 +295,19 @@ async def test_epochs_go_on_rising_after_a_restart(setup: Setup) -> None:
     assert epochs == sorted(set(epochs))
 
 
-async def test_a_member_that_fell_silent_is_told_that_it_lost(setup: Setup) -> None:
-    """A paused process comes back as a zombie: its partitions are gone, and it hears so (R12)."""
-    times = GroupTimes(session_timeout=120.0, heartbeat_interval=0.05, rebalance_timeout=0.4)
+async def one_taken(setup: Setup, times: GroupTimes) -> tuple[PortableLog, Consumer, Message]:
+    """A log with one message, the consumer that has it, and the message."""
     log = await setup.open(ConsumerSettings(times=times))
     await setup.publish(b"0")
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     (message,) = await messages_of(consumer, 1)
+    return log, consumer, message
+
+
+async def test_a_member_that_fell_silent_is_told_that_it_lost(setup: Setup) -> None:
+    """A paused process comes back as a zombie: its partitions are gone, and it hears so (R12)."""
+    times = GroupTimes(session_timeout=120.0, heartbeat_interval=0.05, rebalance_timeout=0.4)
+    _, consumer, message = await one_taken(setup, times)
     assert isinstance(consumer, EmbeddedConsumer)
     member = consumer._membership
     setup.driver._running().coordinator.leave("g", member.member)  # as an ended session would
@@ -318,10 +324,7 @@ async def test_a_lease_ends_without_heartbeats(
 ) -> None:
     """``holds`` trusts the monotonic clock alone (rule 5)."""
     times = GroupTimes(session_timeout=600.0, heartbeat_interval=3600)
-    log = await setup.open(ConsumerSettings(times=times))
-    await setup.publish(b"0")
-    consumer = await log.subscribe("g", [TOPIC], EARLIEST)
-    (message,) = await messages_of(consumer, 1)
+    _, consumer, message = await one_taken(setup, times)
     assert consumer.holds(message)
     loop = asyncio.get_running_loop()
     later = loop.time() + 600.1
@@ -334,10 +337,7 @@ async def test_a_lease_ends_without_heartbeats(
 async def test_a_consumer_that_does_not_react_gives_up_after_the_bound(setup: Setup) -> None:
     """One stuck member must not hold up the group for ever (R13)."""
     times = GroupTimes(session_timeout=1.0, heartbeat_interval=0.02, rebalance_timeout=0.1)
-    log = await setup.open(ConsumerSettings(times=times))
-    await setup.publish(b"0")
-    stuck = await log.subscribe("g", [TOPIC], EARLIEST)
-    (message,) = await messages_of(stuck, 1)
+    log, stuck, message = await one_taken(setup, times)
     other = await log.subscribe("g", [TOPIC], EARLIEST, client_id="a")
     await until(lambda: not stuck.holds(message))
     await stuck.close()

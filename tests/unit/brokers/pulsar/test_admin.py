@@ -2,61 +2,46 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from app.brokers.pulsar import PulsarSettings, admin
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.errors import AdminError
+from threaded_http import QuietHandler, ThreadedServer
 
 _LEDGERS = b'{"lastConfirmedEntry":"1:-1","ledgers":[{"ledgerId":1}],"cursors":{}}'
 _STARTS = 3  # questions that a broker without a bookie cannot answer
 
 
-class Broker(ThreadingHTTPServer):
+class Broker(ThreadedServer):
     """Says of a topic's ledgers what ``told`` gives for the number of the question."""
 
     def __init__(self, told: Callable[[int], tuple[int, bytes]]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.told, self.asked = told, 0
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: Broker
 
-    def do_PUT(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        self._answer(204, b"")
+    def put(self) -> None:
+        self.body()
+        self.answer(204)
 
-    def do_GET(self) -> None:
+    def get(self) -> None:
         if self.path.endswith("/partitions"):
-            self._answer(200, b'{"partitions":1}')
+            self.answer(200, b'{"partitions":1}')
             return
         self.server.asked += 1
-        self._answer(*self.server.told(self.server.asked))
-
-    def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        """Nobody reads it."""
+        self.answer(*self.server.told(self.server.asked))
 
 
 @pytest.fixture
 def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    server = Broker(request.param)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with Broker(request.param) as server:
+        yield server
 
 
 def _looking_for_a_bookie(asked: int) -> tuple[int, bytes]:
@@ -64,8 +49,8 @@ def _looking_for_a_bookie(asked: int) -> tuple[int, bytes]:
 
 
 async def _made(broker: Broker) -> None:
-    url = f"http://127.0.0.1:{broker.server_address[1]}"
-    asking = Admin(PulsarSettings(name="main", service_url="pulsar://h:6650", admin_url=url))
+    settings = PulsarSettings(name="main", service_url="pulsar://h:6650", admin_url=broker.address)
+    asking = Admin(settings)
     try:
         await asking.create_topic("orders", 1)
     finally:

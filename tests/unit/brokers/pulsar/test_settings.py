@@ -16,21 +16,6 @@ from app.errors import SetupError
 PLAIN = {"name": "main", "service_url": "pulsar://h:6650", "admin_url": "http://h:8080"}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"service_url": "http://h:6650"},
-        {"admin_url": "h:8080"},
-        {"token": "t", "oauth2": OAuth2(issuer_url="https://i", credentials="c.json")},
-    ],
-)
-def test_what_cannot_work_is_refused_at_the_start(wrong: dict[str, object]) -> None:
-    """With the setting and the cure, not as an outage later."""
-    with pytest.raises(SetupError) as refused:
-        PulsarSettings(**PLAIN | wrong)
-    assert refused.value.setting.startswith("brokers.main.")
-
-
 def test_no_secret_is_in_the_text_of_the_settings() -> None:
     """Tracebacks and logs show such texts (reliability S12)."""
     assert "secret-token" not in repr(PulsarSettings(**PLAIN, token="secret-token"))

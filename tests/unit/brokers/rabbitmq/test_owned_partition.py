@@ -11,8 +11,9 @@ from pamqp import frame as pamqp_frame
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
+from amqp_writing import at_exchange
 from app.brokers.rabbitmq.owned_partition import Holding
-from app.brokers.rabbitmq.topology import at_exchange, parse_exchange
+from app.brokers.rabbitmq.topology import parse_exchange
 from app.model.message import Partition
 
 

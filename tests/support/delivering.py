@@ -1,0 +1,29 @@
+"""A worker on a log and a store that are here, whose target is on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.interfaces import Log, Store
+from app.model.subscription import Subscription
+from app.runtime.clock import SystemClock
+from app.telemetry import Counters
+from app.worker.supervisor import Supervisor
+from webhook_target import to_loopback
+
+
+def supervisor_of(
+    document: Mapping[str, Any], log: Log, store: Store, counters: Counters
+) -> Supervisor:
+    """Of the one subscription that ``document`` is, to a target that is here; ``log`` is its broker."""
+    return Supervisor(
+        [Subscription.model_validate(document)],
+        {"log": log},
+        store,
+        to_loopback,
+        SystemClock(),
+        counters,
+        installation="e2e",
+        kinds={"log": "embedded"},
+    )

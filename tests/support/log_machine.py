@@ -1,0 +1,57 @@
+"""What the machines that try an embedded log have in common: lives one after another, each with its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis.stateful import RuleBasedStateMachine
+
+from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings
+from app.brokers.portable import PortableLog
+from folder_in_memory import folder_in_memory
+from patience import PATIENT
+
+
+class LogMachine(RuleBasedStateMachine):
+    """``die`` is a crash: it takes the files as they are, without a word to the log."""
+
+    driver: EmbeddedDriver
+    log: PortableLog
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.home = Path(tempfile.mkdtemp(prefix="skybridge-model-", dir=folder_in_memory()))
+        self.life = 0
+        self.count = 0
+
+    @property
+    def folder(self) -> Path:
+        return self.home / str(self.life)
+
+    async def begin(self, settings: EngineSettings, consumers: ConsumerSettings) -> None:
+        self.driver = EmbeddedDriver(settings, consumers)
+        self.log = PortableLog(self.driver, PATIENT)
+        await self.log.start()
+
+    def die(self) -> None:
+        """The next life begins with the files as they are at this moment."""
+        old = self.folder
+        self.life += 1
+        self.folder.mkdir()
+        self.copy(old)
+        self.runner.run(self.log.stop())
+        shutil.rmtree(old)
+
+    def copy(self, old: Path) -> None:
+        for file in old.iterdir():
+            if not file.name.endswith("-shm"):
+                shutil.copy(file, self.folder / file.name)
+
+    def teardown(self) -> None:
+        self.runner.run(self.log.stop())
+        self.runner.close()
+        shutil.rmtree(self.home)
