@@ -57,8 +57,9 @@ class Following:
         self._tail.ask(self, self._position)
 
     def pause(self) -> None:
-        """Hand out nothing; what was ready will be read again."""
+        """Hand out nothing; what was ready will be read again, and what went wrong tried again."""
         self.paused = True
+        self.error = None
         self.leave()
 
     def leave(self) -> None:
@@ -154,6 +155,7 @@ class FollowingMember(Member, Generic[Place]):
         self._news.set()
 
     async def _batch(self) -> tuple[Message, ...]:
+        self._ask()  # a partition of which much is ready, always, must not keep others from asking
         messages = self._hand_out()
         if not messages:
             self._ask()
@@ -178,8 +180,9 @@ class FollowingMember(Member, Generic[Place]):
     def _ask(self) -> None:
         if self._leaving:
             return
-        content, self._content = self._content, set()
-        for owned in content:
+        asking = self._content - self._ready.keys()
+        self._content -= asking
+        for owned in asking:
             owned.ask()
 
     def _of(self, partitions: Collection[Partition]) -> list[Place]:

@@ -43,13 +43,15 @@ NOTHING = Owned(-1, {})
 
 
 class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # type: ignore[misc]  # aiokafka is untyped
-    """A ``Consumer``. ``tail``: that of a partition, which all members of a process share."""
+    """A ``Consumer``. ``tail``: that of a partition, which all members of a process share. ``gone`` is called
+    when this one is closed."""
 
     def __init__(
         self,
         settings: KafkaSettings,
         joining: Joining,
         tail: Callable[[Partition], Tail],
+        gone: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         FollowingMember.__init__(self, settings.max_poll_records)
@@ -59,6 +61,7 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
         self._admin = Admin(settings)
         self._held = NOTHING
         self._tail = tail
+        self._gone = gone
         self._listening: asyncio.Task[None] | None = None
         self._consumer = make_consumer(settings, joining.group, joining.client_id)
         self._membership = Membership(self._consumer, settings.session_timeout, monotonic)
@@ -73,6 +76,7 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
             await self._consumer.start()
         except BaseException:
             self._closed = True
+            self._gone()
             await self._membership.leave(STOP_WITHIN)
             raise
         self._membership.fetch_nothing()
@@ -80,12 +84,19 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
         self._listening = asyncio.create_task(self._listen(), name=f"group {self._group}")
         self._commits.start()
 
+    @property
+    def topics(self) -> Collection[str]:
+        return self._joining.topics
+
     async def settle(self, messages: Collection[Message]) -> None:
         self._held.settle(messages)
         self._commits.soon()
 
     def window(self, partition: Partition) -> int:
-        return self._passed_over().window(partition) if self._held.has_open(partition) else 0
+        if not self._held.has_open(partition):
+            return 0
+        self._pass_over(partition)
+        return self._held.window(partition)
 
     def holds(self, message: Message) -> bool:
         return self._held.has(message) and self._membership.sure()
@@ -99,6 +110,7 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
         self._end()
         await self.commit()
         self._give_up()
+        self._gone()
         await self._commits.stop(STOP_WITHIN)
         if self._listening is not None:
             self._listening.cancel()
@@ -182,13 +194,16 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
     def _passed_over(self) -> Owned:
         """What it holds now, with what passed it by."""
         for place, owned in self._owned.items():
-            self._held.pass_over(place, owned.position)
+            owned.count()
+            self._pass_over(place)
         return self._held
+
+    def _pass_over(self, place: Partition) -> None:
+        if place in self._owned:
+            self._held.pass_over(place, self._owned[place].position)
 
     def look(self) -> None:
         """Positions have moved: what only passed it by is committed, too, and told."""
-        for owned in self._owned.values():
-            owned.count()
         if self._passed_over().due():
             self._commits.soon()
 

@@ -61,7 +61,7 @@ class KafkaDriver:
         self._producer.publish(submission)
 
     async def subscribe(self, joining: Joining) -> Consumer:
-        consumer = KafkaConsumer(self._settings, joining, self._tails.of)
+        consumer = KafkaConsumer(self._settings, joining, self._tails.of, self._tails.tidy)
         self._tails.add(consumer)
         await consumer.start()
         return consumer

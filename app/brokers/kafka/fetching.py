@@ -9,44 +9,37 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import defaultdict
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Collection
+from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
+    BrokerResponseError,
+    CorruptRecordException,
     KafkaError,
     LeaderNotAvailableError,
     NodeNotReadyError,
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
-    for_code,
 )
 from aiokafka.protocol.fetch import FetchRequest
 
 from app.brokers.kafka.connection import STOP_WITHIN
-from app.brokers.kafka.records import KeptRecords, PatientRecords
+from app.brokers.kafka.fetch_request import Want, found_in, request_for
+from app.brokers.kafka.records import PatientRecords
 from app.brokers.kafka.settings import KafkaSettings
+from app.brokers.sharing import Shared
 from app.errors import BrokerUnavailable
 
 log = logging.getLogger(__name__)
 
-WAIT = 1.0  # seconds that a node may wait for news; what comes is answered at once
+WAIT = 0.5  # seconds that a node may wait for news; what comes is answered at once
 TOGETHER = 0.02  # seconds before a fetch comes back in which no other is begun beside it
 SETTLE = 0.002  # seconds for those that were answered to ask for more, before the next fetch leaves
 BESIDE = 4  # connections to one node, at most
 AGAIN_AFTER = 0.1  # seconds, after a fetch that failed
-MOST_BYTES = 50 << 20
-MOST_OF_PARTITION = 1 << 20
-_READ_COMMITTED = 1
-_ABORTED_FIRST = 11  # the version of the answer from which the read replica stands behind them
-
-
-class Want(NamedTuple):
-    place: TopicPartition
-    position: int
-    answer: asyncio.Future[PatientRecords | None]
+TOLD = (OffsetOutOfRangeError, TopicAuthorizationFailedError, CorruptRecordException)
 
 
 class Node:
@@ -62,9 +55,9 @@ class Node:
         self._asked = asyncio.Event()
         self._closed = False
 
-    async def fetch(self, place: TopicPartition, position: int) -> PatientRecords | None:
-        """Some records from ``position`` on, once there are any; None: ask again. Raises KafkaError."""
-        answer: asyncio.Future[PatientRecords | None] = asyncio.get_running_loop().create_future()
+    async def fetch(self, place: TopicPartition, position: int) -> PatientRecords:
+        """Some records from ``position`` on, once there are any. Raises KafkaError."""
+        answer: asyncio.Future[PatientRecords] = asyncio.get_running_loop().create_future()
         self._wants.append(Want(place, position, answer))
         self._answered.discard(place)
         if not self._answered:
@@ -136,23 +129,22 @@ class Node:
         wait = max(0.0, min([WAIT, *(left - TOGETHER for left in self._left())]))
         self._back_by[number] = asyncio.get_running_loop().time() + wait
         try:
-            found = await self._found(f"fetch-{number}", _request(wants, wait))
+            found = await self._found(f"fetch-{number}", request_for(wants, wait))
+            for place, same in wants.items():
+                self._tell(place, same, found.get(place))
         except Exception as error:  # noqa: BLE001 - whoever asked tries again, or raises it
             self._fail(wants, error)
-            return
         except BaseException:
             self._fail(wants, NodeNotReadyError("closing"))
             raise
         finally:
             del self._back_by[number]
-        for place, same in wants.items():
-            self._tell(place, same, found.get(place))
 
     async def _found(self, group: str, request: FetchRequest) -> dict[TopicPartition, Any]:
         """Raises KafkaError."""
         if not await self._client.ready(self._number, group=group) or self._closed:
             raise NodeNotReadyError(f"node {self._number}")
-        return _found(await self._client.send(self._number, request, group=group))
+        return found_in(await self._client.send(self._number, request, group=group))
 
     def _tell(self, place: TopicPartition, wants: list[Want], found: Any) -> None:
         """No news: it is asked for again, by itself."""
@@ -183,108 +175,66 @@ class Node:
                     want.answer.set_exception(error)
 
 
-class _Found(NamedTuple):
-    raw: bytes
-    aborted: Any
-
-    def begin(self, want: Want) -> PatientRecords:
-        return PatientRecords(
-            want.place,
-            KeptRecords(self.raw),
-            self.aborted,
-            want.position,
-            None,
-            None,
-            True,  # checksums are looked at
-            _READ_COMMITTED,
-        )
-
-
-def _request(wants: dict[TopicPartition, list[Want]], wait: float) -> FetchRequest:
-    topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
-    for place, (want, *_) in wants.items():
-        topics[place.topic].append((place.partition, want.position, MOST_OF_PARTITION))
-    return FetchRequest(
-        round(wait * 1000), 1, MOST_BYTES, _READ_COMMITTED, list(topics.items()), rack_id=""
-    )
-
-
-def _found(answer: Any) -> dict[TopicPartition, _Found | KafkaError]:
-    found: dict[TopicPartition, _Found | KafkaError] = {}
-    for topic, partitions in answer.topics:
-        for number, code, _, *rest in partitions:
-            aborted = rest[2 if answer.API_VERSION >= _ABORTED_FIRST else -2] if rest[1:] else None
-            kind = for_code(code)
-            found[TopicPartition(topic, number)] = (
-                kind(topic) if code else _Found(bytes(rest[-1] or b""), aborted)
-            )
-    return found
-
-
 class Fetching:
     """Of one cluster. Opened by the first fetch; what fails is tried again, for as long as it is asked for."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._client: AIOKafkaClient | None = None
-        self._opening: asyncio.Task[AIOKafkaClient] | None = None
+        self._opening = Shared()  # an asker that goes away takes no connection with it
         self._closed = False
         self._nodes: dict[int, Node] = {}
 
     async def records(self, place: TopicPartition, position: int) -> PatientRecords:
-        """From ``position`` on, once there are any. Raises OffsetOutOfRangeError, and
-        TopicAuthorizationFailedError or another KafkaError that does not pass by itself."""
+        """From ``position`` on, once there are any. Raises the answers that do not pass by themselves
+        (``TOLD``), and a KafkaError of our side that does not."""
+        said = False
         while not self._closed:
             try:
                 node = await self._leader(place)
-                if (found := await node.fetch(place, position)) is not None:
-                    return found
-            except (OffsetOutOfRangeError, TopicAuthorizationFailedError):
+                return await node.fetch(place, position)
+            except TOLD:
                 raise
             except (KafkaError, OSError, TimeoutError) as error:
-                if isinstance(error, KafkaError) and not error.retriable:
+                if not _passes(error):
                     raise
-                log.debug("fetching of %s: %r", place, error)
+                odd = not getattr(error, "retriable", True)
+                level = logging.WARNING if odd and not said else logging.DEBUG
+                log.log(level, "fetching of %s is tried again: %r", place, error)
+                said = said or odd
                 if self._client is not None:
                     self._client.force_metadata_update()
             await asyncio.sleep(AGAIN_AFTER)
         raise BrokerUnavailable("this log is closing", broker=self._settings.name)
 
+    def only(self, topics: Collection[str]) -> None:
+        """Others are asked for no more: to ask for one that was deleted may make it anew."""
+        if self._client is not None:
+            self._client.set_topics(topics)
+
     async def close(self) -> None:
         self._closed = True
         left = [task for node in self._nodes.values() for task in node.end()]
-        if self._opening is not None:
-            await asyncio.wait({self._opening}, timeout=STOP_WITHIN)
+        await self._opening.close()
         client, self._client = self._client, None
         if client is None:
             return
-        await client.close()
-        if left:
-            _, late = await asyncio.wait(left, timeout=STOP_WITHIN)
-            for task in late:
-                task.cancel()
-        await client.close()  # also what was connected meanwhile
+        await _within(STOP_WITHIN, client.close())
+        await _within(STOP_WITHIN, *left)
+        await _within(STOP_WITHIN, client.close())  # also what was connected meanwhile
 
     async def _leader(self, place: TopicPartition) -> Node:
         """Raises KafkaError."""
-        client = await self._opened()
+        client: Any = self._client or await self._opening.ask("open", self._open)
         await client.add_topic(place.topic)
         number = client.cluster.leader_for_partition(place)
+        if self._closed:
+            raise NodeNotReadyError("closing")
         if number is None or number < 0:
             raise LeaderNotAvailableError(str(place))
         if number not in self._nodes:
             self._nodes[number] = Node(number, client)
         return self._nodes[number]
-
-    async def _opened(self) -> AIOKafkaClient:
-        """An asker that goes away takes no connection with it."""
-        if self._client is not None:
-            return self._client
-        opening = self._opening
-        if opening is None or opening.done():
-            opening = self._opening = asyncio.create_task(self._open(), name="fetches open")
-        await asyncio.wait({opening})
-        return opening.result()
 
     async def _open(self) -> AIOKafkaClient:
         client = AIOKafkaClient(**self._settings.client())
@@ -295,3 +245,19 @@ class Fetching:
             raise
         self._client = client
         return client
+
+
+def _passes(error: Exception) -> bool:
+    """What a broker answers may change with its state, also what it has no word for."""
+    if not isinstance(error, KafkaError) or error.retriable:
+        return True
+    return isinstance(error, BrokerResponseError)
+
+
+async def _within(seconds: float, *endings: Awaitable[None]) -> None:
+    """Bounded: a peer that does not read lets a close wait for ever."""
+    tasks = {asyncio.ensure_future(ending) for ending in endings}
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for task in late:
+            task.cancel()

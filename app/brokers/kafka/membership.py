@@ -40,7 +40,6 @@ def make_consumer(settings: KafkaSettings, group: str, client_id: str) -> AIOKaf
         heartbeat_interval_ms=_ms(heartbeat),
         rebalance_timeout_ms=_ms(rebalance),
         max_poll_interval_ms=NEVER_MS,
-        consumer_timeout_ms=NEVER_MS,  # what makes work for its fetcher wakes it
         **options,
     )
 

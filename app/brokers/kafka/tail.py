@@ -5,7 +5,7 @@ for all of a process that stand at the same place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from aiokafka import TopicPartition
@@ -20,6 +20,7 @@ from app.brokers.tail import Tail
 from app.model.message import Message, Page, Partition
 
 MOST_BYTES = 1 << 20
+RESTS = 4  # of fetches, kept for a partition at most
 _NO_EPOCH = 0
 
 
@@ -34,7 +35,7 @@ class FetchedTail(Tail):
         super().__init__(place, most, MOST_BYTES, moved, by_headers=True)
         self._fetching = fetching
         self._kafka_place = TopicPartition(place.topic, place.number)
-        self._rest: tuple[int, PatientRecords] | None = None  # of a fetch, and from where
+        self._rests: dict[int, PatientRecords] = {}  # of fetches, by where they go on
 
     async def page(self, position: int, until: int, most: int) -> Page:
         page = self._page(await self._records(position), until, most)
@@ -48,33 +49,45 @@ class FetchedTail(Tail):
     def _page(self, records: PatientRecords, until: int, most: int) -> Page:
         messages: list[Message] = []
         size = 0
-        for raw in records:
-            messages.append(message_of(raw, self.place, _NO_EPOCH))
-            size += len(raw.value or b"")
-            if len(messages) >= most or records.next_fetch_offset >= until:
-                self._rest = records.next_fetch_offset, records
-                break
+        try:
+            for raw in records:
+                messages.append(message_of(raw, self.place, _NO_EPOCH))
+                size += len(raw.value or b"")
+                if (
+                    len(messages) >= most
+                    or size >= MOST_BYTES  # it may have come compressed
+                    or records.next_fetch_offset >= until
+                ):
+                    self._keep(records)
+                    break
+        except CorruptRecordException:
+            if not messages:  # what lies before the damage is good
+                raise
         return Page(tuple(messages), records.next_fetch_offset, size)
 
     async def _records(self, position: int) -> PatientRecords:
-        rest, self._rest = self._rest, None
-        if rest is not None and rest[0] == position:
-            return rest[1]
-        return await self._fetched(position)
+        rest = self._rests.pop(position, None)
+        return await self._fetched(position) if rest is None else rest
+
+    def _keep(self, records: PatientRecords) -> None:
+        if len(self._rests) >= RESTS:
+            del self._rests[next(iter(self._rests))]
+        self._rests[records.next_fetch_offset] = records
 
     async def _fetched(self, position: int) -> PatientRecords:
         return await self._fetching.records(self._kafka_place, position)
 
     def _dropped(self, cursor: Cursor) -> None:
         cursor.abandon()
-        if not self._cursors:
-            self._rest = None
+        there = {each.position for each in self._cursors}
+        self._rests = {at: rest for at, rest in self._rests.items() if at in there}
 
 
 class Looks(Protocol):
     """What is told that positions have moved."""
 
     closed: bool
+    topics: Collection[str]
 
     def look(self) -> None: ...
 
@@ -98,8 +111,15 @@ class Tails:
         return self._tails[place]
 
     def add(self, member: Looks) -> None:
-        self._members = [each for each in self._members if not each.closed]
         self._members.append(member)
+
+    def tidy(self) -> None:
+        """A member has gone: nothing is kept of topics that were only its."""
+        self._members = [each for each in self._members if not each.closed]
+        topics = {topic for each in self._members for topic in each.topics}
+        self._tails = {place: tail for place, tail in self._tails.items() if place.topic in topics}
+        if self._fetching is not None:
+            self._fetching.only(topics)
 
     async def close(self) -> None:
         if self._timer is not None:
@@ -116,5 +136,4 @@ class Tails:
     def _look(self) -> None:
         self._timer = None
         for member in self._members:
-            if not member.closed:
-                member.look()
+            member.look()

@@ -23,7 +23,7 @@ def no_tail(_: Partition) -> Tail:
 @pytest.fixture
 async def consumer() -> Any:
     """A member that never joined: what its client would do is the test's to say."""
-    consumer = KafkaConsumer(SETTINGS, Joining("g", ["orders"], EARLIEST), no_tail)
+    consumer = KafkaConsumer(SETTINGS, Joining("g", ["orders"], EARLIEST), no_tail, lambda: None)
     yield consumer
     await consumer.close()
 
