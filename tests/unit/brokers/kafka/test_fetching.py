@@ -4,111 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
-from typing import Any, NamedTuple
 
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import (
+    CorruptRecordException,
     KafkaConnectionError,
     NotLeaderForPartitionError,
     OffsetOutOfRangeError,
+    ReplicaNotAvailableError,
     TopicAuthorizationFailedError,
+    UnknownError,
 )
-from aiokafka.protocol.fetch import FetchRequest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
+from app.bindings.record import Record
+from app.brokers.following import Following
 from app.brokers.kafka import fetching
 from app.brokers.kafka.fetching import Fetching
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.kafka.tail import FetchedTail
+from app.brokers.kafka.tail import RESTS, FetchedTail
 from app.errors import BrokerUnavailable
+from app.interfaces import Wanted
 from app.model.message import Partition
+from kafka_fetches import Client, batch, values
 
 SETTINGS = KafkaSettings(name="kafka", bootstrap_servers="127.0.0.1:1")
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-def batch(first: int, *values: bytes) -> bytes:
-    made = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=0,
-        is_transactional=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=1 << 20,
-    )
-    for number, value in enumerate(values):
-        made.append(number, 1, None, value, [])
-    return first.to_bytes(8, "big") + bytes(made.build())[8:]
-
-
-class Asked(NamedTuple):
-    group: str
-    wait: int  # milliseconds
-    positions: dict[TopicPartition, int]
-    answer: asyncio.Future[Any]
-
-    def tell(self, found: dict[TopicPartition, bytes | int]) -> None:
-        """Bytes, or the code of an error; the others have no news."""
-        topics = [
-            (
-                place.topic,
-                [
-                    (place.partition, told, 0, 0, 0, None, -1, b"")
-                    if isinstance(told := found.get(place, b""), int)
-                    else (place.partition, 0, 0, 0, 0, None, -1, told)
-                ],
-            )
-            for place in self.positions
-        ]
-        self.answer.set_result(SimpleNamespace(API_VERSION=11, topics=topics))
-
-
-class Client:
-    """One node that leads everything, and answers when the test says so."""
-
-    def __init__(self) -> None:
-        self.asked: list[Asked] = []
-        self.came = asyncio.Event()
-        self.updates = 0
-        self.cluster = SimpleNamespace(leader_for_partition=lambda _: 1)
-        self.closed = False
-
-    async def add_topic(self, _topic: str) -> None: ...
-
-    def force_metadata_update(self) -> None:
-        self.updates += 1
-
-    async def send(self, _node: int, request: FetchRequest, *, group: str) -> Any:
-        positions = {
-            TopicPartition(topic, number): position
-            for topic, partitions in request.topics
-            for number, position, _ in partitions
-        }
-        assert sum(len(partitions) for _, partitions in request.topics) == len(positions)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.asked.append(Asked(group, request._max_wait_ms, positions, answer))
-        self.came.set()
-        return await answer
-
-    async def next(self, number: int) -> Asked:
-        async with asyncio.timeout(60):
-            while len(self.asked) <= number:
-                self.came.clear()
-                await self.came.wait()
-        return self.asked[number]
-
-    async def ready(self, _node: int, *, group: str) -> bool:
-        return bool(group)
-
-    async def close(self) -> None:
-        """As the client: what waits for an answer gets none."""
-        self.closed = True
-        for asked in self.asked:
-            if not asked.answer.done():
-                asked.answer.set_exception(KafkaConnectionError("closed"))
 
 
 @pytest.fixture
@@ -140,7 +61,7 @@ async def test_what_is_asked_for_at_the_same_time_is_one_request(
     ]
     asked = await client.next(0)
     assert asked.positions == {ONE: 5, OTHER: 7}
-    asked.tell({ONE: batch(5, b"a", b"b"), OTHER: batch(7, b"c")})
+    asked.tell({ONE: values(5, b"a", b"b"), OTHER: values(7, b"c")})
     assert await asyncio.gather(*asking) == [[b"a", b"b"], [b"c"], [b"a", b"b"]]
     assert len(client.asked) == 1
 
@@ -159,9 +80,9 @@ async def test_what_is_asked_for_while_a_fetch_waits_goes_beside_it_and_is_back_
     waiting.tell({})
     again = await client.next(2)
     assert again.positions == {ONE: 0}
-    beside.tell({OTHER: batch(0, b"b")})
+    beside.tell({OTHER: values(0, b"b")})
     assert await second == [b"b"]
-    again.tell({ONE: batch(0, b"a")})
+    again.tell({ONE: values(0, b"a")})
     assert await first == [b"a"]
 
 
@@ -174,9 +95,9 @@ async def test_two_positions_of_a_partition_go_one_beside_the_other(
     assert (await client.next(0)).positions == {ONE: 9}
     asked = await client.next(1)
     assert asked.positions == {ONE: 0}
-    asked.tell({ONE: batch(0, b"old")})
+    asked.tell({ONE: values(0, b"old")})
     assert await behind == [b"old"]
-    (await client.next(0)).tell({ONE: batch(9, b"new")})
+    (await client.next(0)).tell({ONE: values(9, b"new")})
     assert await end == [b"new"]
 
 
@@ -191,7 +112,7 @@ async def test_nobody_asks_for_what_nobody_wants_any_more(
     asked.tell({})
     again = await client.next(1)
     assert again.positions == {OTHER: 0}
-    again.tell({OTHER: batch(0, b"x")})
+    again.tell({OTHER: values(0, b"x")})
     assert await other == [b"x"]
 
 
@@ -201,7 +122,7 @@ async def test_what_fails_is_asked_for_again_of_whoever_leads_now(
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
     (await client.next(0)).tell({ONE: NotLeaderForPartitionError.errno})
     (await client.next(1)).answer.set_exception(KafkaConnectionError("gone"))
-    (await client.next(2)).tell({ONE: batch(0, b"x")})
+    (await client.next(2)).tell({ONE: values(0, b"x")})
     assert await asking == [b"x"]
     assert client.updates == 2
 
@@ -213,7 +134,7 @@ async def test_what_does_not_pass_by_itself_is_told(
     """Of the one partition; the others of the request go on."""
     asking = asyncio.create_task(values_of(fetches, ONE, 3))
     other = asyncio.create_task(values_of(fetches, OTHER, 0))
-    (await client.next(0)).tell({ONE: kind.errno, OTHER: batch(0, b"x")})  # type: ignore[attr-defined]
+    (await client.next(0)).tell({ONE: kind.errno, OTHER: values(0, b"x")})  # type: ignore[attr-defined]
     with pytest.raises(kind) as raised:
         await asking
     assert raised.value.args[0] == ({ONE: 3} if kind is OffsetOutOfRangeError else "t")
@@ -234,7 +155,7 @@ async def test_a_page_is_as_large_as_asked_and_what_is_left_of_a_fetch_is_not_fe
 ) -> None:
     tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
     reading = asyncio.create_task(tail.page(5, tail.end, 2))
-    (await client.next(0)).tell({ONE: batch(5, b"a", b"b", b"c", b"d")})
+    (await client.next(0)).tell({ONE: values(5, b"a", b"b", b"c", b"d")})
     pages = [await reading, await tail.page(7, tail.end, 2)]
     assert [[one.record.body for one in page.messages] for page in pages] == [
         [b"a", b"b"],
@@ -242,6 +163,138 @@ async def test_a_page_is_as_large_as_asked_and_what_is_left_of_a_fetch_is_not_fe
     ]
     assert [page.next_offset for page in pages] == [7, 9]
     reading = asyncio.create_task(tail.page(9, tail.end, 2))
-    (await client.next(1)).tell({ONE: batch(9, b"e")})
+    (await client.next(1)).tell({ONE: values(9, b"e")})
     assert [one.offset for one in (await reading).messages] == [9]
     assert client.asked[1].positions == {ONE: 9}
+
+
+async def test_it_is_back_when_its_broker_is(client: Client, fetches: Fetching) -> None:
+    """Nobody is told, and no connection is made anew for each that asks."""
+    asking = asyncio.create_task(values_of(fetches, ONE, 0))
+    (await client.next(0)).answer.set_exception(KafkaConnectionError("gone"))
+    client.away = True
+    tries = client.updates
+    async with asyncio.timeout(60):
+        while client.updates < tries + 3:
+            await asyncio.sleep(0)
+    assert len(client.asked) == 1
+    client.away = False
+    (await client.next(1)).tell({ONE: values(0, b"x")})
+    assert await asking == [b"x"]
+
+
+@pytest.mark.parametrize("code", [UnknownError.errno, ReplicaNotAvailableError.errno, 78])
+async def test_an_odd_answer_is_tried_again_and_said_once(
+    client: Client, fetches: Fetching, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    """A restart of all its subscriptions would help nobody."""
+    asking = asyncio.create_task(values_of(fetches, ONE, 0))
+    for number in range(3):
+        (await client.next(number)).tell({ONE: code})
+    (await client.next(3)).tell({ONE: values(0, b"x")})
+    assert await asking == [b"x"]
+    assert [each.levelname for each in caplog.records if "tried again" in each.message] == [
+        "WARNING"
+    ]
+
+
+async def test_an_answer_that_cannot_be_read_is_raised_and_what_comes_next_is_fetched(
+    client: Client, fetches: Fetching
+) -> None:
+    """Else those that wait for it would wait for ever."""
+    asking = [asyncio.create_task(values_of(fetches, place, 0)) for place in (ONE, OTHER)]
+    (await client.next(0)).answer.set_result(None)
+    for each in asking:
+        with pytest.raises(AttributeError):
+            await each
+    again = asyncio.create_task(values_of(fetches, ONE, 0))
+    (await client.next(1)).tell({ONE: values(0, b"x")})
+    assert await again == [b"x"]
+
+
+async def test_closing_ends_also_where_a_connection_does_not(
+    client: Client, fetches: Fetching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "STOP_WITHIN", 0.001)
+    never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(client, "close", lambda: never)
+    asking = asyncio.create_task(values_of(fetches, ONE, 0))
+    await client.next(0)
+    asking.cancel()
+    async with asyncio.timeout(60):
+        await fetches.close()
+
+
+async def test_a_compressed_batch_that_begins_before_gives_what_was_asked_for(
+    client: Client, fetches: Fetching
+) -> None:
+    records = [Record(None, (), b"%d" % number) for number in range(10)]
+    asking = asyncio.create_task(values_of(fetches, ONE, 17))
+    (await client.next(0)).tell({ONE: batch(10, *records, codec=1)})
+    assert await asking == [b"7", b"8", b"9"]
+
+
+async def test_a_record_that_is_damaged_stops_its_partition_and_not_what_lies_before_it(
+    client: Client, fetches: Fetching
+) -> None:
+    tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
+    good, bad = values(0, b"a", b"b"), bytearray(values(2, b"c"))
+    bad[-2] ^= 1
+    reading = asyncio.create_task(tail.page(0, tail.end, 10))
+    (await client.next(0)).tell({ONE: good + bytes(bad)})
+    page = await reading
+    assert [one.record.body for one in page.messages] == [b"a", b"b"]
+    assert page.next_offset == 2
+    reading = asyncio.create_task(tail.page(2, tail.end, 10))
+    (await client.next(1)).tell({ONE: bytes(bad)})
+    with pytest.raises(CorruptRecordException):
+        await reading
+
+
+async def test_two_that_catch_up_from_different_places_take_nothing_from_each_other(
+    client: Client, fetches: Fetching
+) -> None:
+    tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
+    for position in (0, 10):
+        reading = asyncio.create_task(tail.page(position, tail.end, 1))
+        asked = await client.next(len(client.asked))
+        asked.tell({ONE: values(position, *(b"%d" % (position + n) for n in range(4)))})
+        await reading
+    for step in (1, 2, 3):
+        for position in (step, 10 + step):
+            page = await tail.page(position, tail.end, 1)
+            assert [one.record.body for one in page.messages] == [b"%d" % position]
+    assert len(client.asked) == 2
+
+
+async def test_few_rests_are_kept_and_none_that_nobody_stands_at(
+    client: Client, fetches: Fetching
+) -> None:
+    """A mebibyte each (rule 8)."""
+    tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
+    for position in range(0, 100, 10):
+        reading = asyncio.create_task(tail.page(position, tail.end, 1))
+        (await client.next(len(client.asked))).tell({ONE: values(position, b"a", b"b")})
+        await reading
+    assert len(tail._rests) == RESTS
+    wanted = Wanted(None, lambda _: True, lambda _: None)
+    followers = [Following(tail, 1, position, wanted, lambda _: None) for position in (71, 90)]
+    for each in followers:
+        each.join()
+    followers[1].leave()
+    assert list(tail._rests) == [71]
+    followers[0].leave()
+    assert not tail._rests
+
+
+async def test_a_page_of_what_came_compressed_is_no_larger(
+    client: Client, fetches: Fetching
+) -> None:
+    tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
+    records = [Record(None, (), bytes(400_000)) for _ in range(8)]
+    reading = asyncio.create_task(tail.page(0, tail.end, 1_000))
+    (await client.next(0)).tell({ONE: batch(0, *records, codec=1)})
+    assert [one.offset for one in (await reading).messages] == [0, 1, 2]
+    page = await tail.page(3, tail.end, 1_000)
+    assert [one.offset for one in page.messages] == [3, 4, 5]
+    assert len(client.asked) == 1
