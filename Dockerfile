@@ -44,7 +44,8 @@ LABEL org.opencontainers.image.title="skybridge" \
       org.opencontainers.image.revision="${REVISION}"
 RUN useradd --uid 10001 --create-home --home-dir /var/lib/skybridge skybridge
 # Inside a container loopback reaches nobody: the events listener binds all addresses here, whatever the
-# configuration says. The admin listener stays where the configuration has it: off loopback it needs a token.
+# configuration says. So the configuration must say who may send: server.events.access, producers or open. The
+# admin listener stays where the configuration has it: off loopback it needs a token.
 ENV PATH=/opt/skybridge/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

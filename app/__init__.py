@@ -24,7 +24,9 @@ store          shell  durable state beside the log, SQLite or PostgreSQL: subscr
                       dead letters, pull queues, attempts, replays
 log            shell  the embedded durable log: writer, segments, topics, groups, retention
 interfaces            protocols between the packages: Log, Consumer, Store, Sink, Clock
+intakes        pure   requests of any webhook: verified, and made events
 routing        pure   rules, keys, templates, plan: route, topic, key, content mode
+access         pure   which producer sends, what it may send, and how much
 delivery       pure   plan, outcomes, lanes, offsets: when to retry, and when an event is finished
 model          pure   route, subscription, message, receipt, capabilities
 filters        pure   which events a route or subscription selects: seven dialects, CloudEvents SQL

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from app.api.running import Cause, Outcome
 from app.errors import Fault
+from app.model.scopes import Scope
 
 
 class View(BaseModel):
@@ -47,6 +48,7 @@ class Problem(BaseModel):
     status: int
     detail: str = ""
     faults: list[FaultView] = Field([], description="all faults of an invalid event")
+    scope: Scope | None = Field(None, description="the scope that the token lacks")
 
 
 class RoleReadiness(BaseModel):
@@ -57,7 +59,7 @@ class RoleReadiness(BaseModel):
 class Readiness(BaseModel):
     ready: bool
     roles: dict[str, RoleReadiness] | None = Field(
-        None, description="only with the admin token, or where none is needed"
+        None, description="only with a token that has the scope read, or where none is needed"
     )
 
 
@@ -200,6 +202,18 @@ class ConfigurationView(ConfigurationState):
     )
 
 
+class ProducerView(View):
+    """A sender of events, since the start of this process."""
+
+    name: str
+    events: int = Field(description="events within its quota, over HTTP and Kafka listeners")
+    refused: int = Field(description="requests that were refused although it was known")
+    events_per_second: float = Field(description="over about the last minute")
+    last_event_seconds: float | None = Field(
+        description="seconds since its last event; null if there was none"
+    )
+
+
 class Status(View):
     version: str
     installation: str
@@ -210,6 +224,7 @@ class Status(View):
     brokers: dict[str, HealthView]
     store: HealthView = Field(description="where dead letters are kept")
     subscriptions: list[SubscriptionView]
+    producers: list[ProducerView] = Field([], description="known senders of events")
     counters: dict[str, dict[str, int]] = Field(
         description="values by name, then by labels joined with a comma"
     )
@@ -268,7 +283,14 @@ class MessageView(BaseModel):
     fault: str = ""
     headers: list[tuple[str, str | None]] = []
     body_base64: str | None = None
-    record: RecordView | None = Field(None, description="only with raw=true")
+    record: RecordView | None = Field(
+        None, description="only with raw=true, and only with the scope data"
+    )
+    withheld: Literal["", "masked", "data"] = Field(
+        "",
+        description="without the scope data: masked where server.admin.mask hides parts of the data, data "
+        "where none of it is shown; then there are no keys and no headers either",
+    )
 
 
 class PageView(BaseModel):

@@ -14,6 +14,7 @@ from app.api import (
     access,
     answers,
     attempts,
+    audit,
     configuring,
     dead_letters,
     docs_page,
@@ -35,6 +36,9 @@ from app.api import (
     topics,
     views,
 )
+from app.api.audit_trail import Outcomes, Trail
+from app.api.callers import Access
+from app.api.operations import To, router
 from app.api.pull_receive import HandingOut
 from app.api.running import Here, Running
 
@@ -43,7 +47,7 @@ DESCRIPTION = (
     "listener, on loopback unless it has a token, answers everything else."
 )
 
-routes = APIRouter(tags=["operators"])
+routes = router(tags=["operators"])
 
 
 @routes.get("/healthz", response_class=PlainTextResponse, operation_id="health")
@@ -67,7 +71,8 @@ async def ready(
         Literal["gateway", "worker"] | None, Query(description="readiness of only this role")
     ] = None,
 ) -> answers.Readiness:
-    """Whether each role is ready, and if not, why. Without the token only the status is answered.
+    """Whether each role is ready, and if not, why. Without the scope `read` only the status is
+    answered.
 
     With `role`, a restarting subscription does not take a gateway out of service."""
     found = await views.readiness(running, role)
@@ -76,9 +81,9 @@ async def ready(
 
 
 @routes.get("/status", operation_id="status")
-async def status(running: Here) -> answers.Status:
+async def status(running: Here, shown: To) -> answers.Status:
     """Everything at a glance: roles, routes, brokers, subscriptions, counters."""
-    return await views.status(running)
+    return await views.status(running, shown)
 
 
 @routes.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
@@ -88,9 +93,10 @@ async def measure(running: Here) -> Response:
     return Response(text, media_type=metrics.CONTENT_TYPE)
 
 
-def create_app(running: Running, *, token: str | None, stopped: asyncio.Event) -> access.TokenGuard:
+def create_app(running: Running, *, allowed: Access, stopped: asyncio.Event) -> access.TokenGuard:
     """``stopped`` ends streams that would otherwise go on for ever."""
-    return access.TokenGuard(describe(running, stopped), token)
+    app = describe(running, stopped)
+    return access.TokenGuard(Outcomes(app, app.state.trail), allowed)
 
 
 def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
@@ -105,6 +111,7 @@ def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
         dependencies=[Depends(parameters.known_only)],
     )
     app.state.running, app.state.stopped = running, stopped
+    app.state.trail = Trail(running)
     app.state.hands = HandingOut(running, stopped)
     problems.install(app)
     app.include_router(routes)
@@ -121,6 +128,7 @@ def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
         dead_letters,
         parked,
         attempts,
+        audit,
         explain,
         configuring,
     ):  # topics after records, and subscriptions after their verbs: their paths take in the others

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from app.api import kept
+from app.api.operations import To, router
 from app.api.parameters import LIMIT, LIMIT_MAX, Text
 from app.api.problems import Refused
 from app.api.running import Here, store_of
@@ -17,12 +18,13 @@ from app.interfaces import Attempt, AttemptChoice, EventName, Parked, Store, Wai
 REMEMBERED = 10_000  # attempts that this process is asked for
 
 
-routes = APIRouter(prefix="/v1/attempts", tags=["attempts"])
+routes = router("/v1/attempts", tags=["attempts"])
 
 
 @routes.get("", operation_id="attempts", responses=Refused.responses(422, 503))
 async def attempts(
     running: Here,
+    shown: To,
     subscription: Annotated[Text | None, Query(description="all by default")] = None,
     event_id: Annotated[Text | None, Query(description="the id of the event")] = None,
     outcome: Annotated[Fate | None, Query(description="how it ended")] = None,
@@ -44,7 +46,7 @@ async def attempts(
         waiting += await _parked(store_of(running), subscription, event_id)
         waiting += running.waiting(subscription, event_id)
     return kept.AttemptsView(
-        attempts=list(map(kept.attempt, found)),
+        attempts=[kept.attempt(each, shown) for each in found],
         waiting=list(map(kept.waiting, waiting)),
     )
 

@@ -47,11 +47,12 @@ def json_object(body: bytes) -> dict[str, Any]:
     return found
 
 
-def demand_type(request: Request, media_type: str) -> None:
+def demand_type(request: Request, *media_types: str) -> None:
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given != media_type:
+    if given not in media_types:
+        wanted = " or ".join(media_types)
         raise Refused(
-            415, "unsupported-media-type", f"send it as {media_type}, not as {given or 'nothing'}"
+            415, "unsupported-media-type", f"send it as {wanted}, not as {given or 'nothing'}"
         )
 
 

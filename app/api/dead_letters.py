@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from msgspec.structs import replace
 from pydantic import Field
 
 from app.api import kept, parameters
 from app.api.bodies import json_answer
+from app.api.operations import By, To, router
 from app.api.parameters import BODY, GREATEST_ID, LIMIT, LIMIT_MAX, Id, LetterFilter, Rate
 from app.api.problems import Refused
 from app.api.running import Here, Running, now_ms, store_of
@@ -55,7 +56,7 @@ class RedriveOrder(LetterFilter):
     )
 
 
-routes = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
+routes = router("/v1/dead-letters", tags=["dead letters"])
 
 
 @routes.get(
@@ -65,7 +66,7 @@ routes = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
     responses=Refused.responses(422, 503),
 )
 async def dead_letters(
-    running: Here, request: Request, query: Annotated[LetterQuery, Query()]
+    running: Here, shown: To, request: Request, query: Annotated[LetterQuery, Query()]
 ) -> Response:
     """Dead letters with their messages, the newest first."""
     store, choice = store_of(running), query.choice()
@@ -75,7 +76,7 @@ async def dead_letters(
 
     found, more = await parameters.read_page(ask, query.limit, query.before)
     page = {
-        "dead_letters": [kept.dead_letter(running, each, raw=query.raw) for each in found],
+        "dead_letters": [kept.dead_letter(running, each, shown, raw=query.raw) for each in found],
         "next": parameters.next_page(request, before=found[-1].id) if more else None,
     }
     return json_answer(page)
@@ -97,13 +98,13 @@ async def count(
     response_model=kept.DeadLetterDetail,
     responses=Refused.responses(404, 422, 503),
 )
-async def dead_letter(running: Here, letter: LetterId) -> Response:
+async def dead_letter(running: Here, shown: To, letter: LetterId) -> Response:
     """One dead letter: its event, its record as it was on the wire, its attempts."""
     store = store_of(running)
     found = await _found(store, letter)
-    history = [kept.attempt(each) for each in await _history(running, store, found)]
+    history = [kept.attempt(each, shown) for each in await _history(running, store, found)]
     dumped = [each.model_dump() for each in history]
-    return json_answer(kept.dead_letter(running, found, raw=True, history=dumped))
+    return json_answer(kept.dead_letter(running, found, shown, raw=True, history=dumped))
 
 
 @routes.post(
@@ -111,20 +112,23 @@ async def dead_letter(running: Here, letter: LetterId) -> Response:
     operation_id="resend_dead_letter",
     responses=Refused.responses(404, 409, 422, 503),
 )
-async def resend(running: Here, letter: LetterId) -> kept.Redriven:
+async def resend(running: Here, by: By, letter: LetterId) -> kept.Redriven:
     """Send one dead letter to its subscription again, with a new count of attempts."""
     store = store_of(running)
     found = await _found(store, letter)
     choice = LetterChoice(subscription=found.subscription, ids=(letter,))
+    by.tell(target=f"{found.subscription}/{letter}")
     return await _redrive(running, store, choice, rate=0.0, limit=1, dry_run=False)
 
 
 @routes.post(":discard", operation_id="discard_dead_letters", responses=Refused.responses(422, 503))
-async def discard(running: Here, order: DiscardOrder) -> kept.Discarded:
+async def discard(running: Here, by: By, order: DiscardOrder) -> kept.Discarded:
     """Count dead letters, or with `dry_run: false` discard them for good."""
     store, choice = store_of(running), order.choice()
     found = await store.letters.count(choice)
+    by.tell(target=order.subscription or "", detail=_asked(order))
     gone = 0 if order.dry_run else await store.letters.discard(choice)
+    by.tell(detail=_done(order, gone, sum(found.values())))
     return kept.Discarded(
         dry_run=order.dry_run,
         matched=sum(found.values()),
@@ -138,11 +142,12 @@ async def discard(running: Here, order: DiscardOrder) -> kept.Discarded:
     operation_id="redrive_dead_letters",
     responses=Refused.responses(409, 422, 503),
 )
-async def redrive(running: Here, order: RedriveOrder) -> kept.Redriven:
+async def redrive(running: Here, by: By, order: RedriveOrder) -> kept.Redriven:
     """Count dead letters, or with `dry_run: false` send the oldest of them to their subscriptions
     again: same event, same id, one at a time per key. An event that fails again becomes a dead
     letter again; give `until` when you repeat the request, to leave these alone."""
-    return await _redrive(
+    by.tell(target=order.subscription or "", detail=_asked(order))
+    done = await _redrive(
         running,
         store_of(running),
         order.choice(),
@@ -150,6 +155,17 @@ async def redrive(running: Here, order: RedriveOrder) -> kept.Redriven:
         limit=order.limit,
         dry_run=order.dry_run,
     )
+    by.tell(detail=_done(order, done.redriven, done.matched))
+    return done
+
+
+def _asked(order: DiscardOrder | RedriveOrder) -> str:
+    """For the audit, of an order that fails."""
+    return "dry run" if order.dry_run else ""
+
+
+def _done(order: DiscardOrder | RedriveOrder, done: int, matched: int) -> str:
+    return f"dry run, {matched} match" if order.dry_run else f"{done} of {matched}"
 
 
 async def _found(store: Store, letter: int) -> DeadLetter:

@@ -50,7 +50,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
         f"<span class=method>{method.upper()}</span> <code>{html.escape(path)}</code> "
         f"{html.escape(operation.get('summary', ''))}</summary>"
     )
-    text = f"<p>{html.escape(operation.get('description', ''))}</p>"
+    text = f"<p>{html.escape(operation.get('description', ''))}</p>{_scope(operation)}"
     parameters = _table(
         (f"{each['name']} ({each['in']})", each.get("description", ""))
         for each in operation.get("parameters", ())
@@ -59,6 +59,11 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
         (status, each["description"]) for status, each in operation["responses"].items()
     )
     return f"{head}{text}{parameters}{answers}</details>"
+
+
+def _scope(operation: Mapping[str, Any]) -> str:
+    names = [name for each in operation.get("security", ()) for name in each]
+    return f"<p>Scope: <code>{html.escape(', '.join(names))}</code></p>" if names else ""
 
 
 def _table(rows: Iterator[tuple[str, str]]) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
 from app.api import bodies
 from app.api.openapi_subscriptions import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION, WARNING
+from app.api.operations import By, router
 from app.api.preconditions import Conditions, IfMatch
 from app.api.problems import Refused
 from app.api.running import Entry, Here, Running
@@ -23,7 +24,7 @@ from app.model.draft import from_draft, to_draft
 PATH = "/subscriptions"
 
 
-routes = APIRouter(prefix=PATH, tags=["subscriptions (CloudEvents draft)"])
+routes = router(PATH, tags=["subscriptions (CloudEvents draft)"])
 
 
 def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
@@ -46,11 +47,12 @@ def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
     },
     openapi_extra=DRAFT_BODY,
 )
-async def create(running: Here, request: Request) -> Response:
+async def create(running: Here, by: By, request: Request) -> Response:
     """Create. The id is generated; an id in the body is ignored."""
     document = await _document(running, request)
     document.pop("id", None)
     entry = await made(running, document)
+    by.tell(target=entry.id)
     return answered(entry, _draft_of(entry), made_at=PATH)
 
 

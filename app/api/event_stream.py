@@ -15,12 +15,13 @@ from typing import Annotated, Literal
 from urllib.parse import quote, unquote
 
 import msgspec
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import StreamingResponse
 
 from app.api import messages, problems, start_points
 from app.api.follow import HEARTBEAT_EVERY, Item, Tail, follow
 from app.api.messages import Reading, json_of
+from app.api.operations import router
 from app.api.problems import Refused
 from app.api.records import (
     RECONNECT_MS,
@@ -43,7 +44,7 @@ from app.interfaces import Log
 from app.model.message import Message
 from app.model.subscription import Subscription
 
-routes = APIRouter(prefix="/v1/subscriptions", tags=["pull"])
+routes = router("/v1/subscriptions", tags=["pull"])
 
 
 @routes.get(

@@ -38,12 +38,36 @@ ANSWERS: Mapping[str, Any] = {
     },
     "202": {"description": "All stored durably. No body."},
     "400": _refusal("Not a valid CloudEvent: every fault is listed, and nothing was published."),
+    "401": _refusal(
+        "With `access: producers`: no producer is known by the key, token or certificate.",
+        headers={
+            "WWW-Authenticate": {
+                "description": "`Bearer`, with the error of a token that was refused",
+                "schema": {"type": "string"},
+            }
+        },
+    ),
+    "403": _refusal("The producer may not send this source or type, or not to this route."),
     "404": _refusal("No route has this name."),
     "405": _refusal("Only POST, PUT and OPTIONS."),
     "408": _refusal("The request did not arrive in time."),
     "413": _refusal("The body, or the number of events in a batch, is too large."),
     "415": _refusal("The content type or content encoding is unknown."),
     "422": _refusal("No route matches this event."),
+    "429": _refusal(
+        "The quota of the producer, or of the client's address, is used up.",
+        headers={
+            **_RETRY_AFTER,
+            "RateLimit-Policy": {
+                "description": "events at once (`q`), and seconds until all are there again (`w`)",
+                "schema": {"type": "string", "examples": ['"events";q=2000;w=4']},
+            },
+            "RateLimit": {
+                "description": "events that are left (`r`), and seconds until all are (`t`)",
+                "schema": {"type": "string", "examples": ['"events";r=0;t=4']},
+            },
+        },
+    ),
     "431": _refusal("The header block is too large."),
     "500": _refusal("The broker refuses this event until an operator changes its configuration."),
     "503": _refusal(
@@ -51,6 +75,44 @@ ANSWERS: Mapping[str, Any] = {
         "the failed ones. Without `events` nothing of the request was published.",
         headers=_RETRY_AFTER,
     ),
+}
+
+INTAKE_ANSWERS: Mapping[str, Any] = {
+    **ANSWERS,
+    "200": {
+        **ANSWERS["200"],
+        "description": "Stored, with its receipts (Prefer: return=representation); or, as plain text, the answer "
+        "to a publisher's challenge.",
+        "content": {
+            **ANSWERS["200"]["content"],
+            "text/plain": {"schema": {"type": "string"}},
+        },
+    },
+    "202": {
+        "description": "Stored durably. No body.",
+        "headers": {
+            "Skybridge-Duplicate": {
+                "description": "true: it was stored before, and is not published again.",
+                "schema": {"type": "string", "enum": ["true"]},
+            }
+        },
+    },
+    "400": _refusal("Not HTTP, or the route refuses the event, for example without a key."),
+    "401": _refusal(
+        "Not verified: the signature or the key is missing or wrong, or the signed time is too old.",
+        headers={
+            "WWW-Authenticate": {
+                "description": "How the intake verifies.",
+                "schema": {"type": "string"},
+            }
+        },
+    ),
+    "404": _refusal("No intake has this name."),
+    "405": _refusal("Only POST."),
+    "422": _refusal(
+        "No event can be made of the request: every fault is listed. Or no route matches."
+    ),
+    "429": _refusal("Beyond the quota of the intake.", headers=_RETRY_AFTER),
 }
 
 _KEY = [
@@ -79,6 +141,22 @@ _ROUTE = {
     "required": True,
     "description": "Name of the route; its filters do not apply.",
     "schema": {"type": "string"},
+}
+
+_INTAKE = {
+    "name": "intake",
+    "in": "path",
+    "required": True,
+    "description": "Name of the intake.",
+    "schema": {"type": "string"},
+}
+_RECEIVE = (
+    "A request as its publisher sends it. It is verified over the exact bytes of its body, and becomes one "
+    "event whose data is the body."
+)
+_WEBHOOK_BODY = {
+    "description": "JSON, a form, or any other body that the publisher signs.",
+    "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
 }
 
 _PUBLISH = (
@@ -177,11 +255,27 @@ def with_events(document: Mapping[str, Any]) -> dict[str, Any]:
             "/events/{route}": _path(
                 "publish_to_route", "Publish events to a route by name.", [_ROUTE, *_KEY]
             ),
+            "/in/{intake}": _intake(),
             **document["paths"],
         },
         "components": {
             **components,
             "schemas": {**components.get("schemas", {}), **SCHEMAS},
+        },
+    }
+
+
+def _intake() -> dict[str, Any]:
+    return {
+        "servers": [SERVER],
+        "post": {
+            "tags": ["events"],
+            "operationId": "receive_webhook",
+            "summary": "Receive a webhook of another publisher as an event.",
+            "description": _RECEIVE,
+            "parameters": [_INTAKE, *_KEY],
+            "requestBody": _WEBHOOK_BODY,
+            "responses": INTAKE_ANSWERS,
         },
     }
 

@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 
+from app.access.rights import Rights
 from app.api import bodies
 from app.api.bodies import json_answer
-from app.api.journeys import JourneyView, Partitions, to_json
+from app.api.journeys import JourneyView, Partitions, of_producer, to_json
+from app.api.operations import router
 from app.api.problems import Refused
-from app.api.running import Here
+from app.api.running import Here, Running
 from app.bindings import http
 from app.errors import BrokerError
 from app.interfaces import Log
@@ -23,14 +25,14 @@ WITHIN = 2.0  # seconds to ask a broker for a topic's partitions; what is away i
 _BODY = bodies.event_body("One CloudEvent or a batch, in any mode, as for `/events`.")
 
 
-routes = APIRouter(prefix="/v1/explain", tags=["explain"])
+routes = router("/v1/explain", tags=["explain"])
 
 
 @routes.post(
     "",
     operation_id="explain",
     response_model=list[JourneyView],
-    responses=Refused.responses(400, 413, 415, 422),
+    responses=Refused.responses(400, 404, 413, 415, 422),
     openapi_extra=_BODY,
 )
 async def explain(
@@ -43,6 +45,9 @@ async def explain(
             description="BROKER/TOPIC to which another client writes the event; no route applies"
         ),
     ] = None,
+    producer: Annotated[
+        str | None, Query(description="name of the producer that sends it; without it, anybody")
+    ] = None,
     key: Annotated[
         str | None, Header(alias="Skybridge-Key", description="the key of the request (K7)")
     ] = None,
@@ -52,16 +57,29 @@ async def explain(
     guide = Guide(
         running.routes,
         await running.declared(),
-        running.mappers,
+        running.resources,
         running.kinds,
         running.manners,
     )
     key_bytes = None if key is None else key.encode("latin-1")
-    journeys = [guide.explain(each, key_bytes, route, as_from) for each in decoded]
+    rights = None if producer is None else _rights(running, producer)
+    filtered = rights is not None and rights.limited
+    journeys = [
+        guide.explain(each, key_bytes, route, as_from, filtered=filtered) for each in decoded
+    ]
+    if rights is not None and as_from is None:
+        journeys = [of_producer(each, rights, route) for each in journeys]
     partitions = await ask_partitions(running.logs, journeys)
     states = {each.id: each.state for each in running.subscriptions()}
     content = [to_json(each, running.kinds, partitions, states) for each in journeys]
     return json_answer(content)
+
+
+def _rights(running: Running, producer: str) -> Rights:
+    caller = running.producers.callers.get(producer)
+    if caller is None:
+        raise Refused(404, "unknown-producer", f"There is no producer {producer[:127]!r}")
+    return caller.rights
 
 
 async def _body(request: Request) -> bytes:

@@ -6,15 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import structs
 from pydantic import BaseModel, Field
 
+from app.access.rights import Rights
 from app.api import messages, problems
-from app.api.answers import Problem, RecordView, View
+from app.api.answers import FaultView, Problem, RecordView, View
 from app.routing.journey import Hop, Journey, SubscriptionVerdict
 from app.routing.partitions import partition_of
 
 Partitions = Mapping[tuple[str, str], int]
 """By broker and topic: how many a topic has, where that is known."""
+
+
+def of_producer(journey: Journey, rights: Rights, named: str | None) -> Journey:
+    """As it ends for a producer with these rights. ``named``: the route of the request."""
+    refusal = rights.refusal(journey.event.attributes, named)
+    chosen = next((each.name for each in journey.routes if each.chosen), None)
+    if refusal is None and named is None and chosen is not None:
+        refusal = rights.refusal_of_route(chosen)
+    return journey if refusal is None else structs.replace(journey, hops=(), refused=refusal)
 
 
 class FilterView(BaseModel):
@@ -34,6 +45,9 @@ class RouteVerdictView(BaseModel):
         description="false: an earlier route matched, or the request named its route"
     )
     filters: list[FilterView]
+    invalid: list[FaultView] = Field(
+        [], description="what of the data does not match the schema of the route"
+    )
 
 
 class KeyView(View):

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from app.api import messages
 from app.api.answers import MessageView, View
 from app.api.running import Running
+from app.api.shown import Shown
 from app.interfaces import Attempt, DeadLetter, EventName, Parked, ParkedKey, Waiting
 from app.model.message import Message, Partition
 
@@ -38,7 +39,7 @@ class _Delivered(View):
 
 class AttemptView(_Delivered):
     """One attempt to deliver one message. `detail`: the failure, clipped; it quotes the target's
-    answer, which is never in the log of the process."""
+    answer, which is never in the log of the process, and only shown with the scope `data`."""
 
     number: int = Field(description="number of the attempt of this message, from 1")
     started_ms: int
@@ -74,7 +75,7 @@ class DeadLetterView(View):
     subscription: str
     broker: str
     cause: str
-    detail: str = Field(description="the last answer, clipped")
+    detail: str = Field(description="the last answer, clipped; shown with the scope data")
     attempts: int
     status: int | None
     at_ms: int = Field(description="when it was given up")
@@ -136,7 +137,7 @@ class ParkedView(View):
     topic: str
     partition: int
     position: str
-    key: str | None = Field(description="key of the record, as text")
+    key: str | None = Field(description="key of the record, as text; null without the scope data")
     event: EventView
     redriven: bool = Field(description="a redriven dead letter: later events do not wait for it")
     attempts: int
@@ -159,7 +160,9 @@ class ParkedKeyView(View):
     broker: str
     topic: str
     partition: int
-    key: str | None = Field(description="key of its oldest record, as text; null without a key")
+    key: str | None = Field(
+        description="key of its oldest record, as text; null without one, or without the scope data"
+    )
     rows: int
     redriven: int = Field(description="of them: redriven")
     at_ms: int = Field(description="start of the wait of its oldest message")
@@ -187,37 +190,42 @@ class ParkedCounts(BaseModel):
 
 
 def dead_letter(
-    running: Running, letter: DeadLetter, *, raw: bool = False, **more: object
+    running: Running, letter: DeadLetter, shown: Shown, *, raw: bool = False, **more: object
 ) -> dict[str, object]:
-    found = message(running, letter.broker, letter.message, raw=raw)
-    return DeadLetterDetail.members(letter, message=found, **more)
+    found = message(running, letter.broker, letter.message, shown, raw=raw)
+    detail = shown.text(letter.detail)
+    return DeadLetterDetail.members(letter, message=found, detail=detail, **more)
 
 
-def message(running: Running, broker: str, found: Message, *, raw: bool = False) -> msgspec.Raw:
+def message(
+    running: Running, broker: str, found: Message, shown: Shown, *, raw: bool = False
+) -> msgspec.Raw:
     """Its broker may be gone from the configuration since."""
     kind = running.kinds.get(broker, "embedded")
-    return msgspec.Raw(messages.to_json(found, kind, raw=raw))
+    return msgspec.Raw(messages.to_json(found, kind, raw=raw, shown=shown))
 
 
-def parked(running: Running, row: Parked, *, with_message: bool) -> dict[str, object]:
-    view = ParkedView.members(row, **_place(row.message.partition), **_record(row.message))
+def parked(running: Running, row: Parked, shown: Shown, *, with_message: bool) -> dict[str, object]:
+    view = ParkedView.members(row, **_row(row, shown))
     del view["message"]
-    return view | ({"message": message(running, row.broker, row.message)} if with_message else {})
+    if not with_message:
+        return view
+    return view | {"message": message(running, row.broker, row.message, shown)}
 
 
-def attempt(each: Attempt) -> AttemptView:
+def attempt(each: Attempt, shown: Shown) -> AttemptView:
     event = EventName(each.event_id, each.event_source, each.event_type)
-    return AttemptView.of(each, **_place(each.partition), event=event)
+    detail = shown.text(each.detail)
+    return AttemptView.of(each, **_place(each.partition), event=event, detail=detail)
 
 
 def waiting(each: Waiting) -> WaitingView:
     return WaitingView.of(each, **_place(each.partition))
 
 
-def parked_key(each: ParkedKey) -> ParkedKeyView:
-    row = each.oldest
-    place, record = _place(row.message.partition), _record(row.message)
-    return ParkedKeyView.of(row, **place, **record, rows=each.rows, redriven=each.redriven)
+def parked_key(each: ParkedKey, shown: Shown) -> ParkedKeyView:
+    about = _row(each.oldest, shown)
+    return ParkedKeyView.of(each.oldest, **about, rows=each.rows, redriven=each.redriven)
 
 
 def counts(found: Mapping[tuple[str, str], int]) -> list[CauseCount]:
@@ -231,11 +239,16 @@ def _place(partition: Partition) -> dict[str, object]:
     return {"topic": partition.topic, "partition": partition.number}
 
 
-def _record(found: Message) -> dict[str, object]:
+def _row(row: Parked, shown: Shown) -> dict[str, object]:
     """``key`` is for a person: bytes that are no text are escaped."""
-    key = found.record.key
-    text = None if key is None else key.decode("utf-8", "backslashreplace")
-    return {"position": found.position, "key": text}
+    found = row.message
+    key = found.record.key if shown.everything else None
+    return {
+        **_place(found.partition),
+        "position": found.position,
+        "key": None if key is None else key.decode("utf-8", "backslashreplace"),
+        "detail": shown.text(row.detail),
+    }
 
 
 def merged(stored: Sequence[Attempt], remembered: Sequence[Attempt]) -> list[Attempt]:

@@ -10,6 +10,7 @@ import base64
 import msgspec
 
 from app.api.running import Running
+from app.api.shown import ALL, Shown
 from app.bindings.record import Decoded, Native, Record
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import in_version
@@ -19,26 +20,27 @@ from app.formats import json
 from app.model.message import Message
 from app.model.subscription import Subscription
 
+WITHHELD: dict[str, object] = {"withheld": "data"}
 
-def to_json(message: Message, kind: str, *, raw: bool = False) -> bytes:
+
+def to_json(message: Message, kind: str, *, raw: bool = False, shown: Shown = ALL) -> bytes:
     """See ``answers.MessageView``. ``kind``: of the broker that it lies in. ``raw``: with the record as
-    it is on the wire."""
+    it is on the wire, for readers who are shown everything."""
     record = message.record
     view: dict[str, object] = {
         "topic": message.partition.topic,
         "partition": message.partition.number,
         "position": message.position,
         "time_ms": message.time_ms,
-        **key_json(record.key),
+        **key_json(record.key if shown.everything else None),
     }
     try:
         decoded = BINDINGS[kind].decode(record)
-        view |= _opaque(decoded) if decoded.opaque else _event(decoded)
+        view |= _opaque(decoded, shown) if decoded.opaque else _event(decoded, shown)
     except SenderError as fault:
         view["fault"] = str(fault)
-        view["headers"] = [[_name(name), _text(value)] for name, value in record.headers]
-        view["body_base64"] = None if record.body is None else _base64(record.body)
-    if raw:
+        view |= _foreign(record) if shown.everything else WITHHELD
+    if raw and shown.everything:
         view["record"] = record_json(record)
     return msgspec.json.encode(view)
 
@@ -75,22 +77,35 @@ def _bytes(name: str, value: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": _base64(value or b"")}
 
 
-def _event(decoded: Decoded) -> dict[str, object]:
+def _event(decoded: Decoded, shown: Shown) -> dict[str, object]:
+    event, withheld = shown.event(decoded.event)
     return {
         "mode": decoded.mode.value,
         "content_type": _of_broker(decoded.media_type),
-        "event": msgspec.Raw(json.write_event(decoded.event)),
-        "foreign": _pairs(decoded),
+        "event": msgspec.Raw(json.write_event(event)),
+        **({"foreign": _pairs(decoded)} if shown.everything else {}),
+        **({"withheld": withheld} if withheld else {}),
     }
 
 
-def _opaque(decoded: Decoded) -> dict[str, object]:
+def _opaque(decoded: Decoded, shown: Shown) -> dict[str, object]:
+    more: dict[str, object] = WITHHELD
+    if shown.everything:
+        body = _base64(decoded.document or b"")
+        more = {"body_base64": body, "foreign": _pairs(decoded)}
     return {
         "mode": decoded.mode.value,
         "content_type": _of_broker(decoded.media_type),
         "attributes": decoded.event.attributes,
-        "body_base64": _base64(decoded.document or b""),
-        "foreign": _pairs(decoded),
+        **more,
+    }
+
+
+def _foreign(record: Record) -> dict[str, object]:
+    """Of what is no event."""
+    return {
+        "headers": [[_name(name), _text(value)] for name, value in record.headers],
+        "body_base64": None if record.body is None else _base64(record.body),
     }
 
 

@@ -36,7 +36,24 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "events_received": (("mode",), "Accepted events, by content mode."),
     "events_refused": (("code",), "Events refused, by problem code."),
+    "intake_requests": (
+        ("intake", "outcome"),
+        "Requests to intakes: accepted, duplicate, challenge, or the code of the refusal.",
+    ),
+    "producer_events": (("producer",), "Events of a producer within its quota."),
+    "producer_refusals": (
+        ("producer", "code"),
+        "Requests of a producer that were refused, by problem code.",
+    ),
     "events_published": (("route", "broker"), "Events stored by a broker."),
+    "events_invalid": (
+        ("route", "outcome"),
+        "Events whose data does not match the schema of their route: rejected, counted or rerouted.",
+    ),
+    "events_repeated": (
+        ("route", "broker", "repeat"),
+        "Events that a route had stored before: duplicate (not stored again), or differs.",
+    ),
     "events_unpublished": (("route", "broker", "code"), "Events a broker did not store."),
     "deliveries": (("subscription", "outcome"), "Deliveries concluded."),
     "filter_errors": (("of", "name"), "Filter expressions that failed on an event."),

@@ -7,6 +7,8 @@ from typing import Any
 
 from app.api import openapi_subscriptions
 from app.api.access import LIVENESS, READINESS
+from app.api.operations import RULES, Rule
+from app.model.scopes import MEANINGS, Scope
 
 _METHODS = ("get", "post", "put", "delete", "patch", "options")
 _FROM_FRAMEWORK = ("HTTPValidationError", "ValidationError")
@@ -19,15 +21,29 @@ def _problem(description: str) -> dict[str, Any]:
 
 _INVALID = _problem("A parameter or the body is invalid.")
 _GUARD: Mapping[str, Any] = {
-    "401": _problem("The listener has a token, and the request did not send it."),
+    "401": _problem("The listener has tokens, and the request did not send one of them."),
     "429": _problem("Too many wrong tokens came from this address: wait as Retry-After says."),
     "421": _problem("Without a token the listener answers only to loopback names."),
 }
+_NO_SCOPE = _problem(
+    "The token lacks the scope of the operation, or a page of another origin asks."
+)
+_AUDITED = {"503": _problem("The store is away, so the audit cannot be written: nothing was done.")}
+_SCHEMES = {
+    name: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": f"A token with the scope {name}: {text}.",
+    }
+    for name, text in MEANINGS.items()
+}
+"""One a scope: the linters and generators of the field know roles of OAuth schemes only."""
 
 
 _TAGS: Mapping[str, str] = {
     "events": "The events listener: CloudEvents in, and the webhook handshake.",
     "operators": "State of the service.",
+    "audit": "Who operated the service, and who looked at event data.",
     "configuration": "The configuration in force, and its reload.",
     "topics": "Topics: inspect records and positions, publish by hand.",
     "subscriptions": "Subscriptions.",
@@ -49,21 +65,39 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
     for name in _FROM_FRAMEWORK:
         schemas.pop(name, None)
     schemas |= openapi_subscriptions.schemas()
+    document["components"]["securitySchemes"] = _SCHEMES
     for path, _, operation in operations(document["paths"]):
+        rule = RULES[operation["operationId"]]
+        operation["security"] = _security(path, rule.scope)
         answers = operation["responses"]
         if "HTTPValidationError" in str(answers.get("422")):
             answers["422"] = _INVALID
-        answers |= {status: each for status, each in _guard(path).items() if status not in answers}
+        refusals = _refusals(path, rule)
+        answers |= {status: each for status, each in refusals.items() if status not in answers}
         operation["responses"] = dict(sorted(answers.items()))
     _close_tuples(schemas)
     return document
 
 
-def _guard(path: str) -> Mapping[str, Any]:
+def _security(path: str, scope: Scope | None) -> list[dict[str, list[str]]]:
+    if scope is not None:
+        return [{scope: []}]
+    return [{}, {"read": []}] if path == READINESS else []
+
+
+def _refusals(path: str, rule: Rule) -> Mapping[str, Any]:
+    return (
+        _guard(path)
+        | ({"403": _NO_SCOPE} if rule.scope else {})
+        | (_AUDITED if rule.audited else {})
+    )
+
+
+def _guard(path: str) -> dict[str, Any]:
     """Readiness tells everybody its status, and refuses wrong tokens alone."""
     if path == LIVENESS:
         return {}
-    return {"401": _GUARD["401"], "429": _GUARD["429"]} if path == READINESS else _GUARD
+    return {"401": _GUARD["401"], "429": _GUARD["429"]} if path == READINESS else dict(_GUARD)
 
 
 def _close_tuples(part: object) -> None:

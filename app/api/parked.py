@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from app.api import kept, parameters
 from app.api.bodies import json_answer
+from app.api.operations import To, router
 from app.api.parameters import GREATEST_ID, LIMIT, LIMIT_MAX, Text
 from app.api.problems import Refused
 from app.api.running import Here, store_of
@@ -16,7 +17,7 @@ from app.interfaces import Parked
 Of = Annotated[Text | None, Query(description="only of this subscription; by default of all")]
 
 
-routes = APIRouter(prefix="/v1/parked", tags=["parked"])
+routes = router("/v1/parked", tags=["parked"])
 
 
 @routes.get(
@@ -27,6 +28,7 @@ routes = APIRouter(prefix="/v1/parked", tags=["parked"])
 )
 async def parked(
     running: Here,
+    shown: To,
     request: Request,
     subscription: Of = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
@@ -43,7 +45,7 @@ async def parked(
 
     found, more = await parameters.read_page(ask, limit, after)
     page = {
-        "parked": [kept.parked(running, each, with_message=messages) for each in found],
+        "parked": [kept.parked(running, each, shown, with_message=messages) for each in found],
         "next": parameters.next_page(request, after=found[-1].id) if more else None,
     }
     return json_answer(page)
@@ -52,13 +54,14 @@ async def parked(
 @routes.get("/keys", operation_id="parked_keys", responses=Refused.responses(422, 503))
 async def keys(
     running: Here,
+    shown: To,
     subscription: Of = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
 ) -> kept.ParkedKeys:
     """Each parked key: number of messages; start, cause and end of the wait of its oldest
     message."""
     found = await store_of(running).parked.keys(subscription, limit)
-    return kept.ParkedKeys(keys=list(map(kept.parked_key, found)))
+    return kept.ParkedKeys(keys=[kept.parked_key(each, shown) for each in found])
 
 
 @routes.get("/count", operation_id="count_parked", responses=Refused.responses(503))

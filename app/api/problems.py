@@ -3,6 +3,7 @@
 =====================================  ======  ======================================================
 unknown topic, nothing behind it       404     make it, or name another
 not authorised                         403     with the broker's own words
+scope missing (not a broker's)         403     ``missing-scope``, and the scope by name
 too large for the log                  413     the same bytes will never pass
 the log cannot do this at all          501     with what can be done instead
 away, no leader, no answer in time     503     with Retry-After; a bound of ours that is full, too
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -33,6 +34,7 @@ from app.errors import (
     StoreUnavailable,
     VersionConflict,
 )
+from app.model.scopes import Scope
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER = 1.0  # seconds, where the broker gives no other
@@ -65,6 +67,15 @@ class Refused(Exception):
             }
             for status in statuses
         }
+
+
+class MissingScope(Refused):
+    """The token is known, and may not do this."""
+
+    def __init__(self, operation: str, scope: Scope, token: str, scopes: Collection[Scope]) -> None:
+        detail = f"{operation} needs the scope {scope}; the token {token} has {', '.join(sorted(scopes))}"
+        super().__init__(403, "missing-scope", detail)
+        self.scope = scope
 
 
 def status_of(error: BrokerError) -> int:
@@ -101,6 +112,11 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Refused) -> JSONResponse:
         return _problem(document(error.status, error.code, str(error)))
+
+    @app.exception_handler(MissingScope)
+    async def missing_scope(_: Request, error: MissingScope) -> JSONResponse:
+        content = document(error.status, error.code, str(error))
+        return _problem(content | {"scope": error.scope})
 
     @app.exception_handler(BrokerError)
     async def broker(_: Request, error: BrokerError) -> JSONResponse:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import Header, Query, Request
 
 from app.api import bodies
 from app.api.answers import View
+from app.api.operations import router
 from app.api.problems import Refused
 from app.api.running import Here
 from app.api.topics import Broker, Topic, ends_of, log_of
@@ -40,7 +41,7 @@ class ReceiptView(View):
     position: str
 
 
-routes = APIRouter(prefix="/v1/topics", tags=["topics"])
+routes = router("/v1/topics", tags=["topics"])
 
 
 @routes.post(

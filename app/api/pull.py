@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from app.api import bodies, messages
-from app.api.bodies import json_answer
 from app.api.messages import json_of
+from app.api.operations import router
 from app.api.problems import Refused
 from app.api.pull_answers import (
     Failed,
@@ -44,7 +44,7 @@ Asked = TypeVar("Asked", bound=BaseModel)
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-routes = APIRouter(prefix="/v1/subscriptions", tags=["pull"])
+routes = router("/v1/subscriptions", tags=["pull"])
 
 
 async def _hands(request: Request) -> HandingOut:
@@ -82,8 +82,9 @@ async def receive(running: Here, hands: Hands, request: Request, name: Name) -> 
     if handed:
         running.counters.add("attempts", name, "handed-out", by=len(handed))
         tell_received(request.headers, subscription, kind, handed, began)
-    content = {"events": [_view(each, kind) for each in handed], "lock": settings.lock}
-    return json_answer(content)
+    events = b",".join([_view(each, kind) for each in handed])
+    content = b'{"events":[%b],"lock":%b}' % (events, msgspec.json.encode(settings.lock))
+    return Response(content, media_type=bodies.JSON)
 
 
 @_verb("acknowledge", Tokens)
@@ -192,18 +193,21 @@ async def _caller(request: Request) -> AsyncIterator[Caller]:
         watching.cancel()
 
 
-def _view(handed: Handed, kind: str) -> dict[str, object]:
+def _view(handed: Handed, kind: str) -> bytes:
+    """See ``pull_answers.Received``."""
     row, decoded = handed
-    said = {
-        "lock_token": row.token,
-        "delivery_count": row.deliveries,
-        **carried_by(row.message.record.headers),
-    }
+    said = msgspec.json.encode(
+        {
+            "lock_token": row.token,
+            "delivery_count": row.deliveries,
+            **carried_by(row.message.record.headers),
+        }
+    )
     document = json_of(decoded)
     if document is not None:
-        return {"event": msgspec.Raw(document), "broker_properties": said}
-    record = msgspec.Raw(messages.to_json(row.message, kind))
-    return {"event": None, "broker_properties": said, "record": record}
+        return b'{"event":%b,"broker_properties":%b}' % (document, said)
+    record = messages.to_json(row.message, kind)
+    return b'{"event":null,"broker_properties":%b,"record":%b}' % (said, record)
 
 
 def _once(asked: Tokens) -> Sequence[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from app.api.messages import Reading
 from app.api.running import Running, now_ms, store_of
 from app.bindings.record import Decoded
-from app.brokers.portable import size_of
 from app.delivery.event_age import Ages
 from app.errors import BrokerError, StoreUnavailable
 from app.interfaces import Offered
@@ -30,8 +29,7 @@ from app.telemetry.traces import TRACEPARENT, TRACESTATE, carried_by, messaging_
 LOOK_EVERY = (
     0.5  # seconds between looks for what other processes offered, and for locks that ran out
 )
-FIRST_PAGE = 32  # events that are taken before their size is known
-MOST_BYTES = 16 << 20  # of one answer's records; the page that goes beyond is the last
+MOST_BYTES = 16 << 20  # of one answer's records; the one that goes beyond is the last
 
 _log = logging.getLogger("skybridge.api")
 
@@ -125,63 +123,62 @@ class HandingOut:
     async def _take(
         self, subscription: Subscription, settings: PullSettings, most: int
     ) -> list[Handed]:
-        """Pages until there are enough events or bytes. A page of which none is to be had any more is
-        passed over, for there may be others behind it."""
-        taken: list[Handed] = []
-        size, page = 0, FIRST_PAGE
+        """A page of which none is to be had any more is passed over, for there may be others behind it."""
         reading = Reading(self._running, subscription)
-        while len(taken) < most and size < MOST_BYTES:
+        while True:
             rows = await store_of(self._running).pulled.receive(
                 subscription.id,
-                most=min(most - len(taken), page),
+                most=most,
+                most_bytes=MOST_BYTES,
                 lock_ms=int(settings.lock * 1000),
                 now_ms=now_ms(self._running),
             )
-            if not rows:
-                break
-            size += sum(size_of(row.message.record) for row in rows)
-            page = max(1, (MOST_BYTES - size) * len(rows) // max(size, 1))
             handed = [(row, reading.read(row.message)) for row in rows]
-            taken += await self._fit(subscription, settings, handed)
-        return taken
+            fit = await self._fit(subscription, settings, handed)
+            if fit or not rows:
+                return fit
 
     async def _fit(
         self, subscription: Subscription, settings: PullSettings, handed: Sequence[Handed]
     ) -> list[Handed]:
         """Those that may be had; the others are finished here, for their locks are ours. Where that does
         not succeed they stay locked, and it is tried again when the locks ran out."""
-        fates: defaultdict[str, list[Offered]] = defaultdict(list)
-        for row, decoded in handed:
-            fates[self._fate(subscription, settings, row, decoded)].append(row)
+        fate_of = self._fates(subscription, settings)
+        fit: list[Handed] = []
+        others: defaultdict[str, list[Offered]] = defaultdict(list)
+        for each in handed:
+            if fate := fate_of(*each):
+                others[fate].append(each[0])
+            else:
+                fit.append(each)
         try:
-            await self._finish(subscription, fates)
+            await self._finish(subscription, others)
         except (BrokerError, StoreUnavailable) as error:
             _log.warning(
                 "%s: events at max_deliveries stay in the store: %s", subscription.id, error
             )
-        fit = set(map(id, fates[FIT]))
-        return [each for each in handed if id(each[0]) in fit]
+        return fit
 
-    def _fate(
-        self,
-        subscription: Subscription,
-        settings: PullSettings,
-        row: Offered,
-        decoded: Decoded | None,
-    ) -> str:
+    def _fates(
+        self, subscription: Subscription, settings: PullSettings
+    ) -> Callable[[Offered, Decoded | None], str]:
         """``FIT``, ``EXPIRED``, or the cause of a dead letter."""
-        if row.deliveries > settings.max_deliveries:
-            return MAX_DELIVERIES
+        most, now = settings.max_deliveries, self._running.clock.now()
         ages = Ages(
             subscription.parked.retention,
             subscription.max_age,
             subscription.expirytime == "honour",
         )
-        now = self._running.clock.now()
-        attributes: Mapping[str, str] = {} if decoded is None else decoded.event.attributes
-        if ages.expired(attributes.get("expirytime"), now):
-            return EXPIRED
-        return ages.too_old(row.message.time_ms, None, now)
+
+        def fate(row: Offered, decoded: Decoded | None) -> str:
+            if row.deliveries > most:
+                return MAX_DELIVERIES
+            attributes: Mapping[str, str] = {} if decoded is None else decoded.event.attributes
+            if ages.expired(attributes.get("expirytime"), now):
+                return EXPIRED
+            return ages.too_old(row.message.time_ms, None, now) or FIT
+
+        return fate
 
     async def _finish(
         self, subscription: Subscription, fates: Mapping[str, Sequence[Offered]]
@@ -189,7 +186,7 @@ class HandingOut:
         for fate, rows in fates.items():
             if fate == EXPIRED:
                 await self._expire(subscription, rows)
-            elif fate != FIT:
+            else:
                 worn = [
                     replace(row, deliveries=row.deliveries - 1) for row in rows
                 ]  # not this time

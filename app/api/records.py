@@ -9,13 +9,15 @@ from contextlib import aclosing
 from typing import Annotated, cast
 
 import msgspec
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from app.api import answers, follow, messages, problems, start_points
 from app.api.follow import Bounds, Gap, Tail
+from app.api.operations import To, router
 from app.api.problems import Refused
 from app.api.running import Here
+from app.api.shown import Shown
 from app.api.topics import Broker, OnePartition, Topic, ends_of, log_of
 from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Log
@@ -38,7 +40,7 @@ LastEventId = Annotated[
 Raw = Annotated[bool, Query(description="also show each record as it is on the wire")]
 
 
-routes = APIRouter(prefix="/v1/topics", tags=["topics"])
+routes = router("/v1/topics", tags=["topics"])
 
 
 @routes.get(
@@ -49,6 +51,7 @@ routes = APIRouter(prefix="/v1/topics", tags=["topics"])
 )
 async def peek(
     running: Here,
+    shown: To,
     broker: Broker,
     topic: Topic,
     begin: Annotated[str, From] = "earliest",
@@ -71,7 +74,7 @@ async def peek(
     start = await start_points.resolve(log, topic, ends, begin)
     bounds = Bounds(limit, max_bytes, max_wait)
     page = await follow.peek(log, topic, ends, start, bounds)
-    return Response(_page(page, running.kinds[broker], raw), media_type="application/json")
+    return Response(_page(page, running.kinds[broker], raw, shown), media_type="application/json")
 
 
 @routes.get(
@@ -88,6 +91,7 @@ async def peek(
 )
 async def tail(
     running: Here,
+    shown: To,
     stopped: Stopped,
     broker: Broker,
     topic: Topic,
@@ -109,7 +113,7 @@ async def tail(
         else start_points.resume(ends, known)
     )
     following = Tail(log, topic, start, stopped if on else already(), partition)
-    return streamed(_events(following, running.kinds[broker], raw))
+    return streamed(_events(following, running.kinds[broker], raw, shown))
 
 
 def readable(log: Log, topic: str) -> Log:
@@ -147,11 +151,12 @@ def already() -> asyncio.Event:
     return event
 
 
-def _page(page: follow.Page, kind: str, raw: bool) -> bytes:
+def _page(page: follow.Page, kind: str, raw: bool, shown: Shown) -> bytes:
     return msgspec.json.encode(
         {
             "messages": [
-                msgspec.Raw(messages.to_json(each, kind, raw=raw)) for each in page.messages
+                msgspec.Raw(messages.to_json(each, kind, raw=raw, shown=shown))
+                for each in page.messages
             ],
             "next": start_points.text_of(page.next),
             "complete": page.complete,
@@ -159,7 +164,7 @@ def _page(page: follow.Page, kind: str, raw: bool) -> bytes:
     )
 
 
-async def _events(tail: Tail, kind: str, raw: bool) -> AsyncGenerator[bytes, None]:
+async def _events(tail: Tail, kind: str, raw: bool, shown: Shown) -> AsyncGenerator[bytes, None]:
     """The first block has no data: it tells the client that it is heard, and where "latest" was."""
     yield b"retry: %d\n%s" % (RECONNECT_MS, block(tail.at))
     try:
@@ -170,7 +175,8 @@ async def _events(tail: Tail, kind: str, raw: bool) -> AsyncGenerator[bytes, Non
                 elif isinstance(item, Gap):
                     yield block(tail.at, "gap", gap_json(item))
                 else:
-                    yield block(tail.at, data=messages.to_json(item, kind, raw=raw))
+                    data = messages.to_json(item, kind, raw=raw, shown=shown)
+                    yield block(tail.at, data=data)
     except BrokerError as error:
         yield block(tail.at, "problem", msgspec.json.encode(problems.of_broker(error)))
 

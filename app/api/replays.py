@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Response
+from fastapi import Path, Response
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from app.api import start_points
 from app.api.answers import View
+from app.api.operations import By, router
 from app.api.parameters import Rate
 from app.api.problems import Refused
 from app.api.records import led
@@ -79,7 +80,7 @@ class ReplayPlan(BaseModel):
     )
 
 
-routes = APIRouter(prefix=PATH, tags=["subscriptions"])
+routes = router(PATH, tags=["subscriptions"])
 
 
 @routes.post(
@@ -91,12 +92,15 @@ routes = APIRouter(prefix=PATH, tags=["subscriptions"])
         **Refused.responses(400, 403, 404, 409, 416, 422, 501, 503),
     },
 )
-async def replay(running: Here, id: Id, body: ReplayRequest, response: Response) -> ReplayPlan:
+async def replay(
+    running: Here, by: By, id: Id, body: ReplayRequest, response: Response
+) -> ReplayPlan:
     """Deliver a range again, beside new events, with the filters, order and retries of the
     subscription. The group does not move. A subscription has one replay at a time."""
     subscription = runnable(await entry_of(running, id))
     planned = await _planned(running, subscription, body)
     if body.dry_run:
+        by.tell(detail="dry run")
         response.status_code = 200
         return _plan(planned, dry_run=True)
     if not planned:

@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal, Protocol, cast
 import msgspec
 from fastapi import Depends, Request
 
+from app.access.who import Producers
 from app.errors import Fault, StoreUnavailable
 from app.interfaces import Attempt, Clock, Log, Notify, Store, Waiting
 from app.model.metadata import GroupLag
 from app.model.route import Route
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
-from app.routing.keys import PlainMapper
-from app.routing.plan import Manner
+from app.routing.plan import Manner, Resources
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 
@@ -39,6 +39,41 @@ class Reload(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Refusal = ""
 
 
+class Remark(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong, or looks wrong, with a proposed configuration. ``line`` 0: of no line."""
+
+    level: Literal["error", "warning"]
+    setting: str
+    line: int
+    message: str
+    cure: str
+
+
+class PlannedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """``old`` and ``new`` as they may be shown; None where there is none."""
+
+    setting: str
+    what: str
+    effect: Literal["live", "restart"]
+    old: Any = None
+    new: Any = None
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration held against the one in force, with no reference of it resolved. ``changes``: none
+    where a remark is an error. ``anew``: subscriptions that would end and begin again."""
+
+    remarks: Sequence[Remark]
+    digest: str = ""
+    changes: Sequence[PlannedChange] = ()
+    anew: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+    @property
+    def valid(self) -> bool:
+        return all(each.level != "error" for each in self.remarks)
+
+
 class Configured(Protocol):
     """What a service runs on. ``taken``: the last reload that was not refused, or the start."""
 
@@ -52,6 +87,9 @@ class Configured(Protocol):
         """Every setting as it may be read."""
 
     async def reload(self, cause: Cause) -> Reload: ...
+
+    async def judge(self, proposed: bytes) -> Proposal:
+        """Of a text in YAML. Nothing is changed."""
 
 
 Document = Mapping[str, Any]
@@ -144,7 +182,8 @@ class Running(Protocol):
     logs: Mapping[str, Log]
     kinds: Mapping[str, str]  # of the brokers, by name
     manners: Mapping[str, Manner]  # how events are written to some of them
-    mappers: Mapping[str, PlainMapper]  # an operator's own key mappers, by name
+    resources: Resources  # what the routes name
+    producers: Producers  # with what each has sent
     store: Store | None
     registry: Registry
     largest_document: int  # bytes of a subscription's document

@@ -12,13 +12,15 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Body, Request
+from fastapi import Body, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api import bodies, views
 from app.api.answers import Standing
+from app.api.operations import To, router
 from app.api.problems import Refused
 from app.api.running import Entry, Here, Running, now_ms, store_of
+from app.api.shown import Shown
 from app.api.subscriptions import PATH, Id, entry_of
 from app.errors import InvalidEvent
 from app.event.value import CloudEvent, DataForm
@@ -63,13 +65,13 @@ class TestAnswer(BaseModel):
     event: str = Field(description="id of the event that was sent")
 
 
-routes = APIRouter(prefix=PATH, tags=["subscriptions"])
+routes = router(PATH, tags=["subscriptions"])
 
 
 @routes.post("/{id}:pause", operation_id="pause_subscription",
              responses=Refused.responses(404, 503))  # fmt: skip
 async def pause(
-    running: Here, id: Id, body: Annotated[PauseRequest | None, Body()] = None
+    running: Here, shown: To, id: Id, body: Annotated[PauseRequest | None, Body()] = None
 ) -> Standing:
     """Pause the subscription and keep its position, also through restarts. Works for subscriptions
     of the file too, because a pause is not a setting."""
@@ -77,12 +79,12 @@ async def pause(
     cause = (body.cause if body else "") or "by the API"
     await store_of(running).halts.halt(entry.id, "paused", cause, now_ms(running))
     running.notify(PAUSED, entry.id, {"cause": cause})
-    return await _standing(running, entry)
+    return await _standing(running, entry, shown)
 
 
 @routes.post("/{id}:resume", operation_id="resume_subscription",
              responses=Refused.responses(404, 409, 503))  # fmt: skip
-async def resume(running: Here, id: Id) -> Standing:
+async def resume(running: Here, shown: To, id: Id) -> Standing:
     """Resume the subscription after a pause or a 410 of the target, at its next event."""
     entry = await entry_of(running, id)
     if entry.subscription is not None and entry.subscription.paused:
@@ -94,12 +96,12 @@ async def resume(running: Here, id: Id) -> Standing:
     await halts.allow(entry.id)
     if halt is not None:
         running.notify(ENABLED, entry.id, {"cause": f"was {halt.kind}: {halt.cause}"})
-    return await _standing(running, entry)
+    return await _standing(running, entry, shown)
 
 
-async def _standing(running: Running, entry: Entry) -> Standing:
+async def _standing(running: Running, entry: Entry, shown: Shown) -> Standing:
     await running.registry.nudge()
-    return await views.standing(running, entry)
+    return await views.standing(running, entry, shown)
 
 
 @routes.post(

@@ -24,6 +24,7 @@ from app.api.openapi_subscriptions import (
     REQUEST_BODY,
     WARNING,
 )
+from app.api.operations import By, To, router
 from app.api.preconditions import Conditions, IfMatch, IfNoneMatch
 from app.api.problems import Refused
 from app.api.running import Entry, Here, Running
@@ -39,7 +40,7 @@ TURN = 0.02
 Id = Annotated[str, Path(description="its id")]
 
 
-routes = APIRouter(prefix=PATH, tags=["subscriptions"])
+routes = router(PATH, tags=["subscriptions"])
 """Is to come after the verbs: an id ends at a colon."""
 
 
@@ -54,17 +55,19 @@ routes = APIRouter(prefix=PATH, tags=["subscriptions"])
     },
     openapi_extra=REQUEST_BODY,
 )
-async def create(running: Here, request: Request) -> Response:
+async def create(running: Here, by: By, request: Request) -> Response:
     """Create a subscription, with the id of the document or a generated one. If this process
     delivers, `start: latest` begins before the answer."""
     document = await bodies.read_object(request, running.largest_document)
     entry = await made(running, document)
+    by.tell(target=entry.id)
     return answered(entry, entry.document, made_at=PATH)
 
 
 @routes.get("", operation_id="subscriptions", responses=Refused.responses(503))
 async def subscriptions(
     running: Here,
+    shown: To,
     broker: Annotated[
         str | None, Query(description="only subscriptions that read from this broker")
     ] = None,
@@ -77,7 +80,7 @@ async def subscriptions(
         for each, now in zip(found, running.states(found), strict=True)
         if broker in (None, _broker(each)) and state in (None, now.state)
     ]
-    return await views.standings(running, entries, Listed)
+    return await views.standings(running, entries, Listed, shown)
 
 
 @routes.get(
@@ -101,9 +104,9 @@ async def subscription(running: Here, id: Id, if_none_match: IfNoneMatch = None)
 
 @routes.get("/{id}/status", operation_id="subscription_status",
             responses=Refused.responses(404, 503))  # fmt: skip
-async def status(running: Here, id: Id) -> Standing:
+async def status(running: Here, shown: To, id: Id) -> Standing:
     """Its status: state and cause, lag, unfinished messages, faults."""
-    return await views.standing(running, await entry_of(running, id))
+    return await views.standing(running, await entry_of(running, id), shown)
 
 
 @routes.put(

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import BaseModel, BeforeValidator, Field
 
 from app.api import start_points
 from app.api.answers import View
+from app.api.operations import router
 from app.api.problems import Refused
 from app.api.running import Here, Running
 from app.errors import BrokerError
@@ -66,7 +67,7 @@ class OffsetsView(BaseModel):
     groups: list[GroupOffset]
 
 
-routes = APIRouter(prefix="/v1/topics", tags=["topics"])
+routes = router("/v1/topics", tags=["topics"])
 """Is to come after ``records``: a topic's name may have slashes, and whatever follows belongs to
 it unless another route takes it."""
 

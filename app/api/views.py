@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from app import __version__
+from app.access.caller import Caller
 from app.api import answers
 from app.api.answers import Standing
 from app.api.metrics import HISTOGRAMS, Snapshot
 from app.api.running import Counts, Entry, Running
+from app.api.shown import Shown
 from app.errors import StoreUnavailable
 from app.interfaces import LetterChoice
 from app.model.metadata import GroupLag, Health
@@ -33,7 +35,7 @@ async def readiness(running: Running, only: str | None = None) -> answers.Readin
     return answers.Readiness(ready=all(each.ready for each in roles.values()), roles=roles)
 
 
-async def status(running: Running) -> answers.Status:
+async def status(running: Running, shown: Shown) -> answers.Status:
     totals = running.counters.values()
     failed = _filter_errors(totals)
     return answers.Status.of(
@@ -44,12 +46,16 @@ async def status(running: Running) -> answers.Status:
         routes=[_route(each, failed) for each in running.routes],
         brokers=await _brokers(running),
         store=await _store(running),
-        subscriptions=await _views(running, running.subscriptions()),
+        subscriptions=await _views(running, running.subscriptions(), shown),
         counters={
             name: {",".join(labels): count for labels, count in series.items()}
             for name, series in totals.items()
             if name not in HISTOGRAMS
         },
+        producers=[
+            _producer(each, running.clock.monotonic())
+            for each in running.producers.callers.values()
+        ],
         kafka_listeners=running.kafka_listeners(),
         configuration=running.configured,
     )
@@ -71,6 +77,17 @@ async def snapshot(running: Running) -> Snapshot:
     )
 
 
+def _producer(caller: Caller, now: float) -> answers.ProducerView:
+    tally = caller.tally
+    return answers.ProducerView(
+        name=caller.name,
+        events=tally.events,
+        refused=tally.refused,
+        events_per_second=round(tally.rate(now), 3),
+        last_event_seconds=None if tally.last is None else round(now - tally.last, 3),
+    )
+
+
 def _filter_errors(counts: Counts) -> Mapping[tuple[str, ...], int]:
     """By ``route`` or ``subscription`` and its name."""
     return counts.get(COUNTER, {})
@@ -86,7 +103,7 @@ def _route(each: Route, failed: Mapping[tuple[str, ...], int]) -> answers.RouteV
 
 
 async def _views(
-    running: Running, states: Sequence[SubscriptionStatus]
+    running: Running, states: Sequence[SubscriptionStatus], shown: Shown
 ) -> list[answers.SubscriptionView]:
     """How each of these fares."""
     if not states:
@@ -97,6 +114,7 @@ async def _views(
         parked=await _parked(running),
         failed=_filter_errors(running.counters.values()),
         brokers=await _brokers(running),
+        shown=shown,
     )
     return [_subscription(each, now) for each in states]
 
@@ -109,6 +127,7 @@ class _Now(NamedTuple):
     parked: Mapping[str, answers.ParkedOfSubscription]
     failed: Mapping[tuple[str, ...], int]
     brokers: Mapping[str, Health]
+    shown: Shown
 
 
 _UNKNOWN = Health(healthy=False, cause="the configuration has no such broker")
@@ -119,6 +138,7 @@ def _subscription(state: SubscriptionStatus, now: _Now) -> answers.SubscriptionV
         state,
         broker_health=now.brokers.get(state.broker, _UNKNOWN),
         partitions=list(map(str, state.partitions)),
+        last_error=now.shown.text(state.last_error),
         lag=_lag_of(state.group, now.lag),
         parked=now.parked.get(state.id, answers.ParkedOfSubscription()),
         dead_letters={
@@ -129,15 +149,15 @@ def _subscription(state: SubscriptionStatus, now: _Now) -> answers.SubscriptionV
 
 
 async def standings(
-    running: Running, entries: Sequence[Entry], kind: type[StandingT]
+    running: Running, entries: Sequence[Entry], kind: type[StandingT], shown: Shown
 ) -> list[StandingT]:
     """How each of these fares."""
-    found = await _views(running, running.states(entries))
+    found = await _views(running, running.states(entries), shown)
     return [kind.of(each, health=health) for each, health in zip(entries, found, strict=True)]
 
 
-async def standing(running: Running, entry: Entry) -> Standing:
-    (found,) = await standings(running, [entry], Standing)
+async def standing(running: Running, entry: Entry, shown: Shown) -> Standing:
+    (found,) = await standings(running, [entry], Standing, shown)
     return found
 
 

@@ -48,6 +48,9 @@ class Source(Protocol):
     place: Partition
     by_headers: bool
 
+    def at_hand(self, position: int, until: int, most: int) -> Page | None:
+        """Without waiting; None: ``page`` has to."""
+
     async def page(self, position: int, until: int, most: int) -> Page: ...
 
 
@@ -111,9 +114,17 @@ class Cursor:
 
     def stir(self) -> None:
         """There may be something to read, or somebody who asks for it."""
-        if self._reading is None and self._due():
+        if self._reading is not None or not self._due():
+            return
+        page = self._source.at_hand(self.position, self._limit(self), self._page_size())
+        if page is None:
             name = f"cursor {self._source.place}"
             self._reading = asyncio.create_task(self._read_on(), name=name)
+            return
+        try:
+            self._hand_out(page)
+        except Exception as error:  # noqa: BLE001 - as in ``_read_on``
+            self._give_up(error)
 
     def abandon(self) -> None:
         """Nobody follows any more: what it is reading is of no use."""

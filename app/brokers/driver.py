@@ -14,6 +14,7 @@ from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
 from app.model.start import StartAt
+from app.routing.identity import Identity
 
 
 class Ledger(Protocol):
@@ -31,11 +32,14 @@ class Submission(asyncio.Future[list[PublishResult]]):
     the wire when ``done()`` is true must not be sent any more (rule 9).
     """
 
-    __slots__ = ("deadline", "open", "owner", "records", "results", "size", "topic")
+    __slots__ = (
+        "deadline", "identities", "open", "owner", "records", "results", "size", "topic",
+    )  # fmt: skip
 
     owner: Ledger
     topic: str
     records: Sequence[Record]
+    identities: Sequence[Identity | None] | None  # for a driver that remembers them
     results: list[PublishResult | None]
     open: int  # records without a result
     size: int  # bytes

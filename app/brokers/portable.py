@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
 from contextlib import aclosing
+from time import monotonic
 from typing import TypeVar
 
 import msgspec
 
 from app.bindings.record import Record
 from app.brokers.driver import Driver, Joining, Submission
+from app.brokers.recent import RecentEvents
 from app.brokers.sharing import Shared
 from app.errors import (
     BoundReached,
@@ -29,6 +31,7 @@ from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
 from app.model.receipt import Receipt
 from app.model.start import StartAt
+from app.routing.identity import Identity
 
 __all__ = ["Bounds", "Driver", "LogStats", "PortableLog", "Submission", "size_of"]
 
@@ -73,6 +76,7 @@ class PortableLog(Log):
         self._records = 0
         self._bytes = 0
         self._shared = Shared()
+        self._recent = RecentEvents(driver.name, self.submit, _elapsed_ms)
         self._stored = self._failed = self._timed_out = self._refused = 0
 
     async def start(self) -> None:
@@ -87,7 +91,14 @@ class PortableLog(Log):
         await self.driver.stop()
         self._expire(float("inf"))
 
-    def submit(self, topic: str, records: Sequence[Record]) -> asyncio.Future[list[PublishResult]]:
+    def submit(
+        self,
+        topic: str,
+        records: Sequence[Record],
+        identities: Sequence[Identity | None] | None = None,
+    ) -> asyncio.Future[list[PublishResult]]:
+        if identities is not None and not self.capabilities.remembers:
+            return self._recent.submit(topic, records, identities)
         loop = self._loop or asyncio.get_running_loop()
         submission = Submission(loop=loop)
         count = len(records)
@@ -109,6 +120,7 @@ class PortableLog(Log):
         submission.owner = self
         submission.topic = topic
         submission.records = records
+        submission.identities = identities
         submission.results = [None] * count
         submission.open = count
         submission.size = size
@@ -283,6 +295,10 @@ class PortableLog(Log):
     def _meaning(self, error: Exception) -> Exception:
         """What the driver makes of a vendor's error; the error itself when it is a bug."""
         return self.driver.translate(error) or error
+
+
+def _elapsed_ms() -> int:
+    return round(monotonic() * 1000)
 
 
 def size_of(record: Record) -> int:

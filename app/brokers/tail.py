@@ -46,6 +46,10 @@ class Tail(ABC):
     def _dropped(self, cursor: Cursor) -> None:  # noqa: B027 - a reading that ends by itself may be left alone
         """Nobody follows it any more."""
 
+    def at_hand(self, position: int, until: int, most: int) -> Page | None:  # noqa: ARG002
+        """What need not be waited for; None: ``page`` has to."""
+        return None
+
     @abstractmethod
     async def page(self, position: int, until: int, most: int) -> Page:
         """Raises what the followers are told: PositionOutOfRange, BrokerUnavailable."""

@@ -9,6 +9,7 @@ import typer
 
 from app import __version__
 from app.cli import (  # noqa: F401 - each registers its verbs
+    audit,
     check,
     dead_letters,
     deliveries,
@@ -19,6 +20,7 @@ from app.cli import (  # noqa: F401 - each registers its verbs
     pipeline,
     plan,
     printing,
+    producers,
     pull,
     receive,
     replaying,
@@ -36,11 +38,11 @@ from app.cli import (  # noqa: F401 - each registers its verbs
 
 app = verbs.root
 _ORDER = (
-    *("serve", "send", "receive", "pull", "tail", "explain", "attempts", "parked"),
+    *("serve", "send", "receive", "pull", "tail", "explain", "attempts", "parked", "audit"),
     *("demo", "init", "check", "test", "plan", "schema", "openapi", "asyncapi", "secret", "verify"),
 )
 app.registered_commands.sort(key=lambda each: _ORDER.index(each.name or ""))
-for _group in (topics, subscriptions, dead_letters, store, pipeline):
+for _group in (producers, topics, subscriptions, dead_letters, store, pipeline):
     app.add_typer(_group.app)
 
 

@@ -45,12 +45,14 @@ WITHIN = 40.0  # seconds: beyond the longest that the service itself waits
 
 _AWAY = "Start the service, or name its admin listener with --server."
 _CURES = {
-    401: "Give its server.admin.token with --token or SKYBRIDGE_ADMIN_TOKEN.",
+    401: "Give a token of server.admin with --token or SKYBRIDGE_ADMIN_TOKEN.",
     404: "Name the topic and --broker as the configuration has them; `skybridge topics list` lists "
     "all topics.",
-    429: ("Give the right server.admin.token: this address has sent too many wrong tokens."),
+    429: "Give the right token of server.admin: this address has sent too many wrong tokens.",
     503: ("Retry in a moment; `skybridge topics list` and /status show what does not answer."),
 }
+
+_SCOPE = "Use a token with the scope {}: see scopes under server.admin.tokens."
 
 _CURES_AT = (  # where they are not those above: for paths that begin so
     (
@@ -172,7 +174,10 @@ def refused(
     except msgspec.DecodeError:
         problem = {}
     problem = problem if isinstance(problem, dict) else {}
-    said(server, {"status": answer.status_code, "title": answer.reason_phrase, **problem}, cures)
+    problem = {"status": answer.status_code, "title": answer.reason_phrase, **problem}
+    if problem.get("scope"):
+        cures = {403: _SCOPE.format(problem["scope"])}
+    said(server, problem, cures)
 
 
 def said(

@@ -45,6 +45,9 @@ class Fate(NamedTuple):
         return self.status in REPEATED and (self.problem or {}).get("retryable", True)
 
 
+Written = Callable[[Sequence[Decoded]], HttpMessage]
+
+
 class EventsClient:
     """``url`` is the whole address, ``http://127.0.0.1:8080/events``. Network faults that outlast
     the retries raise httpx.TransportError. ``format`` is that of documents. ``on_wait`` is told why it
@@ -77,12 +80,20 @@ class EventsClient:
     async def close(self) -> None:
         await self._http.aclose()
 
+    async def send_as(self, event: Decoded, message: HttpMessage) -> Fate:
+        """One request as it stands, of which the service makes ``event``; repeated while it is worth it."""
+        (fate,) = await self._send([event], lambda _: message)
+        return fate
+
     async def send(self, events: Sequence[Decoded], mode: Mode) -> list[Fate]:
         """One request (binary and structured take one event), repeated while it is worth it."""
+        return await self._send(events, lambda waiting: encode(waiting, mode, self._format))
+
+    async def _send(self, events: Sequence[Decoded], written: Written) -> list[Fate]:
         fates: dict[int, Fate] = {}
         waiting = list(range(len(events)))
         for attempt in range(1, self._retries + 2):
-            answer = await self._post([events[index] for index in waiting], mode, attempt)
+            answer = await self._post(written([events[index] for index in waiting]), attempt)
             said = _fates([events[index] for index in waiting], answer, attempt)
             fates.update(zip(waiting, said, strict=True))
             waiting = [index for index in waiting if fates[index].is_worth_repeating]
@@ -91,8 +102,7 @@ class EventsClient:
             await self._hold(f"{answer.status_code} {answer.reason_phrase}", _wait(answer, attempt))
         return [fates[index] for index in range(len(events))]
 
-    async def _post(self, events: Sequence[Decoded], mode: Mode, attempt: int) -> httpx.Response:
-        message = encode(events, mode, self._format)
+    async def _post(self, message: HttpMessage, attempt: int) -> httpx.Response:
         headers = [*message.headers, *self._headers.items()]
         while True:
             try:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     "skybridge explain event.json",
     "skybridge explain event.json --as-from main/orders       # an event that another client writes to the topic",
     "skybridge explain event.json --config skybridge.yaml      # no service needed",
+    "skybridge explain event.json --producer shop              # is it allowed to send it?",
     "skybridge explain event.json --route orders --json | jq '.hops[].subscriptions'",
 )
 def run(
@@ -39,6 +40,9 @@ def run(
             metavar="BROKER/TOPIC",
             help="Explain an event that another client wrote to this topic; no route applies.",
         ),
+    ] = "",
+    producer: Annotated[
+        str, typer.Option(help="Explain it for this producer: what it may send.")
     ] = "",
     type_: EventType = "",
     source: Source = "/skybridge/explain",
@@ -71,12 +75,14 @@ def run(
     journeys = (
         service.post(
             "/v1/explain",
-            query={"route": route, "as_from": as_from},
+            query={"route": route, "as_from": as_from, "producer": producer},
             content=body,
             headers=headers,
         )
         if config is None
-        else _by_configuration(config, body, headers, route or None, as_from or None)
+        else _by_configuration(
+            config, body, headers, route or None, as_from or None, producer or None
+        )
     )
     for journey in journeys:
         service.show(journey, lambda found: printing.text_line("\n".join(told(found))))
@@ -103,12 +109,17 @@ def _made(
 
 
 def _by_configuration(
-    file: Path, body: bytes, headers: Mapping[str, str], route: str | None, as_from: str | None
+    file: Path,
+    body: bytes,
+    headers: Mapping[str, str],
+    route: str | None,
+    as_from: str | None,
+    producer: str | None,
 ) -> list[Any]:
     """No broker is asked: how many partitions there are, and what runs, is not known."""
     from app.api import journeys, problems
     from app.bindings import http
-    from app.config.kinds import guide_of, kinds_of
+    from app.config.kinds import guide_of, kinds_of, rights_of
     from app.errors import SenderError
 
     settings = options.configuration(file)
@@ -121,17 +132,14 @@ def _by_configuration(
         admin_client.said(
             str(file), problems.document(error.status, error.code, str(error), error.faults)
         )
-    guide = guide_of(settings)
-    kinds = kinds_of(settings)
-    return [
-        journeys.to_json(
-            guide.explain(each, None if key is None else key.encode(), route, as_from),
-            kinds,
-            {},
-            {},
-        )
-        for each in decoded
-    ]
+    guide, kinds = guide_of(settings), kinds_of(settings)
+    rights = None if producer is None else rights_of(settings, producer)
+    filtered = rights is not None and rights.limited
+    key_bytes = None if key is None else key.encode()
+    found = [guide.explain(each, key_bytes, route, as_from, filtered=filtered) for each in decoded]
+    if rights is not None and as_from is None:
+        found = [journeys.of_producer(each, rights, route) for each in found]
+    return [journeys.to_json(each, kinds, {}, {}) for each in found]
 
 
 def told(journey: Mapping[str, Any]) -> Iterator[str]:
@@ -155,6 +163,8 @@ def _route(route: Mapping[str, Any]) -> Iterator[str]:
     yield f"route   {route['name']}  {word}"
     for verdict in route["filters"]:
         yield from _filter(verdict, " " * 10)
+    for fault in route["invalid"]:
+        yield f"          data  {fault.get('at', '')}  {fault['detail']}"
 
 
 def _filter(verdict: Mapping[str, Any], indent: str) -> Iterator[str]:

@@ -91,3 +91,18 @@ def now(timespec: str = "milliseconds") -> str:
     import datetime as dt
 
     return dt.datetime.now(dt.UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+Credential = Annotated[
+    str,
+    typer.Option(
+        envvar="SKYBRIDGE_EVENTS_KEY",
+        show_envvar=True,
+        help="Key or token of a producer; best by its variable, which no list of processes shows.",
+    ),
+]
+
+
+def authorization(credential: str) -> dict[str, str]:
+    """The header of a request to the events listener."""
+    return {"Authorization": f"Bearer {credential}"} if credential else {}

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from app.config.difference import Difference
 
 
-_OVERRIDE = "${env:SKYBRIDGE_"
-
-
 @verb(
     "plan",
     "skybridge plan skybridge.yaml                       # against the service that runs here",
@@ -43,7 +40,7 @@ def run(
     """
     import os
 
-    from app.config.difference import difference
+    from app.config.difference import difference, without_overrides
     from app.config.shown import digest_of, view_of, view_of_shown
     from app.config.source import Source
 
@@ -56,7 +53,7 @@ def run(
     else:
         told = service.get("/v1/config")
         before, against = view_of_shown(told["configuration"]), service.server
-        found = _without_overrides(difference(before, view_of_shown(new.shown)))
+        found = without_overrides(difference(before, view_of_shown(new.shown)))
     digests = (digest_of(before.shown), digest_of(new.shown))
     if service.as_json:
         _print_json(found, against, digests)
@@ -65,16 +62,6 @@ def run(
     code = _code(found)
     if code:
         raise typer.Exit(code)
-
-
-def _without_overrides(found: Difference) -> Difference:
-    """What an environment variable of the service overrides, it would override after a reload too."""
-    kept = [
-        each
-        for each in found.changes
-        if not (isinstance(each.old, str) and each.old.startswith(_OVERRIDE))
-    ]
-    return found._replace(changes=tuple(kept))
 
 
 def _code(found: Difference) -> int:

@@ -51,6 +51,7 @@ def run(
     url: Annotated[
         str, typer.Option(envvar="SKYBRIDGE_EVENTS_URL", help="The events listener.")
     ] = "http://127.0.0.1:8080/events",
+    credential: options.Credential = "",
     route: Annotated[str, typer.Option(help="Post to this route by name.")] = "",
     type_: EventType = "",
     source: Source = "/skybridge/send",
@@ -111,7 +112,7 @@ def run(
             options.attributes(attribute or []), options.data(data),
         )  # fmt: skip
         events = event_input.make(recipe, count)
-    _post(events, url=url if not route else f"{url}/{route}", key=key, mode=mode, format_=format_,
+    _post(events, url=url if not route else f"{url}/{route}", key=key, credential=credential, mode=mode, format_=format_,
           batch_size=batch_size, retries=retries, as_json=as_json)  # fmt: skip
 
 
@@ -120,6 +121,7 @@ def _post(
     *,
     url: str,
     key: str,
+    credential: str,
     mode: Mode,
     format_: Format | None,
     batch_size: int,
@@ -140,6 +142,7 @@ def _post(
         client = EventsClient(
             url,
             key=key or None,
+            headers=options.authorization(credential),
             format=format_.value if format_ else "as_received",
             retries=retries,
             on_wait=_show_wait,

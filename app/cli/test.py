@@ -51,7 +51,7 @@ def run(
     id and source are filled in) and expect. Only the written members of expect are compared: route, to
     (broker/topic), key (null for none), content_mode, subscriptions (all that would deliver it), or
     refused (a problem's code or status). A case may have mode (binary or structured), key (of the
-    request) and route (posted to /events/{route}). Exits with 1 if a case fails.
+    request), route (posted to /events/{route}) and producer (the sender). Exits with 1 if a case fails.
     """
     import os
 

@@ -54,6 +54,9 @@ class Case(Strict):
     )
     key: str | None = Field(None, description="the key of the request, Skybridge-Key")
     route: Name | None = Field(None, description="posted to /events/{route}")
+    producer: Name | None = Field(
+        None, description="the producer that sends it; without it, anybody"
+    )
     expect: Expect
 
 

@@ -20,8 +20,14 @@ Effect = Literal["live", "restart"]
 
 LIVE = (
     "routes",
+    "intakes",
+    "producers",
     "subscriptions",
     "server.admin.token",
+    "server.events.access",
+    "server.events.address_quota",
+    "server.admin.tokens",
+    "server.admin.mask",
     "server.events.strict_percent",
     "server.events.unknown_formats",
     "server.events.forward_headers",
@@ -45,10 +51,11 @@ LIVE = (
 """Settings that a running service takes up, with all that is below them. ``pipeline`` is read by its own
 verbs alone."""
 
-_NAMED = {"routes": "name", "subscriptions": "id"}
+_NAMED = {"routes": "name", "intakes": "name", "producers": "name", "subscriptions": "id"}
 _WEBHOOKS = ("webhooks.", "timeouts.webhook_")
 _REPLIES = "limits.max_batch"
 _SCHEDULE = ".retry.schedule"
+_OVERRIDE = "${env:SKYBRIDGE_"
 _ABSENT = object()
 
 
@@ -109,6 +116,16 @@ def difference(old: View, new: View) -> Difference:
         for each in _changes(old, new)
     )
     return Difference(changes, tuple(_anew(old.exact, new.exact, changes)))
+
+
+def without_overrides(found: Difference) -> Difference:
+    """What an environment variable of the service overrides, it would override after a reload too."""
+    kept = [
+        each
+        for each in found.changes
+        if not (isinstance(each.old, str) and each.old.startswith(_OVERRIDE))
+    ]
+    return found._replace(changes=tuple(kept))
 
 
 def builds_anew(changes: Sequence[Change], *, posts: bool, reply: str) -> bool:

@@ -16,17 +16,19 @@ Address = Annotated[str, Field(pattern=ADDRESS)]
 """``host:port``; an IPv6 address in brackets."""
 
 
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
 class ListenerSasl(Strict):
     """Users and login mechanisms."""
 
-    mechanisms: Annotated[
-        tuple[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], ...], Field(min_length=1)
-    ] = Field(
+    mechanisms: Annotated[tuple[Mechanism, ...], Field(min_length=1)] = Field(
         ("SCRAM-SHA-512", "SCRAM-SHA-256"),
         description="the offered mechanisms; PLAIN sends the password itself",
     )
-    users: Annotated[dict[Annotated[str, Field(min_length=1)], Secret], Field(min_length=1)] = (
-        Field(description='passwords by user name; best "${env:NAME}" or "${file:/path}"')
+    users: dict[Annotated[str, Field(min_length=1)], Secret] = Field(
+        {},
+        description="passwords by user name, each with every right; write producers with kafka instead",
     )
 
 
@@ -38,7 +40,10 @@ class KafkaListener(Strict):
         None, description="host:port that clients shall connect to; without it, listen"
     )
     tls: ServerTls | None = Field(None, description="serve TLS")
-    sasl: ListenerSasl | None = Field(None, description="clients must log in")
+    sasl: ListenerSasl | None = Field(
+        None,
+        description="how clients log in; they must, if it is set or a producer has kafka",
+    )
     create_topics: bool = Field(
         True, description="create a topic when a client asks for it by name"
     )

@@ -3,9 +3,11 @@ explains an event's way by it."""
 
 from __future__ import annotations
 
+from app.access.rights import Rights
 from app.config.brokers import PulsarBroker
-from app.config.key_mappers import load_key_mappers
 from app.config.model import Config
+from app.config.route_resources import load_resources
+from app.errors import SetupError
 from app.routing.journey import Guide
 from app.routing.plan import Manner
 
@@ -24,12 +26,25 @@ def manners_of(config: Config) -> dict[str, Manner]:
     }
 
 
+def rights_of(config: Config, producer: str) -> Rights:
+    """Raises SetupError for a producer that there is not."""
+    for each in config.producers:
+        if each.name == producer:
+            return Rights(each.name, each.may)
+    names = [each.name for each in config.producers]
+    raise SetupError(
+        f"there is no producer {producer!r}",
+        setting="producers",
+        cure=f"known here: {', '.join(names) or 'none'}",
+    )
+
+
 def guide_of(config: Config) -> Guide:
     """By its routes and subscriptions alone; those made by the API are in the store."""
     return Guide(
         config.routes,
         config.subscriptions,
-        load_key_mappers(config.routes),
+        load_resources(config.routes),
         kinds_of(config),
         manners_of(config),
     )

@@ -7,9 +7,12 @@ checks are grouped by what they look at; each is a function from a Report to not
 from __future__ import annotations
 
 from app.config.finding import Finding
+from app.config.lint_admin import check_admin
 from app.config.lint_brokers import check_brokers
+from app.config.lint_intakes import check_intakes
 from app.config.lint_kafka_listeners import check_kafka_listeners
 from app.config.lint_mirrors import check_mirrors
+from app.config.lint_producers import check_producers
 from app.config.lint_replies import check_replies
 from app.config.lint_routes import check_routes
 from app.config.lint_sections import (
@@ -28,10 +31,13 @@ from app.config.report import Report
 
 CHECKS = (
     check_servers,
+    check_admin,
+    check_producers,
     check_brokers,
     check_kafka_listeners,
     check_store,
     check_routes,
+    check_intakes,
     check_subscriptions,
     check_filters,
     check_sinks,

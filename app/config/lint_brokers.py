@@ -43,7 +43,7 @@ def _embedded(
             "give each embedded log its own folder",
         )
     taken.setdefault(place, name)
-    if broker.path.exists() and not broker.path.is_dir():
+    if report.is_file(broker.path):
         report.error(setting, "is a file", "name a folder; it is created if it is missing")
     check_lasts(report, setting, broker.path)
     if broker.partitions > broker.max_partitions:
@@ -65,7 +65,7 @@ def _kafka(report: Report, name: str, broker: KafkaBroker) -> None:
             _secret_url(
                 report, (*setting, "sasl", "oauth", "token_endpoint"), sasl.oauth.token_endpoint
             )
-        if sasl.token_file is not None and not sasl.token_file.is_file():
+        if sasl.token_file is not None and report.lacks_file(sasl.token_file):
             report.error(
                 (*setting, "sasl", "token_file"), "the file does not exist here", "name a file"
             )
@@ -110,7 +110,7 @@ def _pulsar(report: Report, name: str, broker: PulsarBroker) -> None:
         )
     if security.oauth2 is not None:
         _secret_url(report, (*setting, "oauth2", "issuer_url"), security.oauth2.issuer_url)
-        if not security.oauth2.credentials.is_file():
+        if report.lacks_file(security.oauth2.credentials):
             report.error(
                 (*setting, "oauth2", "credentials"),
                 "the file does not exist here",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from app.config.brokers import EmbeddedBroker
 from app.config.finding import Path
 from app.config.kafka_listener import KafkaListener, split
+from app.config.kafka_logins import kafka_logins
 from app.config.lint_servers import is_loopback, overlap, tls_files_exist
 from app.config.report import Report
 
@@ -36,19 +37,37 @@ def _servers(report: Report) -> Iterator[tuple[str, str, int]]:
 
 def _guarded(report: Report, setting: Path, listener: KafkaListener) -> None:
     host, _ = split(listener.listen)
-    if listener.sasl is None and not is_loopback(host):
+    logins = kafka_logins(listener, report.config.producers)
+    if logins is None and not is_loopback(host):
         report.error(
             setting,
             "the Kafka listener off loopback needs logins",
-            'add sasl: {users: {NAME: "${env:NAME}"}}, or listen on 127.0.0.1',
+            'add producers with kafka: {password: "${env:NAME}"}, or listen on 127.0.0.1',
         )
-    elif listener.sasl is not None and listener.tls is None and not is_loopback(host):
+    elif logins is not None and not logins.passwords:
+        report.error(
+            (*setting, "sasl"), "nobody can log in", "add producers with kafka: {password: ...}"
+        )
+    elif logins is not None and listener.tls is None and not is_loopback(host):
         report.warning(
             (*setting, "sasl"),
             "the clients' data, and with PLAIN their passwords, cross the network in clear",
             "add tls",
         )
+    if listener.sasl is not None and listener.sasl.users:
+        _old_users(report, (*setting, "sasl", "users"), listener.sasl.users)
     tls_files_exist(report, setting, listener.tls)
+
+
+def _old_users(report: Report, setting: Path, users: Mapping[str, object]) -> None:
+    report.warning(
+        setting,
+        "is the old form, and gives each user every right",
+        "write producers with kafka: {password, write, read, groups}",
+    )
+    for each in report.config.producers:
+        if each.kafka is not None and each.name in users:
+            report.error((*setting, each.name), "is a producer with kafka too", "leave it out here")
 
 
 def _bounded(report: Report, setting: Path, broker: EmbeddedBroker) -> None:

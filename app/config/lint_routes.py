@@ -7,8 +7,9 @@ from app.config.finding import Path, did_you_mean
 from app.config.key_mappers import known_mappers, load_key_mappers
 from app.config.reach import may_be_one_topic, shadows
 from app.config.report import Report
+from app.config.route_resources import load_check
 from app.errors import SetupError
-from app.model.route import Exchange, Route, Target
+from app.model.route import Exchange, OtherRoute, Route, Target
 from app.routing.keys import compile_key
 from app.routing.places import QUEUE, compile_place
 from app.routing.templates import placeholders
@@ -25,6 +26,8 @@ def check_routes(report: Report) -> None:
         _targets(report, n, route)
         _key(report, n, route)
         _reachable(report, n, route)
+        _schema(report, n, route)
+        _deduplicates(report, n, route)
     _topics_exist(report)
     _one_durability(report)
 
@@ -117,6 +120,48 @@ def _key(report: Report, n: int, route: Route) -> None:
         compile_key(route.key, own=load_key_mappers([route]))
     except SetupError as error:
         report.refused((*path, error.setting.rpartition(".")[2]), error)
+
+
+def _schema(report: Report, n: int, route: Route) -> None:
+    """Schemas are compiled, so that one that cannot be is found before the start."""
+    setting = route.data_schema
+    if setting is None:
+        return
+    path: Path = ("routes", n, "schema")
+    try:
+        load_check(setting, "schema")
+    except SetupError as error:
+        report.refused((*path, *error.setting.split(".", 2)[1:]), error)
+    if isinstance(setting.on_invalid, OtherRoute):
+        _takes_invalid(report, (*path, "on_invalid", "route"), route, setting.on_invalid.route)
+
+
+def _takes_invalid(report: Report, path: Path, route: Route, name: str) -> None:
+    other = next((each for each in report.config.routes if each.name == name), None)
+    if other is None:
+        names = [each.name for each in report.config.routes if each is not route]
+        report.error(path, f"there is no route {name!r}", did_you_mean(name, names))
+    elif other.data_schema is not None:
+        report.error(
+            path,
+            f"route {name!r} has a schema of its own",
+            "name a route without a schema: it must take what does not match",
+        )
+
+
+def _deduplicates(report: Report, n: int, route: Route) -> None:
+    if route.deduplicate is None:
+        return
+    for target in route.to:
+        broker = report.config.brokers.get(target.broker)
+        if broker is not None and broker.kind != "embedded":
+            report.warning(
+                ("routes", n, "deduplicate"),
+                f"events on {target.broker!r} are remembered in the memory of each gateway: a restart "
+                "forgets them, and another gateway does not know them",
+                "publish to an embedded log first where a repeat must never be stored, or leave it so",
+            )
+            return
 
 
 def _reachable(report: Report, n: int, route: Route) -> None:

@@ -42,7 +42,7 @@ def check_store(report: Report) -> None:
 
 
 def _file(report: Report, path: FilePath) -> None:
-    if path.is_dir() or path.resolve() in set(_folders(report)):
+    if report.is_folder(path) or path.resolve() in set(_folders(report)):
         report.error(_STORE, "is a folder", "name a file, for example ./skybridge-data/store.db")
     check_lasts(report, _STORE, path)
 
@@ -111,7 +111,7 @@ def _lake(report: Report) -> None:
     if "://" in warehouse:
         return
     path = FilePath(warehouse)
-    if path.is_file():
+    if report.is_file(path):
         report.error(_WAREHOUSE, "is a file", "name a folder, for example ./skybridge-data/lake")
     check_lasts(report, _WAREHOUSE, path)
 

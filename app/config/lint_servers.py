@@ -7,15 +7,12 @@ from ipaddress import ip_address
 from pathlib import Path as FilePath
 
 from app.config.brokers import EmbeddedBroker
-from app.config.model import MIN_TOKEN, Admin, Events
 from app.config.report import Report
 from app.model.route import Strict
 
 
 def check_servers(report: Report) -> None:
     server = report.config.server
-    _admin_is_guarded(report, server.admin)
-    _events_are_open(report, server.events)
     if server.events.reuse_port:
         _port_can_be_shared(report)
     if server.events.port == server.admin.port != 0 and overlap(
@@ -43,41 +40,6 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _admin_is_guarded(report: Report, admin: Admin) -> None:
-    token = admin.token.get_secret_value().strip() if admin.token is not None else ""
-    if admin.token is not None and not token:
-        report.error(("server", "admin", "token"), "is empty", "give it a value or leave it out")
-    elif 0 < len(token) < MIN_TOKEN:
-        report.error(
-            ("server", "admin", "token"),
-            f"has fewer than {MIN_TOKEN} characters and can be guessed",
-            "use a longer one, for example: openssl rand -hex 16",
-        )
-    elif not token and not is_loopback(admin.host):
-        report.error(
-            ("server", "admin", "host"),
-            "the admin listener off loopback needs a token",
-            'set server.admin.token to "${env:NAME}", or host to 127.0.0.1',
-        )
-    elif not is_loopback(admin.host) and admin.tls is None:
-        report.warning(
-            ("server", "admin", "token"),
-            "the token crosses the network in clear",
-            "set server.admin.tls, or put a proxy with TLS in front",
-        )
-
-
-def _events_are_open(report: Report, events: Events) -> None:
-    """Whoever reaches it may send; certificates of clients are all it can ask for."""
-    if not is_loopback(events.host) and (events.tls is None or events.tls.client_ca is None):
-        report.warning(
-            ("server", "events", "host"),
-            "the events listener off loopback authenticates no client: every client "
-            "that reaches it may send",
-            "set server.events.tls.client_ca, or allow access only to an authenticating proxy",
-        )
-
-
 def _port_can_be_shared(report: Report) -> None:
     path = ("server", "events", "reuse_port")
     brokers = report.config.brokers.items()
@@ -102,7 +64,7 @@ def overlap(one: str, other: str) -> bool:
 def tls_files_exist(report: Report, owner: tuple[str | int, ...], tls: Strict | None) -> None:
     """Every file that ``tls`` of ``owner`` names, whatever its kind: of a listener, a broker, a webhook."""
     for part, path in tls or ():
-        if isinstance(path, FilePath) and not path.is_file():
+        if isinstance(path, FilePath) and report.lacks_file(path):
             report.error(
                 (*owner, "tls", part), "the file does not exist here", "name a readable PEM file"
             )

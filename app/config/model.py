@@ -17,9 +17,14 @@ from app.config.parts import ServerTls as ServerTls  # noqa: PLC0414 - part of t
 from app.config.pipeline import Pipeline
 from app.config.store import SqliteStore, Store
 from app.config.telemetry import Telemetry
+from app.event.masking import is_mask
 from app.model.duration import Count, Duration, Size
 from app.model.forwarding import ForwardedNames
+from app.model.intake import Intake
+from app.model.producer import Producer
+from app.model.quota import EventQuota
 from app.model.route import Name, Route, Strict, Target
+from app.model.scopes import Scope
 from app.model.secret import FileSecret, Secret
 from app.model.subscription import Subscription
 
@@ -41,6 +46,16 @@ class Events(Strict):
         description="let other gateways of this installation listen on the same port; the system spreads "
         "connections over them (SO_REUSEPORT, Linux)",
     )
+    access: Literal["producers", "open"] | None = Field(
+        None,
+        description="producers: only a producer may send, see producers; open: everybody that reaches "
+        "the listener. Off loopback one of the two must be set; on loopback the default is open",
+    )
+    address_quota: EventQuota | None = Field(
+        None,
+        description="with open access, how many events the clients of one address that are no "
+        "producers may send; without it, any number",
+    )
     tls: ServerTls | None = Field(None, description="serve https")
     strict_percent: bool = Field(
         False,
@@ -59,12 +74,32 @@ class Events(Strict):
     allowed_origins: Annotated[tuple[Origin, ...], Field(min_length=1)] = Field(
         ("*",),
         description="origins that the webhook handshake (OPTIONS) accepts; * is all. This "
-        "informs senders and protects nothing: any client that reaches the listener "
-        "may post",
+        "informs senders and protects nothing: see access",
     )
     allowed_rate: Annotated[Count, Field(ge=1)] | None = Field(
         None, description="requests a minute that the handshake allows; without it, any"
     )
+
+
+class AdminToken(Strict):
+    """A token of the admin listener that may do some things only."""
+
+    name: Name = Field(description="name of the token, as the audit shows it")
+    token: SecretStr = Field(
+        description=f'bearer token, of at least {MIN_TOKEN} characters; best "${{file:/path}}"'
+    )
+    previous_token: SecretStr | None = Field(
+        None, description="the token before it, which still works until it is removed"
+    )
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1)] = Field(
+        description="what it may do; no scope includes another"
+    )
+
+
+def _is_mask(pointer: str) -> str:
+    if not is_mask(pointer):
+        raise ValueError("is not a JSON Pointer into the data, such as /customer/email")
+    return pointer
 
 
 class Admin(Strict):
@@ -74,7 +109,14 @@ class Admin(Strict):
     port: Port = Field(8081, description="port to listen on; 0 takes a free one")
     token: SecretStr | None = Field(
         None,
-        description=f'bearer token that callers must send, of at least {MIN_TOKEN} characters; best "${{env:NAME}}"',
+        description=f'bearer token with every scope, of at least {MIN_TOKEN} characters; best "${{env:NAME}}"',
+    )
+    tokens: tuple[AdminToken, ...] = Field((), description="more tokens, each with its scopes")
+    mask: tuple[Annotated[str, AfterValidator(_is_mask)], ...] = Field(
+        (),
+        description="JSON Pointers into event data; * stands for every item of an array and every member of "
+        "an object. Callers without the scope data see JSON data with these values hidden; without a mask "
+        "they see no data",
     )
     tls: ServerTls | None = Field(None, description="serve https")
 
@@ -231,6 +273,12 @@ class Config(Strict):
         description="the logs that events are published to and read from, by name"
     )
     routes: tuple[Route, ...] = Field((), description="where events go; the first match wins")
+    intakes: tuple[Intake, ...] = Field(
+        (), description="webhooks of others, whose requests become events: POST /in/{name}"
+    )
+    producers: tuple[Producer, ...] = Field(
+        (), description="senders of events: how each is known, what it may send, and how much"
+    )
     subscriptions: tuple[Subscription, ...] = Field(
         (), description="selections of events, each with its target"
     )

@@ -1,6 +1,6 @@
 """Environment variables that override the file: ``SKYBRIDGE_SERVER__EVENTS__PORT=9090``.
 
-``__`` steps into a setting, a number into a list. Letters of any case fit; ``_`` stands for the ``-``
+``__`` steps into a setting, a number into a list; the number behind the last item adds one. Letters of any case fit; ``_`` stands for the ``-``
 and ``.`` of a name. A list or mapping is written as JSON. A variable without ``__`` overrides only
 ``installation``, because other programs, and Kubernetes, set ``SKYBRIDGE_...`` of their own.
 """
@@ -42,11 +42,13 @@ def _put(document: Document, variable: str, steps: list[str], value: Any) -> Pat
             document.wrong(path, f"{variable} fits no setting", "check its name", place)
             return None
         path = (*path, key)
+        if isinstance(holder, list) and key == len(holder):
+            holder.append({})
         if n == len(steps) - 1:
             holder[key] = value
             break
         if isinstance(holder, dict) and not isinstance(holder.get(key), dict | list):
-            holder[key] = {}
+            holder[key] = [] if steps[n + 1] == "0" and n + 2 < len(steps) else {}
             document.places[path] = place
         holder = holder[key]
     document.places = {
@@ -59,7 +61,7 @@ def _put(document: Document, variable: str, steps: list[str], value: Any) -> Pat
 def _key(holder: Any, step: str) -> str | int | None:
     """The key that a step names: an existing one where its letters fit, else a new one."""
     if isinstance(holder, list):
-        return int(step) if step.isdecimal() and int(step) < len(holder) else None
+        return int(step) if step.isdecimal() and int(step) <= len(holder) else None
     if not isinstance(holder, dict) or not step:
         return None
     for key in holder:

@@ -59,5 +59,5 @@ class ServerTls(Strict):
     client_ca: Path | None = Field(
         None,
         description="PEM file of the authorities of client certificates; clients without such a "
-        "certificate are refused",
+        "certificate are refused, but for the events listener with access: producers",
     )

@@ -18,8 +18,18 @@ from app.config.kafka_listener import ADDRESS
 from app.config.model import MIN_BODY, MIN_HEADERS, Config
 
 _CLIP = 60
-_SECRET = ("password", "token", "secret", "credential", "proxy", "dsn", "encryption", "users")
-_HOLDS_SECRETS = ("auth", "signing", "sasl", "security")  # text in their place may be one
+_SECRET = (
+    "password",
+    "token",
+    "secret",
+    "credential",
+    "proxy",
+    "dsn",
+    "encryption",
+    "users",
+    "keys",
+)
+_HOLDS_SECRETS = ("auth", "signing", "sasl", "security", "verify")  # text in their place may be one
 _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$": "a name has letters, digits, dot, dash and underscore",
     r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$": "letters, digits, dash and underscore, at most 63",
@@ -28,6 +38,7 @@ _PATTERNS = {
     r"^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)$": "a DNS name, as in shop.example.com, or *",
     r"^[^:\x00-\x1f\x7f]+$": "a user name has no colon and no control character",
     ADDRESS: "host:port, as in 127.0.0.1:19092; an IPv6 address in brackets",
+    r"^[A-Za-z0-9][A-Za-z0-9_-]*$": "the name of a header: letters, digits, dash and underscore",
     r"^https?://[^/?#]": "begin with https:// or http://",
 }
 _FORMS = {

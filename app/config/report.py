@@ -16,8 +16,10 @@ _FLEETING = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 - warned of, 
 class Report:
     """The configuration under check, and the findings so far."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: Loaded, *, looks: bool = True) -> None:
+        """``looks``: at files of this machine, which callers of the API must not ask for."""
         self.loaded = loaded
+        self._looks = looks
         self.config = loaded.config
         self.findings: list[Finding] = []
 
@@ -30,6 +32,15 @@ class Report:
     def refused(self, path: Path, error: SetupError) -> None:
         """A part refused to be made of this setting. ``args[0]`` is the message without the path."""
         self.error(path, str(error.args[0]), error.cure)
+
+    def lacks_file(self, path: FilePath) -> bool:
+        return self._looks and not path.is_file()
+
+    def is_file(self, path: FilePath) -> bool:
+        return self._looks and path.exists() and not path.is_dir()
+
+    def is_folder(self, path: FilePath) -> bool:
+        return self._looks and path.is_dir()
 
     def broker(self, path: Path, name: str) -> bool:
         """Whether a broker of that name exists; if not, that is a finding."""

@@ -27,7 +27,8 @@ def _open_to_references(node: Any) -> Any:
         return [_open_to_references(item) for item in node]
     if not isinstance(node, dict):
         return node
-    if node.get("type") in _NOT_TEXT or (node.get("type") == "string" and "enum" in node):
+    kind = node.get("type")  # a mapping where a setting has this name
+    if isinstance(kind, str) and (kind in _NOT_TEXT or (kind == "string" and "enum" in node)):
         return _either(node)
     return {name: _open_to_references(inner) for name, inner in node.items() if name != "title"}
 

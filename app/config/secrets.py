@@ -6,7 +6,7 @@ What they resolve to is a secret: no message here or later repeats it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -28,8 +28,18 @@ class Unresolved(Exception):
 def resolve(document: Document, environ: Mapping[str, str]) -> dict[Path, str]:
     """Puts values in the place of references, in the document. Returns the text that stood there,
     by path; what cannot be resolved is a finding of the document."""
+    return _each(document, lambda text: substitute(text, environ))
+
+
+def keep(document: Document) -> dict[Path, str]:
+    """The references as they stand, by path, for a reader who must not learn what they stand for: nothing
+    of the environment and no file is read. Those of a wrong form are findings of the document."""
+    return _each(document, _as_they_stand)
+
+
+def _each(document: Document, read: Callable[[str], str]) -> dict[Path, str]:
     references: dict[Path, str] = {}
-    document.root = _resolved(document.root, (), document, environ, references)
+    document.root = _resolved(document.root, (), document, read, references)
     return references
 
 
@@ -37,23 +47,23 @@ def _resolved(
     value: Any,
     path: Path,
     document: Document,
-    environ: Mapping[str, str],
+    read: Callable[[str], str],
     references: dict[Path, str],
 ) -> Any:
     match value:
         case dict():
             return {
-                key: _resolved(item, (*path, key), document, environ, references)
+                key: _resolved(item, (*path, key), document, read, references)
                 for key, item in value.items()
             }
         case list():
             return [
-                _resolved(item, (*path, n), document, environ, references)
+                _resolved(item, (*path, n), document, read, references)
                 for n, item in enumerate(value)
             ]
         case str() if "$" in value:
             try:
-                text = substitute(value, environ)
+                text = read(value)
             except Unresolved as problem:
                 document.wrong(path, *problem.args)
                 references[path] = value
@@ -69,6 +79,11 @@ def _resolved(
 def substitute(text: str, environ: Mapping[str, str]) -> str:
     """The text with every reference in it resolved. What a value holds is never looked at again."""
     return _REFERENCE.sub(lambda match: _value(match, environ), text)
+
+
+def _as_they_stand(text: str) -> str:
+    kinds = [_form(match) for match in _REFERENCE.finditer(text) if match[0] != "$$"]
+    return text if kinds else text.replace("$$", "$")
 
 
 def escaped(text: str) -> str:
@@ -94,12 +109,18 @@ def _no_reference(match: re.Match[str]) -> str:
 def _value(match: re.Match[str], environ: Mapping[str, str]) -> str:
     if match[0] == "$$":
         return "$"
+    kind, name = _form(match)
+    return _variable(name, environ) if kind == "env" else _content(name)
+
+
+def _form(match: re.Match[str]) -> tuple[str, str]:
+    """``env`` or ``file``, and its name."""
     kind, colon, name = match[1].partition(":")
     if not match[0].endswith("}") or not colon or not name or kind not in {"env", "file"}:
         raise Unresolved(
             "a reference is ${env:NAME} or ${file:/path}", "write $$ for a dollar sign itself"
         )
-    return _variable(name, environ) if kind == "env" else _content(name)
+    return kind, name
 
 
 def _variable(name: str, environ: Mapping[str, str]) -> str:

@@ -79,11 +79,24 @@ class KeptDeadLetters(Strict):
     )
 
 
+class KeptAudit(Strict):
+    """Most rows of the audit, by kind. Beyond, the oldest of that kind are deleted, about a hundred at a time."""
+
+    change: Annotated[Count, Field(ge=1)] = Field(
+        100_000, description="changes by operators, reloads included"
+    )
+    look: Annotated[Count, Field(ge=1)] = Field(100_000, description="looks at event data")
+    refusal: Annotated[Count, Field(ge=1)] = Field(
+        10_000, description="requests refused because their token lacks the scope"
+    )
+
+
 class _Kept(Strict):
     attempts: KeptAttempts = Field(KeptAttempts(), description="the log of delivery attempts")
     dead_letters: KeptDeadLetters = Field(
         KeptDeadLetters(), description="events that were given up"
     )
+    audit: KeptAudit = Field(KeptAudit(), description="the record of who operated the service")
     encryption: Encryption | None = Field(
         None,
         description="encrypts credentials in the store; without it the API refuses "

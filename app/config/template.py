@@ -14,8 +14,9 @@ version: 1
 installation: skybridge   # part of every consumer group's name; one name for each installation
 
 server:
-  events:                 # takes events: POST /events, POST /events/{route}
-    host: 127.0.0.1       # 0.0.0.0 to be reached from elsewhere: then anybody may send, but for client_ca
+  events:                 # takes events: POST /events, POST /events/{route}, POST /in/{intake}
+    host: 127.0.0.1       # 0.0.0.0 to be reached from elsewhere: then access must be set
+    # access: producers   # only these may send, see producers below; open: everybody
     port: 8080
     # tls: {cert: /etc/skybridge/tls.crt, key: /etc/skybridge/tls.key}
   admin:                  # /healthz /readyz /status /metrics /docs
@@ -64,6 +65,20 @@ routes:
   - name: everything
     to: {broker: log, topic: events}
     key: {mapper: attribute, attribute: source}   # order is kept for each source
+
+# Webhooks of others become events at POST /in/{name}, verified by their signature.
+# intakes:
+#   - name: github
+#     preset: github      # gitlab, stripe, slack, shopify, standard_webhooks; or verify and event
+#     secret: "${env:GITHUB_SECRET}"
+#     route: everything
+
+# Senders, each with its key, its rights and its quota.
+# producers:
+#   - name: shop
+#     keys: ["${env:SHOP_KEY}"]       # made by: skybridge producers key new
+#     may: {routes: [orders], sources: ["/shop/*"], types: ["com.example.order.*"]}
+#     quota: {events: 500/s, burst: 2000}
 
 # Each subscription delivers the events of a log to one webhook, in order per key.
 subscriptions: []

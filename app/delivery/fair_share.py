@@ -59,12 +59,12 @@ class Shares:
         if taken is None:  # it left already
             return
         own, after = self.own, taken + units
-        if taken < own:
-            self._unused -= own - taken
-        if after < own:
-            self._unused += own - after
         self._taken[member] = after
         self._total += units
+        if taken < own and after < own:  # as nearly always
+            self._unused -= units
+        else:
+            self._unused += max(0, own - after) - max(0, own - taken)
 
     def give(self, member: Hashable, units: int = 1) -> None:
         self.take(member, -units)

@@ -56,7 +56,8 @@ class Lanes(Generic[Item]):
         """Queue ``item`` behind the others of its key."""
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = Lane(key, self.next_turn())
+            self._turn += 1
+            lane = self._lanes[key] = Lane(key, self._turn)
             self._ready.append(lane)
         lane.items.append(item)
         self._held += 1
@@ -138,18 +139,18 @@ class Lanes(Generic[Item]):
         self._held -= len(flying) - len(kept)
         return [item for item in flying if gone(item)]
 
-    def finish(self, lane: Lane[Item]) -> None:
-        """What is on the wire of it is done with; the next of its key may follow when its turn
+    def finish(self, lane: Lane[Item]) -> list[Item]:
+        """What is on the wire of it, which is done with; the next of its key may follow when its turn
         comes."""
-        count = lane.flying
+        items, count = lane.items, lane.flying
         self._land(lane)
-        for _ in range(count):
-            lane.items.popleft()
+        done = [items.popleft() for _ in range(count)] if count != 1 else [items.popleft()]
         self._held -= count
-        if lane.items:
+        if items:
             self._make_ready(lane)
         else:
             del self._lanes[lane.key]
+        return done
 
     def remove(self, lane: Lane[Item]) -> list[Item]:
         """All of a lane in flight, whose head has come down; the key has none any more."""

@@ -8,9 +8,13 @@ enabled         dev.skybridge.subscription.enabled          a person let it deli
 paused          dev.skybridge.subscription.paused           its endpoint is at fault, or a person halts it
 lagging         dev.skybridge.subscription.lagging          what it has not delivered grows old
 dead-lettered   dev.skybridge.delivery.dead_lettered        messages were given up, counted by cause
+audited-change  dev.skybridge.audit.change                  an operator changed something, or tried to
+audited-look    dev.skybridge.audit.look                    an operator was shown event data
+audited-refusal dev.skybridge.audit.refusal                 a token lacked the scope of a request
 ==============  ==========================================  ==========================================
 
-``subject`` is the subscription, which is also the partition key: what is told of one stays in order.
+``subject`` is the subscription, or the audited operation. It is also the partition key: what is told of one
+stays in order.
 """
 
 from __future__ import annotations
@@ -29,11 +33,15 @@ TYPES: Mapping[str, str] = {
     "paused": "dev.skybridge.subscription.paused",
     "lagging": "dev.skybridge.subscription.lagging",
     "dead-lettered": "dev.skybridge.delivery.dead_lettered",
+    "audited-change": "dev.skybridge.audit.change",
+    "audited-look": "dev.skybridge.audit.look",
+    "audited-refusal": "dev.skybridge.audit.refusal",
 }
+_OF_OPERATIONS = "audited-"
 
 
 def make(
-    kind: str, subscription: str, detail: Mapping[str, object], *, id_: str, source: str, time: str
+    kind: str, subject: str, detail: Mapping[str, object], *, id_: str, source: str, time: str
 ) -> CloudEvent:
     """``time``: RFC 3339. Raises InvalidEvent for what is none, as for anybody else's event."""
     attributes = {
@@ -41,13 +49,13 @@ def make(
         "id": id_,
         "source": source,
         "type": TYPES[kind],
-        "subject": subscription,
+        "subject": subject,
         "time": time,
         "datacontenttype": "application/json",
-        "partitionkey": subscription,
+        "partitionkey": subject,
     }
     faults = faults_of(attributes, str)
     if faults:
         raise InvalidEvent(faults)
-    data = msgspec.json.encode({"subscription": subscription, **detail})
-    return CloudEvent(attributes, data, DataForm.JSON)
+    about = {} if kind.startswith(_OF_OPERATIONS) else {"subscription": subject}
+    return CloudEvent(attributes, msgspec.json.encode({**about, **detail}), DataForm.JSON)

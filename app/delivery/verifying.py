@@ -22,6 +22,7 @@ from app.model.signing_key import Key, KeyKind
 
 TOLERANCE = 300.0  # seconds that clocks may differ by, either way
 MOST_SIGNATURES = 32
+NO_MATCH = "no signature matches: the key is another one, or the body was changed"
 _LONGEST_ID = 512
 _SCHEMES = {"v1": KeyKind.SECRET, "v1a": KeyKind.PUBLIC}
 
@@ -29,14 +30,24 @@ _Check = Callable[[bytes, bytes], bool]  # signature, content
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """``why`` says, for a person, what was found or what is wrong."""
+    """``why`` says, for a person, what was found or what is wrong; ``code``, for a program, what is wrong."""
 
     valid: bool
     why: str
+    code: str = ""
 
 
-class _Refused(Exception):
-    pass
+MISSING, MALFORMED, WRONG, UNTIMELY = (
+    f"{how}-signature" for how in ("missing", "malformed", "wrong", "untimely")
+)
+
+
+class Refused(Exception):
+    """``why`` and ``code`` of a verdict."""
+
+    def __init__(self, code: str, why: str) -> None:
+        super().__init__(why)
+        self.code = code
 
 
 def verify(
@@ -50,33 +61,37 @@ def verify(
     clock. A private key counts as its public one."""
     try:
         identity = _bounded(_only(headers, ID))
-        at = _timely(_only(headers, TIMESTAMP), now, tolerance)
+        at = timely(TIMESTAMP, _only(headers, TIMESTAMP), now, tolerance)
         signatures = _signatures(_only(headers, SIGNATURE))
-    except _Refused as refusal:
-        return Verdict(valid=False, why=str(refusal))
+    except Refused as refusal:
+        return Verdict(valid=False, why=str(refusal), code=refusal.code)
     return _compared(signatures, signed_before(identity, at) + body, keys)
 
 
 def _only(headers: Sequence[tuple[str, str]], name: str) -> str:
     values = [value.strip() for header, value in headers if header.lower() == name]
-    if len(values) != 1:
-        raise _Refused(f"{name} is {'repeated' if values else 'missing'}")
+    if not values:
+        raise Refused(MISSING, f"{name} is missing")
+    if len(values) > 1:
+        raise Refused(MALFORMED, f"{name} is repeated")
     return values[0]
 
 
 def _bounded(identity: str) -> str:
     if not identity or len(identity) > _LONGEST_ID:
-        raise _Refused(f"{ID} is empty or longer than {_LONGEST_ID} characters")
+        raise Refused(MALFORMED, f"{ID} is empty or longer than {_LONGEST_ID} characters")
     return identity
 
 
-def _timely(text: str, now: float, tolerance: float) -> str:
+def timely(name: str, text: str, now: float, tolerance: float) -> str:
+    """``text`` itself, seconds since the epoch, where it is not more than ``tolerance`` seconds from ``now``.
+    Raises Refused, which says ``name``."""
     if not (text.isascii() and text.isdecimal()) or len(text) > 12:  # noqa: PLR2004 - of digits
-        raise _Refused(f"{TIMESTAMP} is not a whole number of seconds")
+        raise Refused(MALFORMED, f"{name} is not a whole number of seconds")
     late = now - int(text)
     if abs(late) > tolerance:
         side = "old" if late > 0 else "ahead"
-        raise _Refused(f"{TIMESTAMP} is {abs(late):.0f} s {side}: more than {tolerance:g} s")
+        raise Refused(UNTIMELY, f"{name} is {abs(late):.0f} s {side}: more than {tolerance:g} s")
     return text
 
 
@@ -84,7 +99,7 @@ def _signatures(text: str) -> list[tuple[KeyKind, bytes]]:
     """Those of schemes that we know; others may stand beside them."""
     entries = text.split()
     if len(entries) > MOST_SIGNATURES:
-        raise _Refused(f"{SIGNATURE} holds more than {MOST_SIGNATURES} signatures")
+        raise Refused(MALFORMED, f"{SIGNATURE} holds more than {MOST_SIGNATURES} signatures")
     found = []
     for entry in entries:
         scheme, _, encoded = entry.partition(",")
@@ -93,9 +108,9 @@ def _signatures(text: str) -> list[tuple[KeyKind, bytes]]:
         try:
             found.append((_SCHEMES[scheme], _bytes(encoded)))
         except (binascii.Error, ValueError):
-            raise _Refused(f"{SIGNATURE} holds a signature that is not base64") from None
+            raise Refused(MALFORMED, f"{SIGNATURE} holds a signature that is not base64") from None
     if not found:
-        raise _Refused(f"{SIGNATURE} holds no signature of scheme v1 or v1a")
+        raise Refused(MALFORMED, f"{SIGNATURE} holds no signature of scheme v1 or v1a")
     return found
 
 
@@ -120,10 +135,10 @@ def _compared(
     if matching:
         return Verdict(valid=True, why=f"signed by {matching} of {len(keys)} keys")
     if not tried:
-        return Verdict(valid=False, why="none of the signatures fits the kind of your keys")
-    return Verdict(
-        valid=False, why="no signature matches: the key is another one, or the body was changed"
-    )
+        return Verdict(
+            valid=False, why="none of the signatures fits the kind of your keys", code=WRONG
+        )
+    return Verdict(valid=False, why=NO_MATCH, code=WRONG)
 
 
 def _check(key: Key) -> tuple[KeyKind, _Check]:

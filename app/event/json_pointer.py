@@ -18,29 +18,35 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")  # RFC 6901 4: no leading zero; "-" na
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
-_FAULTS = (msgspec.DecodeError, UnicodeError, RecursionError)
+FAULTS = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""Of bytes that are not JSON."""
 
 
 def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
     """The JSON text of what is there, as it was written. ``pointer`` is empty (the whole of the data)
     or begins with a slash.
     """
-    steps = tuple(
-        step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]
-    )  # RFC 6901 4: ~1 first
+    steps = steps_of(pointer)
 
     def find(event: CloudEvent) -> bytes | None:
-        if not event.data or not _is_json(event):
+        if not event.data or not is_json(event):
             return None
         try:
             return _found(event.data, steps)
-        except _FAULTS:
+        except FAULTS:
             return None
 
     return find
 
 
-def _is_json(event: CloudEvent) -> bool:
+def steps_of(pointer: str) -> tuple[str, ...]:
+    return tuple(
+        step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]
+    )  # RFC 6901 4: ~1 first
+
+
+def is_json(event: CloudEvent) -> bool:
+    """Whether its data is said to be JSON."""
     if event.data_form is DataForm.OPAQUE:
         return declares_json(event.datacontenttype)
     return event.data_form is DataForm.JSON

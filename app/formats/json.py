@@ -77,12 +77,14 @@ def write_event(event: CloudEvent) -> bytes:
     """
     if event.version != NEWEST:
         return write_older(event) or write_event(as_newest(event))
-    types = event.types
+    attributes, types, data = event.attributes, event.types, write_data(event)
+    if attributes and not types:  # all are text, as most often
+        whole = msgspec.json.encode(dict(attributes))
+        return whole if data is None else b"%b,%b}" % (whole[:-1], data)
     members = [
         b'"%b":%b' % (name.encode(), value_of(text, types.get(name)))
-        for name, text in event.attributes.items()
+        for name, text in attributes.items()
     ]
-    data = write_data(event)
     if data is not None:
         members.append(data)
     return b"{" + b",".join(members) + b"}"

@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
+from app.access.caller import QuotaExceeded
 from app.errors import Fault, SenderError
+from app.intakes.verification import Unverified
 
 AnswerHeaders = tuple[tuple[bytes, bytes], ...]
 
@@ -33,7 +35,10 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes = b""
 
 
+_DUPLICATE = (b"skybridge-duplicate", b"true")
+
 ACCEPTED = Answer(202)
+ACCEPTED_BEFORE = Answer(202, (_DUPLICATE,))
 
 
 def problem(
@@ -59,24 +64,46 @@ def problem(
 
 
 def from_sender_error(error: SenderError) -> Answer:
-    """415 names the codings that would do (RFC 9110 15.5.16)."""
+    """415 names the codings that would do (RFC 9110 15.5.16), 429 when it would be taken, 401 what is wanted."""
     headers: AnswerHeaders = ()
     if error.code == UNSUPPORTED_CODING:
         headers = ((b"accept-encoding", CODINGS),)
+    elif isinstance(error, QuotaExceeded):
+        headers = _of_quota(error)
+    elif isinstance(error, Unverified):
+        headers = ((b"www-authenticate", error.challenge.encode()),)
     return problem(error.status, error.code, error.title, faults=error.faults, headers=headers)
 
 
-def receipts(entries: Sequence[dict[str, Any]]) -> Answer:
-    """200 with where each event is now; only on request (RFC 7240 ``return=representation``)."""
+def _of_quota(error: QuotaExceeded) -> AnswerHeaders:
+    """``Retry-After``, and the fields of draft-ietf-httpapi-ratelimit-headers-10."""
+    quota = error.quota
+    policy = b'"events";q=%d;w=%d' % (quota.burst, math.ceil(quota.window))
+    left = b'"events";r=%d;t=%d' % (error.remaining, math.ceil(error.reset))
+    return (
+        (b"retry-after", _seconds(error.wait)),
+        (b"ratelimit-policy", policy),
+        (b"ratelimit", left),
+    )
+
+
+def _seconds(wait: float) -> bytes:
+    """Whole seconds, at least one."""
+    return str(max(1, math.ceil(wait))).encode()
+
+
+def receipts(entries: Sequence[dict[str, Any]], *, duplicate: bool = False) -> Answer:
+    """200 with where each event is now; only on request (RFC 7240 ``return=representation``).
+    ``duplicate``: nothing was stored, because all of it had been."""
     headers = (_JSON_TYPE, (b"preference-applied", b"return=representation"))
-    return Answer(200, headers, _to_json(entries))
+    return Answer(200, (*headers, _DUPLICATE) if duplicate else headers, _to_json(entries))
 
 
 def unavailable(
     code: str, title: str, retry_after: float, *, events: Sequence[dict[str, Any]] = ()
 ) -> Answer:
-    """503, always with Retry-After in whole seconds, at least one."""
-    seconds = str(max(1, math.ceil(retry_after))).encode()
+    """503, always with Retry-After."""
+    seconds = _seconds(retry_after)
     members = {"events": events} if events else None
     return problem(503, code, title, headers=((b"retry-after", seconds),), members=members)
 
@@ -95,8 +122,24 @@ def method_not_allowed(method: str) -> Answer:
     )
 
 
+def only_posts(method: str) -> Answer:
+    return problem(
+        405,
+        "method-not-allowed",
+        f"{method[:20]} is not allowed at an intake: POST",
+        headers=((b"allow", b"POST"),),
+    )
+
+
 def not_found() -> Answer:
-    return problem(404, "not-found", "Not found: post events to /events or /events/{route}")
+    title = "Not found: post events to /events or /events/{route}, webhooks to /in/{intake}"
+    return problem(404, "not-found", title)
+
+
+def code_of(answer: Answer) -> str:
+    """Of a problem."""
+    document = msgspec.json.decode(answer.body, type=dict[str, Any])
+    return str(document["type"]).rpartition(":")[2]
 
 
 def refusal(status: int, code: str, title: str) -> Answer:

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.bindings.headers import FIELD_NAMES
 from app.gateway.answers import Answer
-from app.gateway.request import events_target
+from app.gateway.request import events_target, intake_target
 from app.gateway.resource import EventsResource
 
 Scope = MutableMapping[str, Any]
@@ -30,4 +30,6 @@ class EventsApp:
         named = {FIELD_NAMES[bytes(name)]: bytes(value) for name, value in scope["headers"]}
         if is_ours:
             return self._resource.other(scope["method"], named, route)
+        if (intake := intake_target(scope["path"])) is not None:
+            return self._resource.at_intake(scope["method"], intake)
         return await self._resource.elsewhere(scope["method"], scope["path"], named)

@@ -1,7 +1,8 @@
 """The fates of the events of one request, as one answer. Pure.
 
 =====================================  ===========================================================
-all stored                             202, or 200 with receipts where they were asked for
+all stored                             202, or 200 with receipts where they were asked for; marked
+                                       as a duplicate where all had been stored before
 some or none stored                    503 with the fate of each, so that only those that failed
                                        need be sent again
 none stored, all too large for a log   413: the same bytes will never pass
@@ -20,8 +21,16 @@ from typing import Any
 import msgspec
 
 from app.errors import BrokerError, BrokerRefused, Fault, SenderError
-from app.gateway.answers import ACCEPTED, Answer, problem, receipts, unavailable
+from app.gateway.answers import (
+    ACCEPTED,
+    ACCEPTED_BEFORE,
+    Answer,
+    problem,
+    receipts,
+    unavailable,
+)
 from app.interfaces import PublishResult
+from app.model.receipt import Receipt
 from app.routing.plan import Publication
 
 Publications = list[tuple[int, Publication]]
@@ -38,7 +47,10 @@ def conclude(fates: Sequence[Fate], wants_receipts: bool) -> Answer:
     """One answer for all; ``wants_receipts`` matters only when every event is stored."""
     errors = [result for _, _, result in fates if isinstance(result, BrokerError)]
     if not errors:
-        return receipts([_entry(fate) for fate in fates]) if wants_receipts else ACCEPTED
+        duplicate = all(_is_duplicate(result) for _, _, result in fates)
+        if wants_receipts:
+            return receipts([_entry(fate) for fate in fates], duplicate=duplicate)
+        return ACCEPTED_BEFORE if duplicate else ACCEPTED
     if len(errors) == len(fates) and all(_code(error) == _TOO_LARGE for error in errors):
         return _too_large(fates)
     stored = len(fates) - len(errors)
@@ -66,11 +78,17 @@ def _faults_at(index: int, error: SenderError) -> Sequence[Fault]:
 def _entry(fate: Fate) -> dict[str, Any]:
     """One event in one place: a receipt, flat."""
     index, publication, result = fate
+    entry: dict[str, Any] = {"index": index, "route": publication.route}
     if isinstance(result, BrokerError):
-        place = {"broker": publication.broker, "topic": publication.topic}
-    else:
-        place = msgspec.structs.asdict(result)
-    return {"index": index, "route": publication.route, **place}
+        return {**entry, "broker": publication.broker, "topic": publication.topic}
+    entry |= msgspec.structs.asdict(result)
+    if entry.pop("repeat") == "duplicate":
+        entry["duplicate"] = True
+    return entry
+
+
+def _is_duplicate(result: PublishResult) -> bool:
+    return isinstance(result, Receipt) and result.repeat == "duplicate"
 
 
 def _with_status(fate: Fate) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What travels on a connection: uvicorn's httptools protocol with bounds, and with a short way for events.
 
-On the events listener ``POST`` and ``PUT`` to ``/events`` and ``/events/{route}`` are taken before an
-ASGI scope is built and answered here; all else goes uvicorn's own way. Both share one queue, so that
+On the events listener ``POST`` and ``PUT`` to ``/events`` and ``/events/{route}``, and ``POST`` to
+``/in/{name}``, are taken before an ASGI scope is built and answered here; all else goes uvicorn's own way. Both share one queue, so that
 answers leave in the order the requests came.
 """
 
@@ -12,11 +12,14 @@ from urllib.parse import unquote
 
 import httptools
 
+from app.access.caller import Caller
+from app.access.who import San, sans_of
 from app.bindings.headers import FIELD_NAMES
 from app.gateway.answers import HEAD_TOO_LARGE, MALFORMED, TUNNEL, Answer
 from app.gateway.connection import BODY, HEAD, IDLE, Connection, EndOfInput
+from app.gateway.door import Door
 from app.gateway.read_control import PIPELINE
-from app.gateway.request import Request, events_target
+from app.gateway.request import Pending, Request, events_target, intake_target
 from app.gateway.request_queue import RequestCycle
 from app.gateway.resource import POSTS, EventsResource
 
@@ -30,7 +33,10 @@ class HttpProtocol(Connection):
         super().__init__(*args, **settings)
         self._max_fields = self._room = self._limits.header_fields
         self._route: str | None = None
+        self._intake: str | None = None
         self._query = b""
+        self._caller: Caller | None = None
+        self._pending: Pending | None = None
         self._keeps = True
         self._upgrades = False
 
@@ -109,7 +115,16 @@ class HttpProtocol(Connection):
         else:
             if type(body) is not bytes:
                 body = bytes(body)
-            request = Request(self.headers, self._named, body, self._route, self._query)
+            request = Request(
+                self.headers,
+                self._named,
+                body,
+                self._route,
+                self._query,
+                self._caller,
+                self._pending,
+                self._intake,
+            )
             self._queue.add_hot(request, last=not self._keeps)
         if self._queue.is_full:
             self.flow.hold(PIPELINE)
@@ -167,25 +182,54 @@ class HttpProtocol(Connection):
 
 
 class EventsProtocol(HttpProtocol):
-    """The short way: events go to the resource as they are."""
+    """The short way: events go to the resource as they are. Who sends is judged by the head."""
 
     _listener: EventsResource
+    _sans: tuple[San, ...] | None = None
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """A sender may send all it has, close its side, and read its answers."""
         return Connection.eof_received(self)
 
     def _is_hot(self) -> bool:
-        return self.parser.get_method() in POSTS and self._is_for_events()
+        if self.parser.get_method() not in POSTS or not self._is_for_events():
+            return False
+        door = self._listener.door
+        self._caller = self._pending = None
+        if door is not None and self._intake is None:  # an intake verifies its own
+            self._judge(door)
+        return True
+
+    def _judge(self, door: Door) -> None:
+        """A refusal ends the connection: its body is not read."""
+        verdict = door.judge(self.headers, self._named, self._sans_of_peer(), self._address())
+        if isinstance(verdict, Answer):
+            self._stop(verdict)
+        elif isinstance(verdict, Pending):
+            self._pending = verdict
+        else:
+            self._caller = verdict
+
+    def _sans_of_peer(self) -> tuple[San, ...]:
+        """Of the certificate that the client showed, which the handshake has verified."""
+        if self._sans is None:
+            self._sans = sans_of(self.transport.get_extra_info("peercert") or {})
+        return self._sans
+
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
 
     def _is_for_events(self) -> bool:
         url = self.url
-        self._route, self._query = None, b""
+        self._route, self._query, self._intake = None, b"", None
         if url == b"/events":
             return True
         path, _, self._query = _origin_form(url).partition(b"?")
-        is_ours, self._route = events_target(unquote(path.decode("latin-1")))
-        return is_ours
+        wanted = unquote(path.decode("latin-1"))
+        is_ours, self._route = events_target(wanted)
+        if not is_ours and self.parser.get_method() == b"POST":
+            self._intake = intake_target(wanted)
+        return is_ours or self._intake is not None
 
     def publish(self, cycle: RequestCycle) -> Answer | None:
         return self._listener.post(cycle.request, cycle.answered)  # type: ignore[arg-type]

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic as system_monotonic
 from time import perf_counter
 
+from app.access.caller import Caller
 from app.bindings.http import UnknownFormats, decode
 from app.bindings.record import ContentMode, Decoded
 from app.errors import BrokerError, BrokerUnavailable, PublishUnknown, SenderError
@@ -22,7 +24,7 @@ from app.gateway.request import Request, request_key, wants_receipts
 from app.gateway.resource import Done
 from app.interfaces import Log, PublishResult
 from app.model.receipt import Receipt
-from app.routing.plan import Publication, Router, UnknownRoute
+from app.routing.plan import Publication, Router, UnknownRoute, written
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -53,6 +55,7 @@ class Publisher:
         strict_percent: bool = False,
         forward: Iterable[str] = (),
         unknown_formats: UnknownFormats = "forward",
+        monotonic: Callable[[], float] = system_monotonic,
     ) -> None:
         limits = limits or Limits()
         self._router = router
@@ -60,6 +63,8 @@ class Publisher:
         self._counters = counters
         self._received = counters.series("events_received")
         self._published = counters.series("events_published")
+        self._produced = counters.series("producer_events")
+        self._monotonic = monotonic
         self._took = counters.histogram("publish_seconds")
         self._strict = strict_percent
         self._forward = frozenset(name.encode() for name in forward)
@@ -80,13 +85,39 @@ class Publisher:
             return self._busy()
         key = request_key(request)
         decoded = self._decode(request)
+        caller = request.caller
+        if caller is not None:
+            self._take(caller, len(decoded))
         if len(decoded) == 1 and (decoded[0].mode is not _BATCH or decoded[0].opaque):
-            publications = self._router.plan(decoded[0], key, request.route)
+            publications = self._plan(decoded[0], key, request.route, caller)
             self._received[_ONE_BINARY if decoded[0].mode is _BINARY else _ONE_DOCUMENT] += 1
             if len(publications) == 1:
                 return self._submit_one(publications[0], wants_receipts(request), done)
             return self._submit_many([(0, p) for p in publications], request, done)
-        return self._submit_many(self._plan_batch(decoded, key, request.route), request, done)
+        return self._submit_many(
+            self._plan_batch(decoded, key, request.route, caller), request, done
+        )
+
+    def _take(self, caller: Caller, count: int) -> None:
+        """Raises QuotaExceeded."""
+        caller.take(count, self._monotonic())
+        if caller.name:
+            self._produced[caller.name,] += count
+
+    def _plan(
+        self, decoded: Decoded, key: bytes | None, route: str | None, caller: Caller | None
+    ) -> tuple[Publication, ...]:
+        """Raises NotAllowed, and what ``Router.plan`` raises."""
+        if caller is None or not caller.limited:
+            return self._router.plan(decoded, key, route, "" if caller is None else caller.name)
+        refusal = caller.rights.refusal(decoded.event.attributes, route)
+        if refusal is not None:
+            raise refusal
+        planned = self._router.plan(decoded, key, route, caller.name, filtered=True)
+        refusal = caller.rights.refusal_of_route(planned[0].route)
+        if refusal is not None:
+            raise refusal
+        return planned
 
     def become(self, other: Publisher) -> None:
         """From the next request on decide as ``other`` would, which was made of another configuration. What is
@@ -96,6 +127,8 @@ class Publisher:
         self._max_batch, self._bound = other._max_batch, other._bound
 
     def _decode(self, request: Request) -> list[Decoded]:
+        if request.event is not None:
+            return [request.event]
         return decode(
             request.headers,
             request.body,
@@ -106,14 +139,18 @@ class Publisher:
         )
 
     def _plan_batch(
-        self, decoded: Sequence[Decoded], key: bytes | None, route: str | None
+        self,
+        decoded: Sequence[Decoded],
+        key: bytes | None,
+        route: str | None,
+        caller: Caller | None,
     ) -> Publications:
         """Every event of a batch, or a SenderError that names each one at fault by its index."""
         planned: Publications = []
         errors: list[tuple[int, SenderError]] = []
         for index, event in enumerate(decoded):
             try:
-                planned += [(index, p) for p in self._router.plan(event, key, route)]
+                planned += [(index, p) for p in self._plan(event, key, route, caller)]
             except UnknownRoute:
                 raise  # the same for all of them
             except SenderError as error:
@@ -125,7 +162,17 @@ class Publisher:
         return planned
 
     def _submit_one(self, publication: Publication, wants: bool, done: Done) -> Answer | None:
-        stored = self._logs[publication.broker].submit(publication.topic, (publication.record,))
+        log, topic, records = (
+            self._logs[publication.broker],
+            publication.topic,
+            (publication.record,),
+        )
+        identity = publication.identity
+        stored = (
+            log.submit(topic, records)
+            if identity is None
+            else log.submit(topic, records, (identity,))
+        )
         if stored.done():
             return self._conclude_one(publication, stored, wants)
         self.in_flight += 1
@@ -134,7 +181,7 @@ class Publisher:
 
     def _conclude_one(self, publication: Publication, stored: Stored, wants: bool) -> Answer:
         (result,) = results_of(stored, 1)
-        if type(result) is Receipt and not wants:
+        if type(result) is Receipt and not result.repeat and not wants:
             self._published[publication.route, publication.broker] += 1
             return ACCEPTED
         return self.conclude([(0, publication, result)], wants)
@@ -149,8 +196,9 @@ class Publisher:
         many = _Many(self, publications, wants, done)
         self.in_flight += 1
         for (broker, topic), places in many.by_place().items():
-            records = [publications[place][1].record for place in places]
-            many.follow(broker, self._logs[broker].submit(topic, records), places)
+            there = [publications[place][1] for place in places]
+            stored = self._logs[broker].submit(topic, *written(there))
+            many.follow(broker, stored, places)
         return None
 
     def conclude(self, fates: Sequence[Fate], wants: bool) -> Answer:
@@ -165,7 +213,10 @@ class Publisher:
         route, broker = publication.route, publication.broker
         if isinstance(result, BrokerError):
             self._counters.add("events_unpublished", route, broker, result.code)
-        else:
+            return
+        if result.repeat:
+            self._counters.add("events_repeated", route, broker, result.repeat)
+        if result.repeat != "duplicate":
             self._published[route, broker] += 1
 
     def _busy(self) -> Answer:

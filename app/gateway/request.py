@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from app.access.caller import Caller
+from app.bindings.record import Decoded
 from app.errors import Fault, SenderError
 
 HeaderPairs = Sequence[tuple[bytes, bytes]]
@@ -14,10 +18,21 @@ HeaderPairs = Sequence[tuple[bytes, bytes]]
 KEY_HEADER = b"skybridge-key"
 
 
+class Pending(NamedTuple):
+    """Whose token it is shows when ``asking``, for the keys of its issuer, has an end."""
+
+    asking: asyncio.Task[None]
+    token: bytes
+    digest: bytes
+
+
 class Request(msgspec.Struct, gc=False):
     """``headers``: names as ``FIELD_NAMES`` has them, order and repeats kept. ``named``: the same as a
     mapping, in which the last of repeats stands; good for asking whether a name is there at all.
     ``route``: the name in the path, None for the rules to choose. ``query``: without ``?``.
+    ``caller``: the producer; None where nobody is asked for a credential.
+    ``pending``: it is not known yet.
+    ``intake``: the name in the path of one. ``event``: what an intake has made of a request.
     """
 
     headers: HeaderPairs
@@ -25,6 +40,15 @@ class Request(msgspec.Struct, gc=False):
     body: bytes
     route: str | None = None
     query: bytes = b""
+    caller: Caller | None = None
+    pending: Pending | None = None
+    intake: str | None = None
+    event: Decoded | None = None
+
+    @property
+    def producer(self) -> str:
+        """Its name; "" where nobody knows."""
+        return "" if self.caller is None else self.caller.name
 
 
 def events_target(path: str) -> tuple[bool, str | None]:
@@ -33,6 +57,12 @@ def events_target(path: str) -> tuple[bool, str | None]:
         return True, None
     route = path.removeprefix("/events/")
     return (True, route) if route and route != path else (False, None)
+
+
+def intake_target(path: str) -> str | None:
+    """The intake that ``path`` (decoded, no query) names."""
+    name = path.removeprefix("/in/")
+    return name if name and name != path else None
 
 
 def request_key(request: Request) -> bytes | None:

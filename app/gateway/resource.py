@@ -1,4 +1,4 @@
-"""The resource ``/events``: one meaning, whichever way the request came in."""
+"""The resources ``/events`` and ``/in/{name}``: one meaning, whichever way the request came in."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, Self
 
-import msgspec
-
+from app.access.caller import Caller
 from app.delivery.handshake import ALLOWED_RATE, Refusal, granted
 from app.errors import Fault, KeyMapperFailed, SenderError
 from app.gateway.allowed_origins import Senders
@@ -15,16 +14,20 @@ from app.gateway.answers import (
     BUG,
     METHODS,
     Answer,
+    code_of,
     from_sender_error,
     method_not_allowed,
     not_found,
+    only_posts,
     problem,
     unavailable,
 )
 from app.gateway.content_coding import decode_content
+from app.gateway.door import Door
+from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
 from app.gateway.listener import Listener
-from app.gateway.request import Request, values_of
+from app.gateway.request import Pending, Request, values_of
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -72,6 +75,8 @@ class EventsResource(Listener):
 
     ``senders``    the origins that the handshake consents to; without them all.
     ``call_back``  takes the consent of webhooks that we asked ourselves.
+    ``intakes``    make events of what is none yet.
+    ``door``       judges who sends; None where everybody may.
     """
 
     def __init__(
@@ -81,21 +86,32 @@ class EventsResource(Listener):
         counters: Counters,
         senders: Senders | None = None,
         call_back: CallBack | None = None,
+        intakes: Intakes | None = None,
+        door: Door | None = None,
     ) -> None:
         super().__init__(limits, counters.histogram("accept_seconds"))
+        self.door = door
         self._senders = senders or Senders()
         self._call_back = call_back
         self.counters = counters
         self._publisher = publisher
+        self._intakes = intakes or Intakes((), counters)
 
     def post(self, request: Request, done: Done) -> Answer | None:
         """One POST or PUT. A fault of ours is a 500 with a line in the log, never a silence."""
+        if request.pending is not None:
+            self._wait(request, request.pending, done)
+            return None
         try:
-            if b"content-encoding" in request.named:
+            if request.intake is not None:
+                limit = self.limits.body
+                return self._intakes.post(request.intake, request, self.post, done, limit)
+            if request.event is None and b"content-encoding" in request.named:
                 self._undo_coding(request)
             return self._publisher.publish(request, done)
         except SenderError as error:
             _log.debug("refused", extra={"code": error.code, "event_id": _id_of(request)})
+            self._note(request.caller, error.code)
             return self.refused(from_sender_error(error), error.code)
         except KeyMapperFailed as error:
             _log.error("%s", error, exc_info=error.__cause__)
@@ -108,6 +124,10 @@ class EventsResource(Listener):
     def become(self, other: EventsResource) -> None:
         """From the next request on; a connection that is open keeps the bounds it began with."""
         self._publisher.become(other._publisher)
+        self._intakes.become(other._intakes)
+        if other.door is not None and self.door is not None:
+            other.door.follow(self.door)
+        self.door = other.door
         self.limits, self._senders = other.limits, other._senders
 
     def other(self, method: str, named: Mapping[bytes, bytes], route: str | None) -> Answer:
@@ -119,6 +139,14 @@ class EventsResource(Listener):
         except SenderError as error:
             return self.refused(from_sender_error(error), error.code)
         return Answer(200, ((b"allow", METHODS), *consent))
+
+    def at_intake(self, method: str, name: str) -> Answer:
+        """Any method but POST."""
+        try:
+            self._intakes.demand(name)
+        except SenderError as error:
+            return self.refused(from_sender_error(error), error.code)
+        return self.refused(only_posts(method), "method-not-allowed")
 
     async def elsewhere(self, method: str, path: str, named: Mapping[bytes, bytes]) -> Answer:
         """Any other path: where webhooks consent to what we asked them, or nothing."""
@@ -138,8 +166,27 @@ class EventsResource(Listener):
 
     def refused(self, answer: Answer, code: str = "") -> Answer:
         """Count a refusal on its way out."""
-        self.counters.add("events_refused", code or _code_of(answer))
+        self.counters.add("events_refused", code or code_of(answer))
         return answer
+
+    def _wait(self, request: Request, pending: Pending, done: Done) -> None:
+        """The body is there, and the question is not answered yet: at most once a minute and issuer."""
+
+        def judge(_: object) -> None:
+            verdict = None if self.door is None else self.door.judge_again(pending)
+            if isinstance(verdict, Answer):
+                done(self.refused(verdict))
+                return
+            request.caller, request.pending = verdict, None
+            if (answer := self.post(request, done)) is not None:
+                done(answer)
+
+        pending.asking.add_done_callback(judge)
+
+    def _note(self, caller: Caller | None, code: str) -> None:
+        if caller is not None and caller.name:
+            caller.tally.refused += 1
+            self.counters.add("producer_refusals", caller.name, code)
 
     def _undo_coding(self, request: Request) -> None:
         value = values_of(request.headers, b"content-encoding")
@@ -155,8 +202,3 @@ def _id_of(request: Request) -> str:
 def _rate(named: Mapping[bytes, bytes]) -> str | None:
     rate = named.get(b"webhook-allowed-rate")
     return None if rate is None else rate.decode("latin-1")
-
-
-def _code_of(answer: Answer) -> str:
-    document = msgspec.json.decode(answer.body, type=dict[str, object])
-    return str(document["type"]).rpartition(":")[2]

@@ -18,8 +18,10 @@ from uvicorn.server import ServerState
 from app.errors import SetupError
 from app.gateway.allowed_origins import Senders
 from app.gateway.asgi import EventsApp
+from app.gateway.door import Door
 from app.gateway.http_wire import Renderer
 from app.gateway.httptools_protocol import EventsProtocol, HttpProtocol
+from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
 from app.gateway.listener import Listener
 from app.gateway.port import BACKLOG, open_port, share_port
@@ -67,11 +69,13 @@ class HttpServer:
         self._sockets: list[socket.socket] = []
         self._handshakes: Handshakes | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._certificates: Certificates | None = None
 
     async def start(self) -> None:
         """Returns when the port is open. Raises SetupError naming the setting."""
         demand_known_uvicorn()
         certificates = Certificates(self._tls, self._settings.format("tls")) if self._tls else None
+        self._certificates = certificates
         server = self._build()
         self._sockets = [self._open()]
         self.port = self._sockets[0].getsockname()[1]
@@ -174,10 +178,14 @@ class EventsServer(HttpServer):
         date_header: bool = False,
         senders: Senders | None = None,
         call_back: CallBack | None = None,
+        intakes: Intakes | None = None,
+        door: Door | None = None,
         **settings: Any,
     ) -> None:
         limits = limits or Limits()
-        self._resource = EventsResource(publisher, limits, counters, senders, call_back)
+        self._resource = EventsResource(
+            publisher, limits, counters, senders, call_back, intakes, door
+        )
         super().__init__(
             EventsApp(self._resource),
             port=port,
@@ -192,9 +200,15 @@ class EventsServer(HttpServer):
         await super().start()
         _log.info("events listener on %s:%d", self.host, self.port)
 
+    @property
+    def door(self) -> Door | None:
+        return self._resource.door
+
     def become(self, other: EventsServer) -> None:
         """Decide and bound as ``other`` would, which is not started; the port and its connections stay."""
         self._resource.become(other._resource)
+        if self._certificates is not None and other._tls is not None:
+            self._certificates.demand_clients(other._tls.demands_client)
 
 
 async def _drained(state: ServerState, bound: float) -> bool:

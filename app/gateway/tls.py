@@ -24,13 +24,15 @@ _PAUSE = 0.1  # seconds, where the system has no file descriptor left
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
-    """``certificate``: PEM, the chain, leaf first. ``client_ca``: PEM; when set, a client must show
-    a certificate that it signed. ``check_every``: seconds between looks at the files.
+    """``certificate``: PEM, the chain, leaf first. ``client_ca``: PEM; when set, a client is asked for a
+    certificate that it signed, and ``demands_client``: it is let in with one only. ``check_every``: seconds
+    between looks at the files.
     """
 
     certificate: Path
     key: Path
     client_ca: Path | None = None
+    demands_client: bool = True
     check_every: float = 5.0
 
 
@@ -54,6 +56,12 @@ class Certificates:
             ) from error
         # Asked at each handshake, whether the client names a host or not.
         self.context.sni_callback = self._hand_over
+
+    def demand_clients(self, demands: bool) -> None:
+        """From the next handshake on. What is asked of a client is up to the first context."""
+        self._settings = msgspec.structs.replace(self._settings, demands_client=demands)
+        if self._settings.client_ca is not None:
+            self.context.verify_mode = ssl.CERT_REQUIRED if demands else ssl.CERT_OPTIONAL
 
     def watch(self) -> asyncio.Task[None]:
         """Looks at the files until it is cancelled."""
@@ -187,5 +195,5 @@ def _context(settings: Tls) -> ssl.SSLContext:
     context.load_cert_chain(settings.certificate, settings.key, password="")
     if settings.client_ca is not None:
         context.load_verify_locations(settings.client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_mode = ssl.CERT_REQUIRED if settings.demands_client else ssl.CERT_OPTIONAL
     return context

@@ -37,6 +37,8 @@ class TracedRequest:
             if (value := request.named.get(name.encode())) is not None
         }
         path = "/events" if request.route is None else "/events/{route}"
+        if request.event is not None:
+            path = "/in/{name}"
         self._traces = traces
         self._systems = systems
         self._span = traces.after(path, "server", carried, {"http.route": path})

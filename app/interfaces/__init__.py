@@ -1,5 +1,6 @@
 """Protocols between the packages, and their values. No behaviour."""
 
+from app.interfaces.audit import AuditChoice, AuditEntry, AuditKind, AuditTrail
 from app.interfaces.clock import Clock
 from app.interfaces.kept import (
     Attempt,
@@ -42,6 +43,10 @@ __all__ = [
     "Attempt",
     "AttemptChoice",
     "Attempts",
+    "AuditChoice",
+    "AuditEntry",
+    "AuditKind",
+    "AuditTrail",
     "Clock",
     "Command",
     "Commands",

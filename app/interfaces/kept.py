@@ -22,8 +22,8 @@ def event_name(decoded: Decoded | None) -> EventName:
     """Of a record that was read; None: it is no event."""
     if decoded is None:
         return EventName()
-    attributes = decoded.event.attributes
-    return EventName(*(attributes.get(name, "") for name in ("id", "source", "type")))
+    named = decoded.event.attributes.get
+    return EventName(named("id", ""), named("source", ""), named("type", ""))
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,6 +214,11 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int = 0
     event: EventName = EventName()
     id: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        return len(self.message.record.body or b"")
 
 
 class Commit(msgspec.Struct, frozen=True):

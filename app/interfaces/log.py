@@ -21,6 +21,7 @@ from app.model.message import ConsumerEvent, Message, Partition
 from app.model.metadata import Health, LogMetadata
 from app.model.receipt import Receipt
 from app.model.start import StartAt
+from app.routing.identity import Identity
 
 PublishResult = Receipt | BrokerError
 """The fate of one record: stored, or why not. A fate is never raised, so that a request whose
@@ -98,12 +99,19 @@ class Log(Protocol):
     async def stop(self) -> None:
         """Finish what is in flight within the drain bound, then close."""
 
-    def submit(self, topic: str, records: Sequence[Record]) -> asyncio.Future[list[PublishResult]]:
+    def submit(
+        self,
+        topic: str,
+        records: Sequence[Record],
+        identities: Sequence[Identity | None] | None = None,
+    ) -> asyncio.Future[list[PublishResult]]:
         """Begin to publish; the future gets one result a record, in order, and never an exception.
 
         Records of one call and one key are stored in their order. A full bound, an unknown topic,
         a time-out (``PublishUnknown``) are results. A record whose result is an error is never sent
-        again later by us (rule 9). Must be called on the event loop.
+        again later by us (rule 9). ``identities``, one a record: a record with one is stored once within
+        its window, and a repeat gets the receipt of the first, marked ``duplicate``. Must be called on
+        the event loop.
         """
 
     async def subscribe(

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 from app.interfaces import kept
+from app.interfaces.audit import AuditTrail
 from app.model.message import Partition
 from app.model.metadata import Health
 
@@ -214,9 +215,10 @@ class PullQueue(Protocol):
         """As ``ParkedMessages.park``."""
 
     async def receive(
-        self, subscription: str, *, most: int, lock_ms: int, now_ms: int
+        self, subscription: str, *, most: int, most_bytes: int, lock_ms: int, now_ms: int
     ) -> list[kept.Offered]:
-        """The oldest that are free, each under a token of its own."""
+        """The oldest that are free, each under a token of its own. The one that goes beyond
+        ``most_bytes``, of bodies and headers, is the last."""
 
     async def locked(
         self, subscription: str, tokens: Sequence[str], now_ms: int
@@ -245,8 +247,8 @@ class PullQueue(Protocol):
     ) -> list[kept.Offered]:
         """Free ones that were handed out so often, locked under a token of the caller's to be buried."""
 
-    async def count(self) -> Mapping[str, int]:
-        """By subscription."""
+    async def count(self, subscription: str) -> int:
+        """How many wait, locked or not."""
 
 
 class OffsetStore(Protocol):
@@ -290,6 +292,7 @@ class Store(Protocol):
     replays: Replays
     pulled: PullQueue
     offsets: OffsetStore
+    audit: AuditTrail
 
     async def start(self) -> None: ...
     async def stop(self) -> None: ...

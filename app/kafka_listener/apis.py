@@ -78,7 +78,7 @@ APIS: Mapping[int, Api] = {
         Api(14, "SyncGroup", 0, 5, sync_group),
         Api(15, "DescribeGroups", 0, 5, describe_groups),
         Api(16, "ListGroups", 0, 5, list_groups),
-        Api(17, "SaslHandshake", 1, 1, sasl_handshake),
+        Api(17, "SaslHandshake", 0, 1, sasl_handshake),
         Api(18, "ApiVersions", 0, 4, _api_versions),
         Api(19, "CreateTopics", 2, 7, create_topics),
         Api(20, "DeleteTopics", 1, 5, delete_topics),

@@ -13,6 +13,7 @@ from app.brokers.embedded.assignment import read_subscription
 from app.errors import BrokerError, PositionOutOfRange
 from app.kafka_listener.errors import code_of
 from app.kafka_listener.node import Node, Session
+from app.kafka_listener.rights import to_ask_group, to_read, to_use_group
 from app.kafka_listener.wire import ErrorCode, Request
 from app.log.groups import Code
 from app.log.positions import Committed
@@ -27,7 +28,7 @@ SEVERAL = ("OffsetFetchResponseTopics", "OffsetFetchResponsePartitions")
 NOW = timedelta(0)
 
 
-async def offset_commit(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def offset_commit(node: Node, session: Session, request: Request) -> Any:
     """What can be committed is, of one request in one transaction; each other part has its own error."""
     payload = request.payload
     codes: dict[Partition, ErrorCode] = {}
@@ -35,42 +36,55 @@ async def offset_commit(node: Node, session: Session, request: Request) -> Any: 
     for topic in payload.topics:
         for part in topic.partitions:
             place = Partition(topic.name, part.partition_index)
-            codes[place] = _commit_refusal(node, place, part)
+            codes[place] = to_read(session, topic.name)
+            if codes[place] is ErrorCode.none:
+                codes[place] = _commit_refusal(node, place, part)
             if codes[place] is ErrorCode.none:
                 places[place] = Committed(part.committed_offset, part.committed_metadata or "")
-    code = await _commit(node, payload, places)
+    code = to_use_group(node, session, payload.group_id)
+    if code is ErrorCode.none:
+        code = await _commit(node, payload, places)
     if code is not ErrorCode.none:
         codes |= dict.fromkeys(places, code)
     topics = _answered(request, "OffsetCommitResponse", codes)
     return request.shapes.OffsetCommitResponse(throttle_time=NOW, topics=topics)
 
 
-async def offset_fetch(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def offset_fetch(node: Node, session: Session, request: Request) -> Any:
     """Of one group, or since version 8 of several; of the partitions that are named, or of all."""
     shapes, payload = request.shapes, request.payload
     groups = getattr(payload, "groups", None)
     if groups is None:
+        code = to_ask_group(session, payload.group_id)
         return shapes.OffsetFetchResponse(
             throttle_time=NOW,
-            topics=_fetched(node, request, payload, ONE_GROUP),
-            error_code=ErrorCode.none,
+            topics=()
+            if code is not ErrorCode.none
+            else _fetched(node, request, payload, ONE_GROUP),
+            error_code=code,
         )
     return shapes.OffsetFetchResponse(
         throttle_time=NOW,
         groups=tuple(
             shapes.OffsetFetchResponseGroup(
                 group_id=group.group_id,
-                topics=_fetched(node, request, group, SEVERAL),
-                error_code=ErrorCode.none,
+                topics=()
+                if code is not ErrorCode.none
+                else _fetched(node, request, group, SEVERAL),
+                error_code=code,
             )
             for group in groups
+            for code in [to_ask_group(session, group.group_id)]
         ),
     )
 
 
-async def offset_delete(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def offset_delete(node: Node, session: Session, request: Request) -> Any:
     """A topic that a member of the group reads keeps its positions."""
     payload = request.payload
+    refusal = to_use_group(node, session, payload.group_id)
+    if refusal is not ErrorCode.none:
+        return _deleted(request, refusal, {})
     known = node.engine.positions.of(payload.group_id)
     if not known and node.coordinator.group(payload.group_id) is None:
         return _deleted(request, ErrorCode.group_id_not_found, {})

@@ -12,6 +12,7 @@ import msgspec
 
 from app.kafka_listener.commits import LONGEST_METADATA
 from app.kafka_listener.node import NODE_ID, Node, Session
+from app.kafka_listener.rights import to_administer, to_see
 from app.kafka_listener.wire import ErrorCode, Request
 from app.log.settings import Retention
 
@@ -37,17 +38,19 @@ def topic_configs(node: Node, topic: str) -> TopicConfigs:
     return {name: config.value for name, config in _of_topic(node, topic).items()}
 
 
-async def describe_configs(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def describe_configs(node: Node, session: Session, request: Request) -> Any:
     shapes, payload = request.shapes, request.payload
     return shapes.DescribeConfigsResponse(
         throttle_time=NOW,
-        results=tuple(_described(node, request, resource) for resource in payload.resources),
+        results=tuple(
+            _described(node, session, request, resource) for resource in payload.resources
+        ),
     )
 
 
-def _described(node: Node, request: Request, resource: Any) -> Any:
+def _described(node: Node, session: Session, request: Request, resource: Any) -> Any:
     shapes = request.shapes
-    code, message, configs = _find(node, resource.resource_type, resource.resource_name)
+    code, message, configs = _find(node, session, resource.resource_type, resource.resource_name)
     asked = resource.configuration_keys
     documented = getattr(request.payload, "include_documentation", False)
     return shapes.DescribeConfigsResult(
@@ -72,9 +75,15 @@ def _described(node: Node, request: Request, resource: Any) -> Any:
     )
 
 
-def _find(node: Node, kind: int, name: str) -> tuple[ErrorCode, str | None, Mapping[str, Config]]:
+def _find(
+    node: Node, session: Session, kind: int, name: str
+) -> tuple[ErrorCode, str | None, Mapping[str, Config]]:
     """Kinds of resources by Kafka's numbers: 2 a topic, 4 a node (nameless: what holds for all)."""
     match kind:
+        case 2 if to_see(session, name) is not ErrorCode.none:
+            return ErrorCode.topic_authorization_failed, f"topic {name} is not allowed"[:300], {}
+        case 4 if to_administer(session) is not ErrorCode.none:
+            return ErrorCode.cluster_authorization_failed, "no right of a producer", {}
         case 2 if name in node.engine.topics():
             return ErrorCode.none, None, _of_topic(node, name)
         case 2:

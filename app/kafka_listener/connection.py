@@ -168,11 +168,23 @@ class Connection:
         if not is_prepared(frame):
             await asyncio.to_thread(prepare, frame, OFFERED)
         request = read_request(frame, OFFERED)
-        if not self._session.authenticated and request.api not in BEFORE_LOGIN:
-            raise Malformed(f"{APIS[request.api].name} before a login")
+        self._demand_login(request.api)
         if before is not None and not APIS[request.api].overlaps:
             await self._until_answered(before)
         return request
+
+    def _demand_login(self, api: int) -> None:
+        """Raises Malformed. A user that the configuration has no more, or with another password, is let go at
+        its next request; a change of its rights holds from there on."""
+        session, logins = self._session, self._node.logins
+        if logins is None:
+            session.user, session.authenticated = None, True
+            return
+        if session.authenticated:
+            session.user = None if session.user is None else logins.holds(session.user)
+            session.authenticated = session.user is not None
+        if not session.authenticated and api not in BEFORE_LOGIN:
+            raise Malformed(f"{APIS[api].name} before a login")
 
     async def _until_answered(self, before: Answered) -> None:
         """Or until the client has gone: then it waits for nothing any more."""

@@ -25,6 +25,12 @@ class Refused(Exception):
         self.faults = faults
 
 
+def demand(code: ErrorCode, message: str) -> None:
+    """Raises Refused for any code but that of success."""
+    if code is not ErrorCode.none:
+        raise Refused(code, message)
+
+
 def code_of(error: Exception) -> ErrorCode:
     """A client tries again what is retryable there: a full disk is a storage error (rule 8)."""
     match error:

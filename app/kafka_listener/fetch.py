@@ -13,6 +13,7 @@ from app.errors import BrokerError, PositionOutOfRange
 from app.kafka_listener.batches import Written, write_batches
 from app.kafka_listener.errors import Refused, code_of
 from app.kafka_listener.node import LEADER_EPOCH, Node, Session
+from app.kafka_listener.rights import to_read
 from app.kafka_listener.wire import ErrorCode, Request, write_answer
 from app.log.stored_batches import Run
 from app.model.message import Partition
@@ -53,7 +54,9 @@ async def fetch(node: Node, session: Session, request: Request) -> Any:
     if getattr(payload, "session_id", 0):
         return _answer(node, request, (), ErrorCode.fetch_session_id_not_found)
     wanted = [
-        _wanted(node, topic.topic, each) for topic in payload.topics for each in topic.partitions
+        _wanted(node, session, topic.topic, each)
+        for topic in payload.topics
+        for each in topic.partitions
     ]
     await _gather(node, session, payload, wanted)
     if sum(each.size for each in wanted) <= AT_ONCE:
@@ -147,8 +150,11 @@ def _stirred(node: Node, session: Session, wanted: Sequence[Wanted]) -> Iterator
                 node.engine.unwatch(place, event.set)
 
 
-def _wanted(node: Node, topic: str, asked: Any) -> Wanted:
+def _wanted(node: Node, session: Session, topic: str, asked: Any) -> Wanted:
     each = Wanted(Partition(topic, asked.partition), asked.fetch_offset, asked.partition_max_bytes)
+    if to_read(session, topic) is not ErrorCode.none:
+        each.error = ErrorCode.topic_authorization_failed
+        return each
     try:
         log = node.engine.partition(each.place)
         check_epoch(getattr(asked, "current_leader_epoch", -1))
@@ -187,9 +193,10 @@ def _answer(
 
 def _partition(node: Node, shapes: Any, each: Wanted) -> Any:
     earliest = latest = -1
-    with suppress(PositionOutOfRange):
-        log = node.engine.partition(each.place)
-        earliest, latest = log.earliest, log.next_offset
+    if each.error is not ErrorCode.topic_authorization_failed:
+        with suppress(PositionOutOfRange):
+            log = node.engine.partition(each.place)
+            earliest, latest = log.earliest, log.next_offset
     return shapes.PartitionData(
         partition_index=each.place.number,
         error_code=each.error or ErrorCode.none,

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.errors import BrokerError
 from app.kafka_listener.node import Node, Session
+from app.kafka_listener.rights import to_ask_group, to_use_group
 from app.kafka_listener.wire import ErrorCode, Request
 from app.log.groups import Group, State
 
@@ -15,12 +16,13 @@ NOW = timedelta(0)
 NOBODY_ASKED = -(1 << 31)  # what a client may do is not told
 
 
-async def list_groups(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def list_groups(node: Node, session: Session, request: Request) -> Any:
     """Of the states and kinds that are asked for; of all where none is."""
     shapes, payload = request.shapes, request.payload
     states = {each.lower() for each in getattr(payload, "states_filter", ())}
     kinds = {each.lower() for each in getattr(payload, "types_filter", ())}
     listed = [(name, node.coordinator.group(name)) for name in node.coordinator.groups()]
+    seen = [each for each in listed if to_ask_group(session, each[0]) is ErrorCode.none]
     return shapes.ListGroupsResponse(
         throttle_time=NOW,
         error_code=ErrorCode.none,
@@ -31,39 +33,45 @@ async def list_groups(node: Node, session: Session, request: Request) -> Any:  #
                 group_state=_state(group).value,
                 group_type=KIND,
             )
-            for name, group in listed
+            for name, group in seen
             if (not states or _state(group).value.lower() in states)
             and (not kinds or KIND in kinds)
         ),
     )
 
 
-async def describe_groups(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def describe_groups(node: Node, session: Session, request: Request) -> Any:
     """One that is not known is said to be dead, as Kafka does in these versions."""
     shapes = request.shapes
     known = set(node.coordinator.groups())
     described = [
         _described(shapes, name, node.coordinator.group(name), known=name in known)
+        if (code := to_ask_group(session, name)) is ErrorCode.none
+        else _hidden(shapes, name, code)
         for name in request.payload.groups
     ]
     return shapes.DescribeGroupsResponse(throttle_time=NOW, groups=tuple(described))
 
 
-async def delete_groups(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def delete_groups(node: Node, session: Session, request: Request) -> Any:
     """Without members, and no subscription of Skybridge: its place is not a client's to forget."""
     shapes = request.shapes
     return shapes.DeleteGroupsResponse(
         throttle_time=NOW,
         results=tuple(
             [
-                shapes.DeletableGroupResult(group_id=name, error_code=await _delete(node, name))
+                shapes.DeletableGroupResult(
+                    group_id=name, error_code=await _delete(node, session, name)
+                )
                 for name in request.payload.groups_names
             ]
         ),
     )
 
 
-async def _delete(node: Node, name: str) -> ErrorCode:
+async def _delete(node: Node, session: Session, name: str) -> ErrorCode:
+    if (code := to_use_group(node, session, name)) is not ErrorCode.none:
+        return code
     if node.coordinator.group(name) or node.engine.positions.declared_of(name):
         return ErrorCode.non_empty_group
     if name not in node.engine.positions.groups():
@@ -77,6 +85,18 @@ async def _delete(node: Node, name: str) -> ErrorCode:
 
 def _state(group: Group | None) -> State:
     return State.EMPTY if group is None else group.state
+
+
+def _hidden(shapes: Any, name: str, code: ErrorCode) -> Any:
+    return shapes.DescribedGroup(
+        error_code=code,
+        group_id=name,
+        group_state="",
+        protocol_type="",
+        protocol_data="",
+        members=(),
+        authorized_operations=NOBODY_ASKED,
+    )
 
 
 def _described(shapes: Any, name: str, group: Group | None, *, known: bool) -> Any:

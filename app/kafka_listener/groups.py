@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from app.kafka_listener.node import NODE_ID, Node, Session
 from app.kafka_listener.produce import NO_TRANSACTIONS
+from app.kafka_listener.rights import to_use_group
 from app.kafka_listener.wire import ErrorCode, Request
 from app.log.groups import Code, Join, Joined
 
@@ -56,7 +57,9 @@ async def join_group(node: Node, session: Session, request: Request) -> Any:
     payload = request.payload
     instance = getattr(payload, "group_instance_id", None)
     member = payload.member_id or f"{instance or request.client[:LONGEST_NAME]}-{uuid4().hex}"
-    code = _join_refusal(node, payload)
+    code = to_use_group(node, session, payload.group_id)
+    if code is ErrorCode.none:
+        code = _join_refusal(node, payload)
     if code is not ErrorCode.none:
         return _joined(request, payload.member_id, code, Joined())
     if not payload.member_id and instance is None and request.version >= INVITED_SINCE:
@@ -67,12 +70,14 @@ async def join_group(node: Node, session: Session, request: Request) -> Any:
     return _joined(request, member, ErrorCode(joined.code.value), joined)
 
 
-async def sync_group(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def sync_group(node: Node, session: Session, request: Request) -> Any:
     payload = request.payload
     group = node.coordinator.group(payload.group_id)
     kind, protocol = (group.kind, group.protocol) if group else ("", "")
     code, assignment = ErrorCode.inconsistent_group_protocol, b""
-    if _agrees(payload, kind, protocol) or group is None:
+    if (refusal := to_use_group(node, session, payload.group_id)) is not ErrorCode.none:
+        code, kind, protocol = refusal, "", ""
+    elif _agrees(payload, kind, protocol) or group is None:
         synced = await node.coordinator.sync(
             payload.group_id,
             payload.member_id,
@@ -90,21 +95,27 @@ async def sync_group(node: Node, session: Session, request: Request) -> Any:  # 
     )
 
 
-async def heartbeat(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def heartbeat(node: Node, session: Session, request: Request) -> Any:
     payload = request.payload
-    code = node.coordinator.heartbeat(
-        payload.group_id,
-        payload.member_id,
-        payload.generation_id,
-        getattr(payload, "group_instance_id", None),
-    )
-    return request.shapes.HeartbeatResponse(throttle_time=NOW, error_code=ErrorCode(code.value))
+    code = to_use_group(node, session, payload.group_id)
+    if code is ErrorCode.none:
+        beaten = node.coordinator.heartbeat(
+            payload.group_id,
+            payload.member_id,
+            payload.generation_id,
+            getattr(payload, "group_instance_id", None),
+        )
+        code = ErrorCode(beaten.value)
+    return request.shapes.HeartbeatResponse(throttle_time=NOW, error_code=code)
 
 
-async def leave_group(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def leave_group(node: Node, session: Session, request: Request) -> Any:
     """One, or several at once, by id or by the name of an instance: the tools take out who hangs."""
     shapes, payload = request.shapes, request.payload
     leaving = getattr(payload, "members", None) or (payload,)
+    refusal = to_use_group(node, session, payload.group_id)
+    if refusal is not ErrorCode.none:
+        return shapes.LeaveGroupResponse(throttle_time=NOW, error_code=refusal, members=())
     codes = [_leave(node, payload.group_id, each) for each in leaving]
     one = ErrorCode.none if hasattr(payload, "members") else codes[0]
     return shapes.LeaveGroupResponse(

@@ -7,9 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 from app.errors import BrokerError, PositionOutOfRange
-from app.kafka_listener.errors import Refused, code_of
+from app.kafka_listener.errors import Refused, code_of, demand
 from app.kafka_listener.fetch import check_epoch
 from app.kafka_listener.node import LEADER_EPOCH, Node, Session
+from app.kafka_listener.rights import to_see
 from app.kafka_listener.wire import ErrorCode, Request
 from app.log.catalogue import PartitionLog
 from app.log.stored_batches import Run
@@ -18,7 +19,7 @@ from app.model.message import Partition
 NOWHERE = (-1, -1)
 
 
-async def list_offsets(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def list_offsets(node: Node, session: Session, request: Request) -> Any:
     shapes = request.shapes
     return shapes.ListOffsetsResponse(
         throttle_time=timedelta(0),
@@ -27,7 +28,10 @@ async def list_offsets(node: Node, session: Session, request: Request) -> Any:  
                 shapes.ListOffsetsTopicResponse(
                     name=topic.name,
                     partitions=tuple(
-                        [await _partition(node, shapes, topic.name, p) for p in topic.partitions]
+                        [
+                            await _partition(node, session, shapes, topic.name, p)
+                            for p in topic.partitions
+                        ]
                     ),
                 )
                 for topic in request.payload.topics
@@ -36,9 +40,10 @@ async def list_offsets(node: Node, session: Session, request: Request) -> Any:  
     )
 
 
-async def _partition(node: Node, shapes: Any, topic: str, asked: Any) -> Any:
-    code, (offset, time_ms) = ErrorCode.none, NOWHERE
+async def _partition(node: Node, session: Session, shapes: Any, topic: str, asked: Any) -> Any:
+    code, (offset, time_ms) = to_see(session, topic), NOWHERE
     try:
+        demand(code, f"topic {topic} is not allowed")
         check_epoch(getattr(asked, "current_leader_epoch", -1))
         log = node.engine.partition(Partition(topic, asked.partition_index))
         offset, time_ms = await _find(node, log, asked.timestamp)

@@ -8,11 +8,12 @@ from typing import Any
 from app.errors import BoundReached, BrokerError
 from app.kafka_listener.errors import code_of
 from app.kafka_listener.node import LEADER_EPOCH, NODE_ID, Node, Session
+from app.kafka_listener.rights import to_see, to_write
 from app.kafka_listener.wire import ErrorCode, Request
 from app.log.catalogue import Topic, is_topic_name
 
 
-async def metadata(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def metadata(node: Node, session: Session, request: Request) -> Any:
     """Topics have no ids here (all zero): clients then use the versions of other APIs that name them."""
     shapes, payload = request.shapes, request.payload
     host, port = node.address
@@ -21,25 +22,37 @@ async def metadata(node: Node, session: Session, request: Request) -> Any:  # no
         brokers=(shapes.MetadataResponseBroker(node_id=NODE_ID, host=host, port=port, rack=None),),
         cluster_id=node.cluster,
         controller_id=NODE_ID,
-        topics=tuple([await _topic(node, shapes, payload, each) for each in _asked(node, request)]),
+        topics=tuple(
+            [
+                await _topic(node, session, shapes, payload, each)
+                for each in _asked(node, session, request)
+            ]
+        ),
     )
 
 
-def _asked(node: Node, request: Request) -> list[tuple[str | None, Any]]:
-    """Names and ids. All of them: none named in version 0, null later."""
+def _asked(node: Node, session: Session, request: Request) -> list[tuple[str | None, Any]]:
+    """Names and ids. All of them (none named in version 0, null later): those that the client may see."""
     topics = request.payload.topics
     if topics is None or (not topics and not request.version):
-        return [(name, None) for name in sorted(node.engine.topics())]
+        seen = (n for n in node.engine.topics() if to_see(session, n) is ErrorCode.none)
+        return [(name, None) for name in sorted(seen)]
     return [(topic.name, getattr(topic, "topic_id", None)) for topic in topics]
 
 
-async def _topic(node: Node, shapes: Any, payload: Any, asked: tuple[str | None, Any]) -> Any:
+async def _topic(
+    node: Node, session: Session, shapes: Any, payload: Any, asked: tuple[str | None, Any]
+) -> Any:
     name, topic_id = asked
     if name is None:
         return _missing(shapes, name, ErrorCode.unknown_topic_id, topic_id)
+    if (code := to_see(session, name)) is not ErrorCode.none:
+        return _missing(shapes, name, code)
     topics = node.engine.topics()
     if name not in topics:
-        code = await _create(node, name, wanted=getattr(payload, "allow_auto_topic_creation", True))
+        wanted = getattr(payload, "allow_auto_topic_creation", True)
+        writes = to_write(session, name) is ErrorCode.none
+        code = await _create(node, name, wanted=wanted and writes)
         if code is not ErrorCode.none:
             return _missing(shapes, name, code)
         topics = node.engine.topics()

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from app.access.caller import Caller
+from app.access.rights import EVERY_RIGHT, KafkaAccess, Rights
 from app.bindings.record import Record
 from app.interfaces import Clock
 from app.kafka_listener.room import Room
@@ -29,12 +31,33 @@ class Gate(Protocol):
         """Index of a record that may not enter, to why; empty for a topic that takes anything."""
 
 
+class User(Protocol):
+    """Of a session, once it has logged in (``rights.Principal``)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def proof(self) -> bytes: ...
+    @property
+    def access(self) -> KafkaAccess: ...
+    @property
+    def caller(self) -> Caller | None: ...
+    @property
+    def limits(self) -> Rights | None: ...
+
+
 class Logins(Protocol):
     """Who may come, and by which mechanisms (``sasl``)."""
 
     mechanisms: tuple[str, ...]
 
     def begin(self, mechanism: str) -> Any: ...
+
+    def principal(self, name: str) -> User:
+        """Of a name that is proven."""
+
+    def holds(self, principal: User) -> User | None:
+        """The same user as it is known now; None where it has gone, or has another password."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +102,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 class Node(msgspec.Struct, kw_only=True):
     """``cluster``: its id, kept with the log. ``address``: what clients are told, set when it listens.
-    ``logins``: who may come; None: everybody.
+    ``logins``: who may come; None: everybody. ``own_groups``: how the groups of subscriptions begin, which
+    no client may use; "" for none.
     ``counters``: ``kafka_connections(outcome)``, ``kafka_requests(api)``, ``kafka_refused_frames``,
     ``kafka_records(direction)``. ``refused_connections``, ``refused_frames``: of this listener alone."""
 
@@ -91,13 +115,15 @@ class Node(msgspec.Struct, kw_only=True):
     cluster: str
     counters: Counters
     logins: Logins | None = None
+    own_groups: str = ""
     address: tuple[str, int] = ("", 0)
     refused_connections: int = 0
     refused_frames: int = 0
 
 
 class Session:
-    """One connection. ``user``: who it is, once it has said so; None where nobody is asked.
+    """One connection. ``user``: who it is, once it has said so; None where nobody is asked. ``access``: its
+    rights.
 
     ``ending``  is set when no answer will be waited for, or the service is to leave: who waits for long
                 answers now; ``waiting`` are set with it.
@@ -110,7 +136,7 @@ class Session:
     def __init__(self, peer: str, expanded: Room, *, authenticated: bool = True) -> None:
         self.peer = peer
         self.expanded = expanded
-        self.user: str | None = None
+        self.user: User | None = None
         self.authenticated = authenticated
         self.ending = asyncio.Event()
         self.waiting: set[asyncio.Event] = set()
@@ -118,6 +144,10 @@ class Session:
         self.lane = asyncio.Lock()
         self.login: Any = None
         self.denied = False
+
+    @property
+    def access(self) -> KafkaAccess:
+        return EVERY_RIGHT if self.user is None else self.user.access
 
     def end(self) -> None:
         for each in (self.ending, *self.waiting):

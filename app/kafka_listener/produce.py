@@ -13,6 +13,7 @@ from app.errors import BrokerError, PositionOutOfRange
 from app.kafka_listener.batches import QUICK, Arrived, is_compressed, is_quick, read_batch
 from app.kafka_listener.errors import Refused, code_of
 from app.kafka_listener.node import Node, Session
+from app.kafka_listener.rights import not_allowed, to_write
 from app.kafka_listener.room import Share
 from app.kafka_listener.wire import ErrorCode, Malformed, Request
 from app.log.partition_append import Stored
@@ -43,14 +44,33 @@ async def produce(node: Node, session: Session, request: Request) -> Any:
     payload = request.payload
     with Share(session.expanded) as share:
         async with session.lane:  # so that batches of one connection are stored in their order
-            asked = await _read(node, payload, share)
+            asked = await _read(node, session, payload, share)
+            await _within_quota(node, session, asked)
             waiting = [(each, _begin(node, each)) for each in asked]
         fates = await _fates(waiting, payload.timeout if payload.acks else None)
     _count(node, fates)
     return _answer(node, request, fates) if payload.acks else _unanswered(fates)
 
 
-async def _read(node: Node, payload: Any, share: Share) -> list[Asked]:
+async def _within_quota(node: Node, session: Session, asked: Iterable[Asked]) -> None:
+    """A producer beyond its quota waits here, and its later requests behind it: Kafka has no refusal for it."""
+    caller = None if session.user is None else session.user.caller
+    if caller is None:
+        return
+    batches = [each.batch for each in asked if isinstance(each.batch, Arrived)]
+    left = count = sum(len(batch.records) for batch in batches)
+    allowance, clock = caller.allowance, node.clock
+    while allowance is not None and left:
+        step = min(left, allowance.quota.burst)
+        if wait := allowance.take(step, clock.monotonic()):
+            await clock.sleep(wait)
+        else:
+            left -= step
+    caller.tally.add(count, clock.monotonic())
+    node.counters.add("producer_events", caller.name, by=count)
+
+
+async def _read(node: Node, session: Session, payload: Any, share: Share) -> list[Asked]:
     if payload.acks not in ACKS:
         return _refused(payload, ErrorCode.invalid_required_acks, f"acks {payload.acks}")
     if payload.transactional_id is not None:
@@ -61,29 +81,39 @@ async def _read(node: Node, payload: Any, share: Share) -> list[Asked]:
         for data in topic.partition_data
     ]
     if sum(len(data) for _, data in parts) <= QUICK and all(
-        is_quick(data) and not node.gate.guards(place.topic) for place, data in parts
+        is_quick(data) and not _looks(node, session, place.topic) for place, data in parts
     ):
-        return _read_all(node, parts, 0)
+        return _read_all(node, session, parts, 0)
     compressed = sum(is_compressed(data) for _, data in parts)
     room = min(compressed * node.settings.max_batch, node.settings.max_frame)
     if room:
         await share.take(room)
-    asked = await asyncio.to_thread(_read_all, node, parts, room)
+    asked = await asyncio.to_thread(_read_all, node, session, parts, room)
     share.keep(sum(_expanded(each) for each in asked))
     return asked
 
 
-def _read_all(node: Node, parts: Iterable[tuple[Partition, bytes]], room: int) -> list[Asked]:
+def _looks(node: Node, session: Session, topic: str) -> bool:
+    """Whether each record is decoded."""
+    return node.gate.guards(topic) or (session.user is not None and session.user.limits is not None)
+
+
+def _read_all(
+    node: Node, session: Session, parts: Iterable[tuple[Partition, bytes]], room: int
+) -> list[Asked]:
     """Any thread. ``room``: bytes that the compressed batches may become together."""
     asked: list[Asked] = []
     for place, data in parts:
-        asked.append(_read_one(node, place, data, room))
+        asked.append(_read_one(node, session, place, data, room))
         room -= _expanded(asked[-1])
     return asked
 
 
-def _read_one(node: Node, place: Partition, data: bytes, room: int) -> Asked:
-    """What is for no partition is not looked into."""
+def _read_one(node: Node, session: Session, place: Partition, data: bytes, room: int) -> Asked:
+    """What is for no partition, or not allowed, is not looked into."""
+    code = to_write(session, place.topic)
+    if code is not ErrorCode.none:
+        return Asked(place, Refused(code, f"writing to {place.topic} is not allowed"))
     try:
         node.engine.partition(place)
         batch = read_batch(data, node.settings.max_batch, room)
@@ -92,18 +122,24 @@ def _read_one(node: Node, place: Partition, data: bytes, room: int) -> Asked:
     except Refused as refusal:
         return Asked(place, refusal)
     faults = node.gate.refusals(place.topic, batch.records)
-    return Asked(place, _barred(place.topic, faults) if faults else batch)
+    if faults:
+        return Asked(
+            place, _barred(f"not a CloudEvent, and {place.topic} takes nothing else", faults)
+        )
+    limits = None if session.user is None else session.user.limits
+    faults = {} if limits is None else not_allowed(limits, batch.records)
+    return Asked(place, _barred("not allowed", faults) if faults else batch)
 
 
 def _expanded(asked: Asked) -> int:
     return 0 if isinstance(asked.batch, Refused) else asked.batch.expanded
 
 
-def _barred(topic: str, faults: Mapping[int, str]) -> Refused:
+def _barred(what: str, faults: Mapping[int, str]) -> Refused:
     first = next(iter(faults.values()))
     return Refused(
         ErrorCode.invalid_record,
-        f"not a CloudEvent, and {topic} takes nothing else: {first}",
+        f"{what}: {first}",
         tuple(faults.items()),
     )
 

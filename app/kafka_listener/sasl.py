@@ -5,17 +5,20 @@ No secret and nothing that a client proves itself with is ever logged or repeate
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from scramp import ScramException, ScramMechanism
 
-from app.kafka_listener.node import Node, Session
+from app.access.caller import Caller
+from app.access.rights import KafkaAccess
+from app.kafka_listener.node import Node, Session, User
+from app.kafka_listener.rights import Principal, proof_of
 from app.kafka_listener.wire import ErrorCode, Request
 
 PLAIN = "PLAIN"
@@ -25,6 +28,8 @@ SHOWN = 64  # characters of a name in the log
 Known = tuple[bytes, bytes, bytes, int]
 """Salt, stored key, server key, iterations: what SCRAM keeps of a password."""
 
+NO_RIGHTS: Mapping[str, tuple[KafkaAccess, Caller]] = MappingProxyType({})
+
 _log = logging.getLogger("skybridge.kafka_listener")
 
 
@@ -33,7 +38,7 @@ class Denied(Exception):
 
 
 class SaslSession(Protocol):
-    """One login under way. ``user``: who it is, once it is proven."""
+    """One login under way. ``user``: the name of who it is, once it is proven."""
 
     user: str | None
 
@@ -44,9 +49,19 @@ class SaslSession(Protocol):
 class Logins:
     """Who may come, and how. Making it takes some milliseconds a user: before anybody waits."""
 
-    def __init__(self, users: Mapping[str, str], mechanisms: Sequence[str]) -> None:
+    def __init__(
+        self,
+        users: Mapping[str, str],
+        mechanisms: Sequence[str],
+        rights: Mapping[str, tuple[KafkaAccess, Caller]] = NO_RIGHTS,
+    ) -> None:
+        """``users``: their passwords. ``rights``: of those that are producers; the others have all."""
         self.mechanisms = tuple(mechanisms)
-        self._plain = {name: _digest(password) for name, password in users.items()}
+        self._plain = {name: proof_of(password) for name, password in users.items()}
+        self._principals = {
+            name: Principal(name, proof, *rights.get(name, ()))
+            for name, proof in self._plain.items()
+        }
         self._scram = {
             mechanism: {
                 name: ScramMechanism(mechanism).make_auth_info(password, ITERATIONS)
@@ -62,10 +77,18 @@ class Logins:
             return _Plain(self._is_plain)
         return _Scram(mechanism, lambda name: self._known(mechanism, name))
 
+    def principal(self, name: str) -> Principal:
+        """Of a name that is proven."""
+        return self._principals[name]
+
+    def holds(self, principal: User) -> Principal | None:
+        known = self._principals.get(principal.name)
+        return known if known is not None and known.proof == principal.proof else None
+
     def _is_plain(self, name: str, password: str) -> bool:
         """Takes as long for a name that nobody has."""
         known = self._plain.get(name)
-        proven = hmac.compare_digest(known or bytes(32), _digest(password))
+        proven = hmac.compare_digest(known or bytes(32), proof_of(password))
         return proven and known is not None
 
     def _known(self, mechanism: str, name: str) -> Known:
@@ -125,16 +148,15 @@ class _Scram:
         return self._known(name)
 
 
-def _digest(password: str) -> bytes:
-    """Of equal length, for a comparison in constant time."""
-    return hashlib.sha256(password.encode()).digest()
-
-
 async def sasl_handshake(node: Node, session: Session, request: Request) -> Any:
+    """Version 0, whose tokens would come outside of frames, is refused. It is offered because librdkafka 2.0
+    and before look for it, and then use version 1."""
     mechanisms = () if node.logins is None else node.logins.mechanisms
     mechanism, code = request.payload.mechanism, ErrorCode.none
     if node.logins is None:
         code = ErrorCode.illegal_sasl_state
+    elif not request.version:
+        code = ErrorCode.unsupported_version
     elif mechanism not in mechanisms:
         code = ErrorCode.unsupported_sasl_mechanism
     else:
@@ -158,7 +180,9 @@ async def sasl_authenticate(node: Node, session: Session, request: Request) -> A
         )  # clients that try again and again, and guessers
         return _told(request, ErrorCode.sasl_authentication_failed, "the login is not right")
     if login.user is not None:
-        session.login, session.user, session.authenticated = None, login.user, True
+        assert node.logins is not None  # noqa: S101 - it began the login
+        session.login, session.user = None, node.logins.principal(login.user)
+        session.authenticated = True
         node.counters.add("kafka_logins", "accepted")
     return _told(request, ErrorCode.none, None, token)
 

@@ -11,39 +11,42 @@ from typing import Any
 
 from app.errors import BoundReached, BrokerError, BrokerRefused
 from app.kafka_listener.configs import FROM_FILE, TopicConfigs, topic_configs
-from app.kafka_listener.errors import Refused, code_of
+from app.kafka_listener.errors import Refused, code_of, demand
 from app.kafka_listener.node import NODE_ID, Node, Session
+from app.kafka_listener.rights import to_administer, to_write
 from app.kafka_listener.wire import ErrorCode, Request
 from app.log.catalogue import is_topic_name
 
 UNSAID = -1
 REPLICAS = 1
 NOW = timedelta(0)
+NO_RIGHT = "the user has no right to do this"
 
 
-async def create_topics(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def create_topics(node: Node, session: Session, request: Request) -> Any:
     """With ``validate_only`` nothing is made, and the answer is the same."""
     payload = request.payload
     twice = _twice([topic.name for topic in payload.topics])
     results = [
-        await _created(node, request, topic, twice=topic.name in twice) for topic in payload.topics
+        await _created(node, session, request, topic, twice=topic.name in twice)
+        for topic in payload.topics
     ]
     return request.shapes.CreateTopicsResponse(throttle_time=NOW, topics=tuple(results))
 
 
-async def delete_topics(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def delete_topics(node: Node, session: Session, request: Request) -> Any:
     """With all their records, but not what a subscription of Skybridge reads."""
     shapes = request.shapes
     results = []
     for name in request.payload.topic_names:
-        code, message = await _outcome(node.engine.delete_topic(name))
+        code, message = await _outcome(_delete(node, session, name))
         results.append(
             shapes.DeletableTopicResult(name=name, error_code=code, error_message=message)
         )
     return shapes.DeleteTopicsResponse(throttle_time=NOW, responses=tuple(results))
 
 
-async def create_partitions(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+async def create_partitions(node: Node, session: Session, request: Request) -> Any:
     """Keys may go to other partitions from then on, as in any Kafka: so not where a subscription of
     Skybridge reads, for it promises the order of a key."""
     shapes, payload = request.shapes, request.payload
@@ -51,7 +54,7 @@ async def create_partitions(node: Node, session: Session, request: Request) -> A
     results = []
     for topic in payload.topics:
         code, message = await _outcome(
-            _grow(node, topic, only_check=payload.validate_only, twice=topic.name in twice)
+            _grow(node, session, topic, only_check=payload.validate_only, twice=topic.name in twice)
         )
         results.append(
             shapes.CreatePartitionsTopicResult(
@@ -61,12 +64,15 @@ async def create_partitions(node: Node, session: Session, request: Request) -> A
     return shapes.CreatePartitionsResponse(throttle_time=NOW, results=tuple(results))
 
 
-async def _created(node: Node, request: Request, topic: Any, *, twice: bool) -> Any:
+async def _created(
+    node: Node, session: Session, request: Request, topic: Any, *, twice: bool
+) -> Any:
     configs = topic_configs(node, topic.name)
     partitions = UNSAID
 
     async def create() -> None:
         nonlocal partitions
+        demand(to_write(session, topic.name), NO_RIGHT)
         partitions = _checked(node, topic, configs, twice=twice)
         if not request.payload.validate_only:
             await node.engine.create_topic(topic.name, partitions)
@@ -126,7 +132,13 @@ def _placed(topic: Any) -> int:
     return len(numbers)
 
 
-async def _grow(node: Node, topic: Any, *, only_check: bool, twice: bool) -> None:
+async def _delete(node: Node, session: Session, name: str) -> None:
+    demand(to_administer(session), NO_RIGHT)
+    await node.engine.delete_topic(name)
+
+
+async def _grow(node: Node, session: Session, topic: Any, *, only_check: bool, twice: bool) -> None:
+    demand(to_administer(session), NO_RIGHT)
     known = node.engine.topics().get(topic.name)
     if known is None:
         raise Refused(ErrorCode.unknown_topic_or_partition, f"no topic {topic.name}")

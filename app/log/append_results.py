@@ -11,9 +11,10 @@ import apsw
 
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable
 from app.interfaces import PublishResult
-from app.log.catalogue import Catalogue, PartitionLog
+from app.log.catalogue import Catalogue
 from app.log.codec import Unstorable
-from app.log.commit import Append, CommitGroup, Fates, Rider, Single, all_failed
+from app.log.commit import Append, CommitGroup, Fates, Rider, Single, Staged, all_failed
+from app.log.identities import Identities
 from app.log.partition_append import Placed
 from app.log.producers import Producers
 from app.log.settings import EngineSettings
@@ -55,11 +56,16 @@ class Storing:
     reads both."""
 
     def __init__(
-        self, settings: EngineSettings, catalogue: Catalogue, producers: Producers
+        self,
+        settings: EngineSettings,
+        catalogue: Catalogue,
+        producers: Producers,
+        identities: Identities,
     ) -> None:
         self._settings = settings
         self._catalogue = catalogue
         self._producers = producers
+        self._identities = identities
         self._not_stored = BrokerUnavailable("not stored: nobody waited", broker=settings.name)
         self._db: apsw.Connection
         self.space: Space
@@ -72,8 +78,8 @@ class Storing:
 
     def store(
         self, appends: list[Append], rider: Rider | None = None
-    ) -> tuple[Fates, list[PartitionLog]]:
-        """The fate of each, and which partitions have grown. Never raises: nobody may wait for ever
+    ) -> tuple[Fates, list[Staged]]:
+        """The fate of each, and by what partitions have grown. Never raises: nobody may wait for ever
         because of a bug here."""
         try:
             return self._store(appends, rider)
@@ -151,9 +157,7 @@ class Storing:
             else:
                 _log.warning("log %s: upkeep postponed: %s", self._settings.name, error)
 
-    def _store(
-        self, appends: list[Append], rider: Rider | None
-    ) -> tuple[Fates, list[PartitionLog]]:
+    def _store(self, appends: list[Append], rider: Rider | None) -> tuple[Fates, list[Staged]]:
         """What nobody waits for any more is not stored (rule 9)."""
         live: list[Append] = []
         given_up: list[Append] = []
@@ -186,7 +190,7 @@ class Storing:
 
     def _store_group(
         self, appends: list[Append], rider: Rider | None
-    ) -> tuple[Fates, list[PartitionLog]]:
+    ) -> tuple[Fates, list[Staged]]:
         if not appends:
             return [], []
         try:
@@ -196,10 +200,10 @@ class Storing:
                 return all_failed(appends, self.explain(error)), []
         return self._store_one_by_one(appends)
 
-    def _store_one_by_one(self, appends: list[Append]) -> tuple[Fates, list[PartitionLog]]:
+    def _store_one_by_one(self, appends: list[Append]) -> tuple[Fates, list[Staged]]:
         """One bad record must not fail its neighbours: each in a transaction of its own."""
         fates: Fates = []
-        grown: list[PartitionLog] = []
+        grown: list[Staged] = []
         for append in appends:
             results: list[PublishResult] = []
             for part in _parts(append):
@@ -214,7 +218,7 @@ class Storing:
 
     def _commit(
         self, appends: Sequence[Append], rider: Rider | None = None
-    ) -> tuple[Fates, list[PartitionLog]]:
+    ) -> tuple[Fates, list[Staged]]:
         group, fates = self._staged(appends)
         execute = self._db.execute
         execute("BEGIN IMMEDIATE")
@@ -245,7 +249,9 @@ class Storing:
         return group, fates
 
     def _group(self) -> CommitGroup:
-        return CommitGroup(self._catalogue, self._settings, self._producers.begin())
+        return CommitGroup(
+            self._catalogue, self._settings, self._producers.begin(), self._identities.begin()
+        )
 
 
 def _parts(append: Append) -> Iterator[Append]:
@@ -253,5 +259,6 @@ def _parts(append: Append) -> Iterator[Append]:
     if isinstance(append, Placed):
         yield append
     else:
-        for record in append.records:
-            yield Single(append.topic, (record,))
+        identities = append.identities or (None,) * len(append.records)
+        for record, identity in zip(append.records, identities, strict=True):
+            yield Single(append.topic, record, identity)

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import apsw
+import msgspec
 
 from app.bindings.record import Record
 from app.errors import BrokerError, BrokerRefused
 from app.interfaces import PublishResult
 from app.log.catalogue import Catalogue, PartitionLog, Segment
 from app.log.codec import Fields, Row, Unstorable, check, encode_rows, fields_of
+from app.log.identities import Recognition
 from app.log.partition_append import Placed, Stored
 from app.log.producers import Numbering
 from app.log.settings import EngineSettings
 from app.model.receipt import Receipt
+from app.routing.identity import Identity
 from app.routing.partitions import partition_of
 
 
 class Append(Protocol):
-    """What the writer takes: records for one topic, and where their fates go."""
+    """What the writer takes: records for one topic, and where their fates go. ``identities``: one a record,
+    where some are stored once only."""
 
     topic: str
     records: Sequence[Record]
+    identities: Sequence[Identity | None] | None
 
     def done(self) -> bool:
         """Nobody waits any more: what is not stored yet must not be (rule 9)."""
@@ -83,11 +89,14 @@ class Staged:
 class Single:
     """One record by itself, whose fate is taken from ``add``."""
 
-    __slots__ = ("records", "topic")
+    __slots__ = ("identities", "records", "topic")
 
-    def __init__(self, topic: str, records: Sequence[Record]) -> None:
+    def __init__(self, topic: str, record: Record, identity: Identity | None = None) -> None:
         self.topic = topic
-        self.records = records
+        self.records: Sequence[Record] = (record,)
+        self.identities: Sequence[Identity | None] | None = (
+            None if identity is None else (identity,)
+        )
 
     def done(self) -> bool:
         return False
@@ -102,10 +111,15 @@ class CommitGroup:
     ``publish``, nothing happened."""
 
     def __init__(
-        self, catalogue: Catalogue, settings: EngineSettings, numbering: Numbering
+        self,
+        catalogue: Catalogue,
+        settings: EngineSettings,
+        numbering: Numbering,
+        recognition: Recognition,
     ) -> None:
         self._catalogue = catalogue
         self._numbering = numbering
+        self._recognition = recognition
         self._broker = settings.name
         self._now = settings.now_ms()
         self._settings = settings
@@ -116,6 +130,10 @@ class CommitGroup:
         """Stage its records; the receipts hold once ``store`` is committed."""
         if isinstance(append, Placed):
             return [self._place(append)]
+        if append.identities is not None:
+            return list(
+                map(partial(self._add_once, append.topic), append.records, append.identities)
+            )
         topic = self._catalogue.topics[append.topic]
         name, broker, partitions = topic.name, self._broker, topic.partitions
         results: list[PublishResult] = []
@@ -135,7 +153,11 @@ class CommitGroup:
         if isinstance(append, Placed):
             refused = next(filter(None, map(self._unstorable, append.records)), None)
             return [refused or self._place(append)]
-        return [self._add_checked(append.topic, record) for record in append.records]
+        identities = append.identities or (None,) * len(append.records)
+        return [
+            self._add_checked(Single(append.topic, record, identity))
+            for record, identity in zip(append.records, identities, strict=True)
+        ]
 
     def encode(self) -> None:
         """Before the transaction. Raises one of ``Unstorable``; then nothing may be stored."""
@@ -150,10 +172,12 @@ class CommitGroup:
             for row in staged.rows:
                 db.execute(insert, row)
         self._numbering.store(db)
+        self._recognition.store(db)
 
-    def publish(self) -> list[PartitionLog]:
-        """After the commit: readers may see it. Returns the partitions that have grown."""
+    def publish(self) -> list[Staged]:
+        """After the commit: readers may see it. Returns by what the partitions have grown."""
         self._numbering.publish()
+        self._recognition.publish()
         for partition, segment in self._opened:
             partition.segments += (segment,)
         for staged in self._staged.values():
@@ -163,7 +187,7 @@ class CommitGroup:
             active.first_ms = active.first_ms or staged.time_ms
             active.last_ms = partition.last_ms = staged.time_ms
             partition.next_offset = staged.next_offset
-        return [staged.partition for staged in self._staged.values()]
+        return list(self._staged.values())
 
     def _place(self, append: Placed) -> PublishResult:
         """What was stored before is not staged again."""
@@ -185,8 +209,22 @@ class CommitGroup:
                 self._numbering.stage(partition, batch, append.stored.base, staged.time_ms)
         return Receipt(self._broker, append.topic, append.partition, str(append.stored.base))
 
-    def _add_checked(self, topic: str, record: Record) -> PublishResult:
-        return self._unstorable(record) or self.add(Single(topic, (record,)))[0]
+    def _add_once(self, topic: str, record: Record, identity: Identity | None) -> PublishResult:
+        """A duplicate is not staged: where the first of them is, is its fate."""
+        if identity is None:
+            return self.add(Single(topic, record))[0]
+        verdict, receipt = self._recognition.judge(topic, identity)
+        if receipt is not None:
+            return receipt
+        (stored,) = self.add(Single(topic, record))
+        if isinstance(stored, Receipt):
+            self._recognition.stage(identity, stored)
+            if verdict == "differs":
+                return msgspec.structs.replace(stored, repeat="differs")
+        return stored
+
+    def _add_checked(self, single: Single) -> PublishResult:
+        return self._unstorable(single.records[0]) or self.add(single)[0]
 
     def _unstorable(self, record: Record) -> BrokerRefused | None:
         try:

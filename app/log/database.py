@@ -15,7 +15,7 @@ from app.log.lock_file import Held, take_lock
 
 FILE = "log.db"
 LOCK = "lock"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 APPLICATION_ID = 0x536B7942  # "SkyB": tells our file from any other SQLite file
 BUSY_MS = 5_000
 STATEMENTS = 2_000  # prepared statements kept: one insert a segment that is being written
@@ -50,6 +50,12 @@ CREATE TABLE identity(name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT
 """Format 1 had a table of producers that nothing wrote to."""
 
 _SINCE_3 = "ALTER TABLE groups ADD COLUMN used_ms INTEGER NOT NULL DEFAULT 0"
+_SINCE_4 = """
+CREATE TABLE identities(
+  number INTEGER PRIMARY KEY, route TEXT NOT NULL, topic TEXT NOT NULL, most INTEGER NOT NULL,
+  until_ms INTEGER NOT NULL, entries BLOB NOT NULL) STRICT;
+CREATE INDEX identities_until ON identities(until_ms);
+"""
 
 
 class FolderLock:
@@ -154,7 +160,9 @@ def _bring_up(db: apsw.Connection, version: int, *, new: bool) -> None:
         db.execute(_SINCE_2)
         name = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")  # the form that Kafka gives it
         db.execute("INSERT INTO identity VALUES('cluster', ?)", (name,))
-    db.execute(_SINCE_3)
+    if version < 3:  # noqa: PLR2004
+        db.execute(_SINCE_3)
+    db.execute(_SINCE_4)
     db.pragma("user_version", SCHEMA_VERSION)
 
 

@@ -13,9 +13,10 @@ import apsw
 
 from app.bindings.record import Record
 from app.log.catalogue import Catalogue, PartitionLog, Topic
-from app.log.commit import Append, Fates
+from app.log.commit import Append, Fates, Staged
 from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
 from app.log.group_commits import GroupCommits
+from app.log.identities import Identities
 from app.log.partition_append import Placed, Stored
 from app.log.positions import Commits, Committed, Declared, Positions
 from app.log.producers import Producers
@@ -26,7 +27,7 @@ from app.log.settings import EngineSettings
 from app.log.stored_batches import EVERYTHING, Run, runs
 from app.log.topic_changes import TopicChanges
 from app.log.writer import Writer
-from app.model.message import Page, Partition
+from app.model.message import Message, Page, Partition
 from app.model.metadata import Health
 from app.telemetry.tasks import keep
 
@@ -56,11 +57,13 @@ class Engine:
         self.positions = Positions(settings.now_ms)
         self._catalogue = Catalogue(settings.max_topics, settings.max_partitions)
         self._producers = Producers()
+        self.identities = Identities(settings.name, settings.now_ms)
         self._changes = TopicChanges(
-            settings.name, self._catalogue, self.positions, self._producers
+            settings.name, self._catalogue, self.positions, self._producers, self.identities
         )
         self._commits = GroupCommits(self.positions, self._writing)
         self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
+        self._newest: Staged | None = None  # of whose growth watchers are being told
         self.findings: list[str] = []  # what looked damaged at the start
         self.cluster = ""  # tells this log from any other, once it is open
 
@@ -69,7 +72,12 @@ class Engine:
         self._lock.acquire()
         self._forget()
         writer = Writer(
-            self.settings, self._catalogue, self._producers, self._settle, self._on_round
+            self.settings,
+            self._catalogue,
+            self._producers,
+            self.identities,
+            self._settle,
+            self._on_round,
         )
         try:
             await writer.start(self._open)
@@ -152,6 +160,22 @@ class Engine:
         return await reader.run(
             lambda db: reader.page(db, partition, offset, end, epoch, max_records, max_bytes)
         )
+
+    def at_hand(self, partition: PartitionLog, offset: int, until: int, most: int) -> Page | None:
+        """As ``page``, without the reading thread, of what was stored a moment ago: for who is told that the
+        partition has grown, while it is told. None: it has to be read."""
+        newest = self._newest
+        if newest is None or newest.partition is not partition or offset < newest.base:
+            return None
+        records = newest.records[offset - newest.base : until - newest.base]
+        if not 0 < len(records) <= most:
+            return None
+        place, time_ms = partition.place, newest.time_ms
+        messages = [
+            Message(Record(*fields), place, str(at), at, time_ms, 0)
+            for at, fields in enumerate(records, offset)
+        ]
+        return Page(tuple(messages), offset + len(messages), newest.bytes)
 
     async def scan(
         self,
@@ -239,6 +263,13 @@ class Engine:
             return 0
         return await self._writing().run(lambda db: self._producers.forget_before(db, before))
 
+    async def forget_identities(self) -> int:
+        """Those whose window is over, some thousand rows at a time; returns how many rows went."""
+        gone = 0
+        while self.identities.oldest_ms < self.settings.now_ms():
+            gone += await self._writing().run(self.identities.forget)
+        return gone
+
     def health(self) -> Health:
         if self._writer is None:
             return Health(healthy=False, cause=f"log {self.settings.name} is not running")
@@ -260,19 +291,21 @@ class Engine:
             self.findings += self._catalogue.load(db)
             self.positions.load(db)
             self._producers.load(db)
+            self.identities.load(db)
             self.cluster = cluster_id(db)
         except BaseException:
             db.close()
             raise
         return db
 
-    def _settle(self, fates: Fates | tuple[()], grown: Sequence[PartitionLog]) -> None:
+    def _settle(self, fates: Fates | tuple[()], grown: Sequence[Staged]) -> None:
         """One hop for a whole commit group."""
         for append, results in fates:
             append.resolve_all(results)
-        for partition in grown:
-            for notify in tuple(self._watchers.get(partition, ())):
+        for self._newest in grown:
+            for notify in tuple(self._watchers.get(self._newest.partition, ())):
                 notify()
+        self._newest = None
 
     def _on_round(self) -> None:
         self.on_round()
@@ -282,6 +315,7 @@ class Engine:
             await asyncio.sleep(self.settings.retention_interval)
             await self.retain()
             await self.forget_producers()
+            await self.forget_identities()
             await self.forget_groups()
 
     async def _retain_one(self, partition: PartitionLog) -> int:

@@ -14,6 +14,7 @@ from app.errors import BrokerError
 from app.interfaces import PublishResult
 from app.log.sequences import Batch
 from app.model.message import Partition
+from app.routing.identity import Identity
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -28,6 +29,7 @@ class Placed:
     """An append. ``fate`` is its only result; cancelled before it is stored, it is not (rule 9)."""
 
     __slots__ = ("batch", "fate", "partition", "records", "stored", "topic")
+    identities: Sequence[Identity | None] | None = None
 
     def __init__(
         self, place: Partition, records: Sequence[Record], batch: Batch | None = None

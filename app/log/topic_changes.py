@@ -6,6 +6,7 @@ import apsw
 
 from app.errors import BrokerRefused
 from app.log.catalogue import Catalogue, Topic
+from app.log.identities import Identities
 from app.log.positions import Positions
 from app.log.producers import Producers
 
@@ -14,12 +15,17 @@ class TopicChanges:
     """What cannot be is a BrokerRefused: of kind ``unknown-topic``, ``in-use``, or ``other``."""
 
     def __init__(
-        self, broker: str, catalogue: Catalogue, positions: Positions, producers: Producers
+        self,
+        broker: str,
+        catalogue: Catalogue,
+        positions: Positions,
+        producers: Producers,
+        identities: Identities,
     ) -> None:
         self._broker = broker
         self._catalogue = catalogue
         self._positions = positions
-        self._producers = producers
+        self._beside = (positions, producers, identities)
 
     def grow(self, db: apsw.Connection, name: str, partitions: int) -> None:
         have = len(self._known(name).partitions)
@@ -31,9 +37,8 @@ class TopicChanges:
     def delete(self, db: apsw.Connection, name: str) -> Topic:
         self._known(name)
         self._check_unread(name)
-        kept = (self._positions, self._producers)
         return self._catalogue.delete(
-            db, name, lambda: [each.forget_topic(db, name) for each in kept]
+            db, name, lambda: [each.forget_topic(db, name) for each in self._beside]
         )
 
     def _known(self, name: str) -> Topic:

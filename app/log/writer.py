@@ -17,8 +17,9 @@ import apsw
 
 from app.errors import BrokerUnavailable
 from app.log.append_results import Storing
-from app.log.catalogue import Catalogue, PartitionLog
-from app.log.commit import Append, Fates, Rider
+from app.log.catalogue import Catalogue
+from app.log.commit import Append, Fates, Rider, Staged
+from app.log.identities import Identities
 from app.log.loop_handoff import Hop
 from app.log.producers import Producers
 from app.log.settings import EngineSettings
@@ -42,7 +43,8 @@ class Writer:
         settings: EngineSettings,
         catalogue: Catalogue,
         producers: Producers,
-        on_stored: Callable[[Fates, list[PartitionLog]], None],
+        identities: Identities,
+        on_stored: Callable[[Fates, list[Staged]], None],
         on_round: Callable[[], None],
     ) -> None:
         self._settings = settings
@@ -57,7 +59,7 @@ class Writer:
         self._idle = True  # the thread waits, and nothing is being gathered
         self._stopping = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self.storing = Storing(settings, catalogue, producers)
+        self.storing = Storing(settings, catalogue, producers, identities)
         self._db: apsw.Connection
 
     # on the event loop
@@ -110,7 +112,7 @@ class Writer:
         finally:
             self._tokens.put(None)
 
-    def _worked(self, fates: Fates, grown: list[PartitionLog]) -> None:
+    def _worked(self, fates: Fates, grown: list[Staged]) -> None:
         """Answer first, then begin the next round. A thread that went on by itself would take the few
         appends that came while the loop waited for the interpreter, and pay a commit for them."""
         if fates:

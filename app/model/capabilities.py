@@ -23,6 +23,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     ``own_groups``    each group sees everything and begins where it says; else groups share what is
                       there, and each message goes to one of them.
     ``generations``   a new owner of a partition has a greater epoch than the one before; else only another one.
+    ``remembers``     what has an identity is stored once through a restart, too; else the memory does that.
     ``max_batch``     most records of one wire batch; 0: bounded by bytes only.
     ``max_record``    most bytes of one record, key and headers included; 0: not known here.
     """
@@ -39,5 +40,6 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     time_grain: int = 1
     own_groups: bool = True
     generations: bool = False
+    remembers: bool = False
     max_batch: int = 0
     max_record: int = 0

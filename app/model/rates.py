@@ -1,4 +1,4 @@
-"""How many events a span of time may have, as people write it: ``100/s``, ``600/min``, ``10000/h``."""
+"""How many events a span of time may have, as people write it: ``100/s``, ``600/m``, ``10000/h``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator
 
-_RATE = re.compile(r"([1-9]\d{0,8})\s*/\s*(s|min|h)")
-_SPANS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_RATE = re.compile(r"([1-9]\d{0,8})\s*/\s*(s|min|m|h)")
+_SPANS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 
 class EventRate(NamedTuple):
@@ -22,7 +22,7 @@ def event_rate(text: str) -> EventRate:
     """Raises ValueError for what is none."""
     match = _RATE.fullmatch(text.strip())
     if match is None:
-        raise ValueError("is not a rate: write for example 100/s, 600/min or 10000/h")
+        raise ValueError("is not a rate: write for example 100/s, 600/m or 10000/h")
     return EventRate(int(match[1]), _SPANS[match[2]])
 
 

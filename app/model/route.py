@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -17,6 +18,7 @@ from pydantic import (
 
 from app.filters.model import AttributeName as AttributeName  # noqa: PLC0414 - part of the model
 from app.filters.model import Filter as Filter  # noqa: PLC0414
+from app.model.duration import Count, Duration
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$"
 Name = Annotated[str, Field(pattern=_NAME)]
@@ -156,12 +158,54 @@ class KeyPolicy(Strict):
         return f"mapper {self.mapper} is not one of {', '.join(BUILT_IN_MAPPERS)}: it has no {argument}"
 
 
+class OtherRoute(Strict):
+    """A route that takes the event instead."""
+
+    route: Name = Field(description="name of the route that takes it; its filters are not asked")
+
+
+class DataSchema(Strict):
+    """JSON Schema 2020-12 for the data of events, from files of this machine."""
+
+    file: Path | None = Field(None, description="file of the schema for every event of the route")
+    dataschema: Annotated[dict[str, Path], Field(min_length=1)] | None = Field(
+        None,
+        description="files by the event's dataschema; an event with another one, or without, is invalid",
+    )
+    on_invalid: Literal["reject", "count"] | OtherRoute = Field(
+        "reject",
+        description="an event whose data does not match: reject (422 with every fault), count (published and "
+        "counted), or {route: NAME}",
+    )
+
+    @model_validator(mode="after")
+    def one_source(self) -> DataSchema:
+        if (self.file is None) == (self.dataschema is None):
+            raise ValueError("needs either file or dataschema")
+        return self
+
+
+class Deduplicate(Strict):
+    """An event is stored once within the window: what repeats its producer, source, id and data is answered 202
+    with the receipt of the first."""
+
+    window: Annotated[Duration, Field(ge=1, le=7 * 86_400)] = Field(
+        600.0, description="time for which an event is remembered, from 1s to 7d"
+    )
+    max_entries: Annotated[Count, Field(ge=1, le=10_000_000)] = Field(
+        1_000_000,
+        description="events that are remembered at most, the newest; each takes about 0.2 kB of memory",
+    )
+
+
 def _as_list(value: object) -> object:
     return [value] if isinstance(value, dict | Target | Exchange) else value
 
 
 class Route(Strict):
     """Targets of the events that match ``filters``. The first matching route wins."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
 
     name: Name = Field(description="name of the route; /events/{name} sends to it directly")
     filters: tuple[Filter, ...] = Field(
@@ -185,6 +229,16 @@ class Route(Strict):
         description="value of the record of an event without data: none (null), or empty; the "
         "default follows the broker's binding, which on Kafka and the embedded log "
         "is none",
+    )
+    data_schema: DataSchema | None = Field(
+        None,
+        alias="schema",
+        description="check the data of each event; absent: data is not looked at",
+    )
+    deduplicate: Deduplicate | None = Field(
+        None,
+        description="store a repeated event once; absent: every event is stored. The embedded log "
+        "remembers through a restart, other brokers' events are remembered in memory",
     )
     durability: Literal["full", "relaxed"] = Field(
         "full",

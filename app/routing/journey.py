@@ -9,20 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from app.bindings.record import Decoded, Record
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
-from app.errors import SenderError
+from app.errors import Fault, SenderError
 from app.event.validate import shorten
 from app.event.value import CloudEvent
 from app.filters.explain import Verdict, explain_filters
-from app.model.route import Exchange, Route, Target
+from app.model.route import Exchange, OtherRoute, Route, Target
 from app.model.subscription import Subscription
 from app.routing.explained import Explained, explain
-from app.routing.keys import NO_MAPPERS, PlainMapper
 from app.routing.places import EXCHANGE, compile_place
-from app.routing.plan import NO_KINDS, NO_MANNERS, Manner, NoRoute, Router, UnknownRoute
+from app.routing.plan import (
+    NO_KINDS,
+    NO_MANNERS,
+    NO_RESOURCES,
+    Manner,
+    NoRoute,
+    Resources,
+    Router,
+    UnknownRoute,
+)
 
 _USUAL = Manner()
 HOPS = 8  # mirrors that are followed, one behind the other
@@ -30,12 +39,14 @@ HOPS = 8  # mirrors that are followed, one behind the other
 
 class RouteVerdict(msgspec.Struct, frozen=True):
     """``asked``: whether its filters were looked at; routes behind the one that matched are not, and none
-    is when the request names its route. ``chosen``: the event takes it."""
+    is when the request names its route. ``chosen``: the event takes it. ``invalid``: what of its data does
+    not match the schema of that route."""
 
     name: str
     chosen: bool
     asked: bool
     filters: tuple[Verdict, ...] = ()
+    invalid: tuple[Fault, ...] = ()
 
 
 class Hop(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,16 +105,16 @@ class Guide:
         self,
         routes: Sequence[Route],
         subscriptions: Sequence[Subscription],
-        mappers: Mapping[str, PlainMapper] = NO_MAPPERS,
+        resources: Resources = NO_RESOURCES,
         kinds: Mapping[str, str] = NO_KINDS,
         manners: Mapping[str, Manner] = NO_MANNERS,
     ) -> None:
         self._routes = {route.name: route for route in routes}
         self._subscriptions = tuple(subscriptions)
-        self._mappers = mappers
+        self._mappers = resources.mappers
         self._kinds = kinds
         self._manners = manners
-        self._router = Router(routes, mappers, kinds, manners)
+        self._router = Router(routes, resources, kinds, manners)
 
     def explain(
         self,
@@ -111,18 +122,23 @@ class Guide:
         request_key: bytes | None,
         route: str | None = None,
         as_from: str | None = None,
+        *,
+        filtered: bool = False,
     ) -> Journey:
-        """``route``: the name that the request gives. ``as_from``: the BROKER/TOPIC that another client writes
+        """``route``: the name that the request gives; ``filtered``: its filters are asked all the same, as for
+        a producer that may not send everything. ``as_from``: the BROKER/TOPIC that another client writes
         the event to; no route is asked. Raises nothing that a sender can be told: that is ``refused``;
         KeyMapperFailed for an operator's own mapper that breaks."""
         event = decoded.event
         if as_from is not None:
             return self._from_others(decoded, request_key, as_from)
-        verdicts = tuple(self._verdicts(event, route))
+        verdicts = tuple(self._verdicts(event, route, filtered=filtered))
         chosen = next((each.name for each in verdicts if each.chosen), None)
         if chosen is None:
-            missing = NoRoute(event) if route is None else UnknownRoute(route)
+            unknown = route is not None and route not in self._routes
+            missing = UnknownRoute(route or "") if unknown else NoRoute(event, route or "")
             return Journey(event=event, routes=verdicts, refused=missing)
+        chosen, verdicts = self._by_schema(event, chosen, verdicts)
         key = explain(self._routes[chosen].key, event, request_key, own=self._mappers)
         try:
             hops = tuple(self._hops(decoded, request_key, chosen))
@@ -141,16 +157,38 @@ class Guide:
         hop = self._hop(broker, topic, "another client", record, ())
         return Journey(event=decoded.event, routes=(), hops=(hop,))
 
-    def _verdicts(self, event: CloudEvent, named: str | None) -> Iterator[RouteVerdict]:
-        """Who names a route has decided: no filter is asked."""
+    def _verdicts(
+        self, event: CloudEvent, named: str | None, *, filtered: bool
+    ) -> Iterator[RouteVerdict]:
+        """Who names a route has decided: no filter is asked, but that route's where ``filtered``."""
         found = False
         for route in self._routes.values():
-            if named is not None or found:
-                yield RouteVerdict(route.name, route.name == named, asked=False)
+            is_named = route.name == named
+            if found or (named is not None and not (filtered and is_named)):
+                yield RouteVerdict(route.name, is_named and not filtered, asked=False)
                 continue
             filters = explain_filters(route.filters, event)
             found = all(each.passes for each in filters)
             yield RouteVerdict(route.name, found, asked=True, filters=filters)
+
+    def _by_schema(
+        self, event: CloudEvent, chosen: str, verdicts: tuple[RouteVerdict, ...]
+    ) -> tuple[str, tuple[RouteVerdict, ...]]:
+        """The route that takes the event once its data was looked at."""
+        faults = tuple(self._router.faults(chosen, event))
+        setting = self._routes[chosen].data_schema
+        if not faults or setting is None:
+            return chosen, verdicts
+        other = setting.on_invalid
+        taker = other.route if isinstance(other, OtherRoute) else chosen
+        return taker, tuple(
+            replace(
+                each,
+                chosen=each.name == taker,
+                invalid=faults if each.name == chosen else each.invalid,
+            )
+            for each in verdicts
+        )
 
     def _hops(self, decoded: Decoded, request_key: bytes | None, chosen: str) -> Iterator[Hop]:
         targets = self._routes[chosen].to

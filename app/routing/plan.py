@@ -11,31 +11,59 @@ import msgspec
 from app.bindings.record import Decoded, Record
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
+from app.errors import Fault
+from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
-from app.model.route import Exchange, Route, Target, log_name
+from app.model.route import DataSchema, Exchange, OtherRoute, Route, Target, log_name
+from app.routing.data_schema import Check, InvalidData
+from app.routing.identity import Identify, Identity, compile_identity
 from app.routing.keys import NO_MAPPERS, KeyMapper, MissingKey, PlainMapper, compile_key
 from app.routing.places import compile_place
 from app.routing.rules import NoRoute, Rules, UnknownRoute
 from app.routing.templates import BadTopic
 
-__all__ = ["BadTopic", "MissingKey", "NoRoute", "Publication", "Router", "UnknownRoute"]
+__all__ = ["BadTopic", "MissingKey", "NoRoute", "Publication", "Router", "UnknownRoute", "written"]
 
 
 class Publication(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     """One record for one topic. Targets that write alike share the record.
 
-    ``broker``  the name of the log that publishes: of the broker itself, or, where fewer replicas
-                must have the record, of the one that waits for those (rule 1).
+    ``broker``    the name of the log that publishes: of the broker itself, or, where fewer replicas
+                  must have the record, of the one that waits for those (rule 1).
+    ``identity``  of an event that is stored once.
     """
 
     route: str
     broker: str
     topic: str
     record: Record
+    identity: Identity | None = None
+
+
+def written(
+    publications: Sequence[Publication],
+) -> tuple[list[Record], list[Identity | None] | None]:
+    """What a log is given of those for one topic: the records, and where any has one, their identities."""
+    identities = [publication.identity for publication in publications]
+    records = [publication.record for publication in publications]
+    return records, identities if any(identities) else None
 
 
 _Encode = Callable[[Decoded, Writing, bytes | None], Record]
-_Plan = Callable[[Decoded, bytes | None], tuple[Publication, ...]]
+_Plan = Callable[[Decoded, bytes | None, str], tuple[Publication, ...]]
+Told = Callable[[str, str], None]
+"""The name of a route, and what became of an event whose data does not match: rejected, counted, rerouted."""
+
+
+class Resources(NamedTuple):
+    """What routes name and do not hold. ``mappers``: an operator's own key mappers, by name. ``checks``: of
+    the data of events, by the name of the route."""
+
+    mappers: Mapping[str, PlainMapper] = NO_MAPPERS
+    checks: Mapping[str, Check] = MappingProxyType({})
+
+
+NO_RESOURCES = Resources()
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -51,32 +79,42 @@ _USUAL = Manner()
 
 
 class Router:
-    """Routes compiled once, with an operator's own key mappers by name. SetupError names the setting
-    that cannot be compiled.
+    """Routes compiled once, with what they name. SetupError names the setting that cannot be compiled.
 
     ``kinds``    of the brokers, by name: they decide the binding; embedded where it says nothing.
     ``manners``  of writing, by the name of the broker, where one has its own.
     ``failed``   see ``Rules``.
+    ``invalid``  is told of each event whose data does not match its route's schema.
     """
 
     def __init__(
         self,
         routes: Sequence[Route],
-        mappers: Mapping[str, PlainMapper] = NO_MAPPERS,
+        resources: Resources = NO_RESOURCES,
         kinds: Mapping[str, str] = NO_KINDS,
         manners: Mapping[str, Manner] = NO_MANNERS,
         *,
         failed: Callable[[str], Failed] | None = None,
+        invalid: Told = lambda _route, _outcome: None,
     ) -> None:
+        self._checks = resources.checks
+
         def compiled(route: Route, setting: str) -> _Plan:
-            key = compile_key(route.key, setting=f"{setting}.key", own=mappers)
+            key = compile_key(route.key, setting=f"{setting}.key", own=resources.mappers)
             targets = [
                 _target(route, target, f"{setting}.to[{n}]", kinds, manners)
                 for n, target in enumerate(route.to)
             ]
             if len(targets) == 1:
-                return _to_one(route.name, key, targets[0])
-            return _to_each(route.name, key, targets)
+                plan = _to_one(route.name, key, targets[0])
+            else:
+                plan = _to_each(route.name, key, targets)
+            identify = compile_identity(route)
+            if identify is not None:
+                plan = _once(plan, identify)
+            if route.data_schema is None:
+                return plan
+            return self._checked(plan, route.name, route.data_schema, invalid)
 
         self._rules: Rules[_Plan] = Rules(routes, compiled, failed)
 
@@ -84,20 +122,57 @@ class Router:
         """Whether an event could be taken there: by any route, for None. Raises UnknownRoute (404)."""
         return bool(self._rules if route is None else self._rules.named(route))
 
+    def faults(self, route: str, event: CloudEvent) -> Sequence[Fault]:
+        """What of its data does not match the schema of the route; nothing where that has none."""
+        check = self._checks.get(route)
+        return check(event) if check else ()
+
+    def _checked(self, plan: _Plan, route: str, setting: DataSchema, invalid: Told) -> _Plan:
+        check, on_invalid = self._checks[route], setting.on_invalid
+
+        def with_schema(
+            decoded: Decoded, request_key: bytes | None, producer: str
+        ) -> tuple[Publication, ...]:
+            faults = check(decoded.event)
+            if not faults:
+                return plan(decoded, request_key, producer)
+            if on_invalid == "reject":
+                invalid(route, "rejected")
+                raise InvalidData(faults)
+            if isinstance(on_invalid, OtherRoute):
+                invalid(route, "rerouted")
+                return self._rules.named(on_invalid.route)(decoded, request_key, producer)
+            invalid(route, "counted")
+            return plan(decoded, request_key, producer)
+
+        return with_schema
+
     def plan(
-        self, decoded: Decoded, request_key: bytes | None, route: str | None = None
+        self,
+        decoded: Decoded,
+        request_key: bytes | None,
+        route: str | None = None,
+        producer: str = "",
+        *,
+        filtered: bool = False,
     ) -> tuple[Publication, ...]:
         """The publications of one event; all of them stored means 202.
 
         ``request_key``  the sender's own key (K7); mappers other than from_request pass it over.
         ``route``        the name in ``/events/{route}``: that route takes the event, and its filters
-                         are not asked.
+                         are not asked but where ``filtered``.
+        ``producer``     the name of the sender, empty for an unknown one: the same event of two producers
+                         is two events.
 
-        Raises NoRoute (422), UnknownRoute (404), MissingKey and BadTopic (400), KeyMapperFailed (503),
+        Raises NoRoute and InvalidData (422), UnknownRoute (404), MissingKey and BadTopic (400), KeyMapperFailed (503),
         and SenderError for an event that cannot be written as the route wants it (415, 422).
         """
-        chosen = self._rules.first(decoded.event) if route is None else self._rules.named(route)
-        return chosen(decoded, request_key)
+        event = decoded.event
+        if route is None:
+            chosen = self._rules.first(event)
+        else:
+            chosen = self._rules.named(route, event if filtered else None)
+        return chosen(decoded, request_key, producer)
 
 
 def writing_of(route: Route, manner: Manner = _USUAL) -> Writing:
@@ -140,7 +215,9 @@ def _to_one(name: str, key: KeyMapper, target: _Target) -> _Plan:
     """The usual route, without a loop."""
     log, encode, writing, topic = target
 
-    def plan(decoded: Decoded, request_key: bytes | None) -> tuple[Publication, ...]:
+    def plan(
+        decoded: Decoded, request_key: bytes | None, _producer: str
+    ) -> tuple[Publication, ...]:
         event = decoded.event
         place = topic(event.attributes)
         record = encode(decoded, writing, key(event, request_key))
@@ -154,7 +231,9 @@ def _to_each(name: str, mapper: KeyMapper, targets: Sequence[_Target]) -> _Plan:
     ways = tuple(dict.fromkeys((target.encode, target.writing) for target in targets))
     chosen = [ways.index((target.encode, target.writing)) for target in targets]
 
-    def plan(decoded: Decoded, request_key: bytes | None) -> tuple[Publication, ...]:
+    def plan(
+        decoded: Decoded, request_key: bytes | None, _producer: str
+    ) -> tuple[Publication, ...]:
         event = decoded.event
         topics = [target.topic(event.attributes) for target in targets]
         key = mapper(event, request_key)
@@ -165,3 +244,18 @@ def _to_each(name: str, mapper: KeyMapper, targets: Sequence[_Target]) -> _Plan:
         )
 
     return plan
+
+
+def _once(plan: _Plan, identify: Identify) -> _Plan:
+    """Each target has the event once, by itself: a repeat reaches the one that failed."""
+
+    def with_identity(
+        decoded: Decoded, request_key: bytes | None, producer: str
+    ) -> tuple[Publication, ...]:
+        identity = identify(decoded.event, producer)
+        return tuple(
+            msgspec.structs.replace(publication, identity=identity)
+            for publication in plan(decoded, request_key, producer)
+        )
+
+    return with_identity

@@ -18,14 +18,16 @@ T = TypeVar("T")
 class NoRoute(SenderError):
     """No route matches: 422."""
 
-    def __init__(self, event: CloudEvent) -> None:
+    def __init__(self, event: CloudEvent, named: str = "") -> None:
+        """``named``: the route of the request, where only that was asked."""
         kind = event.attributes.get("type")
         what = (
             "a document in a format that Skybridge cannot read"
             if kind is None
             else f"this event of type {clip(kind)}"
         )
-        fault = Fault("no-route", f"No route matches {what}.", at="type")
+        route = f"Route {named} does not match" if named else "No route matches"
+        fault = Fault("no-route", f"{route} {what}.", at="type")
         super().__init__("No route", status=422, code="no-route", faults=[fault])
 
 
@@ -52,8 +54,8 @@ class Rules(Generic[T]):
             for route in routes
         ]
         self._ordered: tuple[tuple[Predicate, T], ...] = tuple(zip(predicates, made, strict=True))
-        self._named: Mapping[str, T] = {
-            route.name: each for route, each in zip(routes, made, strict=True)
+        self._named: Mapping[str, tuple[Predicate, T]] = {
+            route.name: each for route, each in zip(routes, self._ordered, strict=True)
         }
 
     def first(self, event: CloudEvent) -> T:
@@ -62,11 +64,15 @@ class Rules(Generic[T]):
                 return made
         raise NoRoute(event)
 
-    def named(self, name: str) -> T:
-        """The route itself: its filters are not asked. Who names a route has decided."""
-        made = self._named.get(name)
-        if made is None:
+    def named(self, name: str, event: CloudEvent | None = None) -> T:
+        """The route itself. Its filters are asked only about an ``event`` of a producer that may not send
+        everything: else a sender that names a route has decided."""
+        found = self._named.get(name)
+        if found is None:
             raise UnknownRoute(name)
+        wants, made = found
+        if event is not None and not wants(event):
+            raise NoRoute(event, name)
         return made
 
     def __bool__(self) -> bool:

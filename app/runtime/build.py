@@ -6,13 +6,16 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Literal, NamedTuple
 
+from app.access.who import Producers
 from app.brokers.portable import PortableLog
-from app.config.key_mappers import load_key_mappers
 from app.config.kinds import kinds_of, manners_of
 from app.config.load import Loaded
 from app.config.model import Config, ServerTls
+from app.config.route_resources import load_resources
 from app.filters.cesql.expression import Failed
 from app.gateway.allowed_origins import Senders
+from app.gateway.door import Door
+from app.gateway.issuers import Issuers
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
 from app.gateway.resource import CallBack
@@ -22,8 +25,10 @@ from app.gateway.traced import TracedPublisher
 from app.interfaces import Clock, Log, Sink, Store, silence
 from app.model.subscription import Subscription
 from app.routing.plan import Router
+from app.runtime.intakes import open_intakes
 from app.runtime.logs import forget_group, open_logs
 from app.runtime.notifications import open_keeper, open_operator_events
+from app.runtime.producers import door_of
 from app.runtime.registry import Registry
 from app.runtime.sinks import open_sink
 from app.runtime.stores import open_store
@@ -61,6 +66,8 @@ class Parts(NamedTuple):
     keeper: AttemptKeeper | None
     operator_events: OperatorEvents | None
     watcher: Watcher | None
+    issuers: Issuers
+    producers: Producers
     callbacks: Callbacks | None = None
 
 
@@ -80,6 +87,7 @@ def build(
     catalog = SubscriptionCatalog(loaded or Loaded.of(config), store, vault_of(config))
     told = open_operator_events(config, logs, clock, counters, lambda: catalog.subscriptions)
     keeper = open_keeper(config, store.attempts, clock, counters) if "worker" in roles else None
+    issuers, producers = Issuers(clock.monotonic), Producers(config.producers)
     supervisor = (
         _supervisor(config, logs, store, clock, counters, callbacks, wakeups, told, keeper)
         if keeper is not None
@@ -92,7 +100,14 @@ def build(
         counters=counters,
         logs=logs,
         store=store,
-        events=open_events(config, logs, counters, callbacks.call if callbacks else None)
+        events=open_events(
+            config,
+            logs,
+            counters,
+            callbacks.call if callbacks else None,
+            door_of(config, producers, issuers, clock),
+            clock,
+        )
         if "gateway" in roles
         else None,
         supervisor=supervisor,
@@ -108,6 +123,8 @@ def build(
         keeper=keeper,
         operator_events=told,
         watcher=Watcher(supervisor.status, clock, told.notify) if supervisor and told else None,
+        issuers=issuers,
+        producers=producers,
         callbacks=callbacks,
     )
 
@@ -127,17 +144,23 @@ def callbacks_of(config: Config, store: Store, clock: Clock) -> Callbacks | None
 
 
 def open_events(
-    config: Config, logs: Mapping[str, Log], counters: Counters, call_back: CallBack | None
+    config: Config,
+    logs: Mapping[str, Log],
+    counters: Counters,
+    call_back: CallBack | None,
+    door: Door | None,
+    clock: Clock,
 ) -> EventsServer:
     """Not yet started."""
     limits = limits_of(config)
     events = config.server.events
     router = Router(
         config.routes,
-        load_key_mappers(config.routes),
+        load_resources(config.routes),
         kinds_of(config),
         manners_of(config),
         failed=partial(_filter_failed, counters),
+        invalid=partial(counters.add, "events_invalid"),
     )
     making: Callable[..., Publisher] = Publisher
     if (tracing := traces()) is not None:
@@ -151,6 +174,7 @@ def open_events(
         strict_percent=events.strict_percent,
         forward=events.forward_headers,
         unknown_formats=events.unknown_formats,
+        monotonic=clock.monotonic,
     )
     return EventsServer(
         publisher,
@@ -159,9 +183,11 @@ def open_events(
         port=events.port,
         installation=config.installation if events.reuse_port else None,
         limits=limits,
-        tls=tls_of(events.tls),
+        tls=tls_of(events.tls, asks=events.access == "producers"),
         senders=Senders(origins=events.allowed_origins, rate=events.allowed_rate),
         call_back=call_back,
+        intakes=open_intakes(config, clock, counters),
+        door=door,
     )
 
 
@@ -189,10 +215,11 @@ def limits_of(config: Config) -> Limits:
     )
 
 
-def tls_of(tls: ServerTls | None) -> Tls | None:
+def tls_of(tls: ServerTls | None, *, asks: bool = False) -> Tls | None:
+    """``asks``: a client certificate is asked for and not demanded."""
     if tls is None:
         return None
-    return Tls(certificate=tls.cert, key=tls.key, client_ca=tls.client_ca)
+    return Tls(certificate=tls.cert, key=tls.key, client_ca=tls.client_ca, demands_client=not asks)
 
 
 def sinks_of(

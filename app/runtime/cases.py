@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
+from app.api.journeys import of_producer
 from app.bindings import http
 from app.bindings.record import Decoded
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from app.config.cases import Case
-from app.config.kinds import guide_of, kinds_of
+from app.config.kinds import guide_of, kinds_of, rights_of
 from app.config.model import Config
 from app.errors import SenderError
 from app.filters.explain import Verdict
@@ -34,13 +35,14 @@ class Bench:
     """A configuration under test."""
 
     def __init__(self, config: Config) -> None:
+        self._config = config
         self._guide: Guide = guide_of(config)
         self._kinds = kinds_of(config)
 
     def judge(self, case: Case) -> list[Mismatch]:
         """Empty: it is as expected."""
         try:
-            journey = self._guide.explain(_decoded(case), _key(case.key), case.route)
+            journey = self._journey(case)
         except SenderError as error:
             return list(_refusal(case, error, ()))
         why = tuple(_routes(journey))
@@ -54,6 +56,16 @@ class Bench:
             "subscriptions": lambda: sorted(each.id for each in _all(journey.hops) if each.wants),
         }
         return list(_mismatches(case, found, journey, why))
+
+    def _journey(self, case: Case) -> Journey:
+        rights = None if case.producer is None else rights_of(self._config, case.producer)
+        journey = self._guide.explain(
+            _decoded(case),
+            _key(case.key),
+            case.route,
+            filtered=rights is not None and rights.limited,
+        )
+        return journey if rights is None else of_producer(journey, rights, case.route)
 
     def _mode(self, hop: Hop) -> str:
         kind = self._kinds.get(hop.broker, "embedded")

@@ -5,7 +5,7 @@ Certificates go as PEM text, not as files: executors on other machines have no f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
 from app.brokers.security import ClientTls
 from app.config.kafka_broker import OAuth, Sasl, Security
 from app.config.kafka_listener import KafkaListener
+from app.config.kafka_logins import reader_logins
 from app.errors import SetupError
+from app.model.producer import Producer
 
 _MODULES: Final = "org.apache.kafka.common.security"
 _USER_LOGIN: Final[Mapping[str, str]] = {
@@ -42,15 +44,17 @@ def options(security: Security, setting: str) -> dict[str, str]:
     return found
 
 
-def listener_options(listener: KafkaListener, setting: str) -> dict[str, str]:
-    """Of our own listener: its first user, and trust in the very certificate that it shows."""
-    sasl, tls = listener.sasl, listener.tls
-    found = {"security.protocol": _protocol(sasl=sasl is not None, tls=tls is not None)}
+def listener_options(
+    listener: KafkaListener, producers: Sequence[Producer], setting: str
+) -> dict[str, str]:
+    """Of our own listener: a user that may read, and trust in the very certificate that it shows. Raises
+    SetupError where there is no such user."""
+    logins, tls = reader_logins(listener, producers, setting), listener.tls
+    found = {"security.protocol": _protocol(sasl=logins is not None, tls=tls is not None)}
     if tls is not None:
         found |= _trust(_text(tls.cert, f"{setting}.tls.cert"))
-    if sasl is not None:
-        user, password = next(iter(sasl.users.items()))
-        found |= _user(sasl.mechanisms[0], user, password.get_secret_value())
+    if logins is not None:
+        found |= _user(logins.mechanism, logins.user, logins.password)
     return found
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from app.access.who import Producers
 from app.api.running import KafkaListenerState
 from app.brokers.embedded import EmbeddedDriver
 from app.brokers.portable import PortableLog
 from app.config.brokers import EmbeddedBroker, KafkaListener
-from app.config.kafka_listener import ListenerSasl, split
+from app.config.kafka_listener import split
+from app.config.kafka_logins import KafkaLogins, kafka_logins
 from app.config.lint_servers import is_loopback
 from app.config.model import Config
 from app.errors import SetupError
@@ -21,6 +23,7 @@ from app.kafka_listener.sasl import Logins
 from app.kafka_listener.server import KafkaListener as Server
 from app.runtime.build import tls_of
 from app.telemetry import Counters
+from app.worker.joining import group_name
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +31,10 @@ _log = logging.getLogger(__name__)
 class OpenListener:
     """It listens, and its certificate is watched."""
 
-    def __init__(self, node: Node, server: Server, watch: asyncio.Task[None] | None) -> None:
+    def __init__(
+        self, name: str, node: Node, server: Server, watch: asyncio.Task[None] | None
+    ) -> None:
+        self._name = name
         self._node = node
         self._server = server
         self._watch = watch
@@ -49,6 +55,14 @@ class OpenListener:
             refused_frames=self._node.refused_frames,
         )
 
+    async def logins_of(self, config: Config, producers: Producers) -> Logins | None:
+        """As ``config`` has them. Raises SetupError where it lets everybody in from elsewhere."""
+        return await logins_of(config, self._name, producers)
+
+    def expect(self, logins: Logins | None) -> None:
+        """From the next request on, also of those that have logged in."""
+        self._node.logins = logins
+
     async def stop(self, drain: float) -> None:
         if self._watch is not None:
             self._watch.cancel()
@@ -56,7 +70,12 @@ class OpenListener:
 
 
 async def open_kafka_listener(
-    config: Config, name: str, log: PortableLog, clock: Clock, counters: Counters
+    config: Config,
+    name: str,
+    log: PortableLog,
+    clock: Clock,
+    counters: Counters,
+    producers: Producers,
 ) -> OpenListener:
     """Of a log that has started and whose configuration asks for one. Raises SetupError."""
     broker, driver = config.brokers[name], log.driver
@@ -65,7 +84,7 @@ async def open_kafka_listener(
     settings = broker.kafka_listener
     assert settings is not None  # noqa: S101 - see above
     setting = f"brokers.{name}.kafka_listener"
-    _demand_logins(settings, setting)
+    logins = await logins_of(config, name, producers)
     node = Node(
         engine=driver.engine,
         coordinator=driver.coordinator,
@@ -74,7 +93,8 @@ async def open_kafka_listener(
         settings=bounds_of(settings),
         cluster=driver.engine.cluster,
         counters=counters,
-        logins=await _logins(settings.sasl),
+        logins=logins,
+        own_groups=group_name(config.installation, ""),
     )
     tls = tls_of(settings.tls)
     certificates = None if tls is None else Certificates(tls, f"{setting}.tls")
@@ -83,16 +103,16 @@ async def open_kafka_listener(
     await server.start()
     _log.info("log %s: the Kafka listener is at %s:%d", name, *server.address)
     watching = None if certificates is None else certificates.watch()
-    return OpenListener(node, server, watching)
+    return OpenListener(name, node, server, watching)
 
 
-def _demand_logins(settings: KafkaListener, setting: str) -> None:
+def _demand_loopback(settings: KafkaListener, setting: str) -> None:
     host, _ = split(settings.listen)
-    if settings.sasl is None and not is_loopback(host):
+    if not is_loopback(host):
         raise SetupError(
             "the Kafka listener off loopback needs logins",
             setting=setting,
-            cure="add sasl with users, or listen on 127.0.0.1",
+            cure="add producers with kafka, or listen on 127.0.0.1",
         )
 
 
@@ -113,9 +133,19 @@ def bounds_of(settings: KafkaListener) -> Settings:
     )
 
 
-async def _logins(sasl: ListenerSasl | None) -> Logins | None:
-    """In a thread: what SCRAM keeps of a password takes milliseconds to make."""
-    if sasl is None:
+async def logins_of(config: Config, name: str, producers: Producers) -> Logins | None:
+    """Of the Kafka listener of a broker; None where it has none, or clients need not log in. In a thread: what
+    SCRAM keeps of a password takes milliseconds to make."""
+    broker = config.brokers.get(name)
+    if not isinstance(broker, EmbeddedBroker) or broker.kafka_listener is None:
         return None
-    users = {name: password.get_secret_value() for name, password in sasl.users.items()}
-    return await asyncio.to_thread(Logins, users, sasl.mechanisms)
+    found = kafka_logins(broker.kafka_listener, config.producers)
+    if found is None:
+        _demand_loopback(broker.kafka_listener, f"brokers.{name}.kafka_listener")
+        return None
+    return await asyncio.to_thread(_made, found, producers)
+
+
+def _made(found: KafkaLogins, producers: Producers) -> Logins:
+    passwords = {user: secret.get_secret_value() for user, secret in found.passwords.items()}
+    return Logins(passwords, found.mechanisms, producers.kafka)

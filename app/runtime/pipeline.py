@@ -99,7 +99,7 @@ def kafka_place(config: Config, name: str, setting: str = "brokers") -> KafkaPla
                     setting=setting,
                     cure='give it a fixed port: "127.0.0.1:19092"',
                 )
-            return KafkaPlace(name, address, listener_options(listener, setting))
+            return KafkaPlace(name, address, listener_options(listener, config.producers, setting))
         case EmbeddedBroker():
             raise SetupError(
                 f"Spark reads the embedded log {name} through its Kafka listener, but it has none",

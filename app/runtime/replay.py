@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from app.brokers import kafka
 from app.brokers.security import ClientTls
 from app.config.brokers import EmbeddedBroker
 from app.config.kafka_listener import KafkaListener
+from app.config.kafka_logins import reader_logins
 from app.config.model import Config
 from app.errors import SetupError
 from app.interfaces import Log
+from app.model.producer import Producer
 from app.runtime.logs import open_logs
 from app.runtime.pipeline import archived_place, archived_topics, kafka_place
 
@@ -27,7 +31,7 @@ def target_log(config: Config, name: str, setting: str = "--to") -> Log:
         name=name,
         bootstrap_servers=place.bootstrap_servers,
         tls=None if listener.tls is None else ClientTls(ca=listener.tls.cert),
-        sasl=_login(listener),
+        sasl=_login(listener, config.producers, setting),
         create_topics=listener.create_topics,
         partitions=broker.partitions,
     )
@@ -42,13 +46,10 @@ def archived(config: Config) -> list[tuple[str, str]]:
         return []
 
 
-def _login(listener: KafkaListener) -> kafka.Sasl | None:
-    """The first user, by the first mechanism."""
-    if listener.sasl is None:
+def _login(
+    listener: KafkaListener, producers: Sequence[Producer], setting: str
+) -> kafka.Sasl | None:
+    found = reader_logins(listener, producers, setting)
+    if found is None:
         return None
-    username, password = next(iter(listener.sasl.users.items()))
-    return kafka.Sasl(
-        mechanism=listener.sasl.mechanisms[0],
-        username=username,
-        password=password.get_secret_value(),
-    )
+    return kafka.Sasl(mechanism=found.mechanism, username=found.user, password=found.password)

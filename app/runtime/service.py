@@ -18,6 +18,7 @@ from functools import partial
 
 from app.api.access import demand_token
 from app.api.app import create_app
+from app.api.audit_trail import Trail
 from app.brokers.portable import PortableLog
 from app.config.brokers import EmbeddedBroker
 from app.config.source import Source
@@ -26,8 +27,8 @@ from app.gateway.server import HttpServer
 from app.runtime.build import Parts, limits_of, tls_of
 from app.runtime.logs import declare_subscriptions
 from app.runtime.reload.reloader import Reloader
-from app.runtime.reload.renewal import Renewal, token_of
-from app.runtime.reload.watching import hear, watch
+from app.runtime.reload.renewal import Renewal, access_of
+from app.runtime.reload.watching import hear, watch, watch_credentials
 from app.runtime.state import State
 from app.runtime.store_watcher import StoreWatcher
 from app.runtime.tracing import end_traces
@@ -61,13 +62,15 @@ class Service:
         self._streams_end = asyncio.Event()
         self._closing = contextlib.AsyncExitStack()
         self._guard = create_app(
-            self.state, token=token_of(parts.config), stopped=self._streams_end
+            self.state, allowed=access_of(parts.config), stopped=self._streams_end
         )
         admin = Listener(limits_of(parts.config))
         self._admin = self._admin_server(admin)
         loaded = parts.catalog.loaded
         renewal = Renewal(parts, self.state, self._following, self._guard, admin)
-        self.reloader = Reloader(source, loaded, renewal, parts.clock, parts.counters)
+        self.reloader = Reloader(
+            source, loaded, renewal, parts.clock, parts.counters, Trail(self.state)
+        )
         self.state.configured = self.reloader
         self.hung_up = asyncio.Event()
         self._rereading: list[asyncio.Task[None]] = []
@@ -89,6 +92,7 @@ class Service:
         self.state.begun = True
         self._rereading = [
             keep("configuration-file", partial(watch, self.reloader, self.parts.clock)),
+            keep("credential-files", partial(watch_credentials, self.reloader, self.parts.clock)),
             keep("configuration-signal", partial(hear, self.hung_up, self.reloader)),
         ]
 
@@ -97,6 +101,7 @@ class Service:
         self._closing.push_async_callback(bounded, "traces", end_traces, LAST_WORDS)
         await parts.store.start()
         self._closing.push_async_callback(parts.store.stop)
+        self._closing.push_async_callback(parts.issuers.stop)
         await parts.registry.rotate()
         await parts.catalog.load()
         for name, log in parts.logs.items():
@@ -132,7 +137,9 @@ class Service:
         from app.runtime.kafka_listeners import open_kafka_listener  # noqa: PLC0415
 
         await self._until_taken(name)
-        listener = await open_kafka_listener(parts.config, name, log, parts.clock, parts.counters)
+        listener = await open_kafka_listener(
+            parts.config, name, log, parts.clock, parts.counters, parts.producers
+        )
         self.state.listeners[name] = listener
         self._closing.push_async_callback(
             bounded, f"Kafka listener of {name}", listener.stop, drain, drain
@@ -180,7 +187,7 @@ class Service:
 
     def _admin_server(self, listener: Listener) -> HttpServer:
         admin = self.parts.config.server.admin
-        demand_token(admin.host, token_of(self.parts.config))
+        demand_token(admin.host, access_of(self.parts.config))
         return HttpServer(
             self._guard,
             host=admin.host,

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.config.key_mappers import load_key_mappers
 from app.config.kinds import manners_of
 from app.config.model import Config
+from app.config.route_resources import load_resources
 from app.errors import SetupError
 from app.interfaces import Clock, Log, Sink
 from app.model.pull import Pull
@@ -37,7 +37,7 @@ def replies_for(
             cure=f"name one of: {', '.join(route.name for route in config.routes) or 'none is configured'}",
         )
     kinds = {broker: settings.kind for broker, settings in config.brokers.items()}
-    router = Router(routes, load_key_mappers(routes), kinds, manners_of(config))
+    router = Router(routes, load_resources(routes), kinds, manners_of(config))
     return Replies(subscription.id, name, router, logs, counters, most=config.limits.max_batch)
 
 

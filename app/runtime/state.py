@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from app.access.who import Producers
 from app.api.running import Configured, Disk, Entry, KafkaListenerState, Registry, RoleState
 from app.brokers.sharing import Shared
-from app.config.key_mappers import load_key_mappers
 from app.config.kinds import kinds_of, manners_of
 from app.config.model import Config
+from app.config.route_resources import load_resources
 from app.errors import SkybridgeError
 from app.interfaces import Attempt, Log, Notify, Store, Waiting, silence
 from app.model.metadata import GroupLag, Health
 from app.model.route import Exchange, Route, Target, log_name
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
-from app.routing.keys import PlainMapper
 from app.routing.places import fixed_place, is_fixed
-from app.routing.plan import Manner
+from app.routing.plan import Manner, Resources
 from app.runtime.build import Parts
 from app.runtime.certificates import Expiries, certificates_of
 from app.runtime.disks import disks, folders_of
@@ -63,15 +63,16 @@ class State:
         self.configured: Configured  # filled by the service
         self.begun = False
         self.draining = False
-        self.become(parts.config, load_key_mappers(parts.config.routes))
+        self.become(parts.config, load_resources(parts.config.routes), parts.producers)
         self._targets = Targets(self._config, parts.logs, parts.clock)
         self._asking = Shared(HEALTH_KEPT, parts.clock.monotonic)
 
-    def become(self, config: Config, mappers: Mapping[str, PlainMapper]) -> None:
+    def become(self, config: Config, resources: Resources, producers: Producers) -> None:
         """Tell of this configuration, whose brokers are the same."""
-        self._parts = self._parts._replace(config=config)
+        self._parts = self._parts._replace(config=config, producers=producers)
         self.routes: Sequence[Route] = config.routes
-        self.mappers = mappers
+        self.resources = resources
+        self.producers = producers
         self.largest_document = config.limits.subscription_bytes
 
     def _config(self) -> Config:

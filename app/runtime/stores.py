@@ -13,6 +13,7 @@ from app.config.model import Config
 from app.config.store import PostgresStore
 from app.errors import SetupError
 from app.store import schema, upkeep
+from app.store.audit import AuditBounds
 from app.store.files import SoleUse
 from app.telemetry import Histogram
 
@@ -24,13 +25,17 @@ def open_store(
     operations took. Raises SetupError."""
     kept, timeout = config.store, config.timeouts.store
     max_letters = kept.dead_letters.max_rows
+    audited = AuditBounds(**dict(kept.audit))
     if isinstance(kept, PostgresStore):
         dsn = kept.dsn.get_secret_value()
-        return stores.open_shared_store(dsn, timeout=timeout, max_letters=max_letters, took=took)
+        return stores.open_shared_store(
+            dsn, timeout=timeout, max_letters=max_letters, audited=audited, took=took
+        )
     return stores.open_store(
         kept.path,
         timeout=timeout,
         max_letters=max_letters,
+        audited=audited,
         alone="worker" in roles,
         took=took,
     )

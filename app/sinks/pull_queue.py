@@ -10,8 +10,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from app.bindings.record import Header
 from app.delivery.backoff import try_again_in
 from app.errors import StaleOwner, StoreUnavailable
@@ -57,13 +55,6 @@ class Wakeups:
         self._watchers.pop(subscription, None)
 
 
-class Row(msgspec.Struct, frozen=True):
-    """A message on its way into the queue. ``size``: bytes, about."""
-
-    offered: Offered
-    size: int
-
-
 class PullQueueSink(JoiningSink):
     """Of one subscription. It counts in the store as seldom as it may: what was offered here since the
     last count is added, what left is not known before the next one. So it errs to *full*; two workers of
@@ -91,28 +82,26 @@ class PullQueueSink(JoiningSink):
         self._jitter = jitter
         self._counted: float | None = None
         self._full = False
-        self._waiting = 0
+        self._waiting = self._stored = 0
         self._failures = 0
         self._was_stale = False
 
     async def send(self, outgoing: Outgoing) -> SinkAnswer:
         return await self.send_together((self.piece(outgoing),), outgoing.timeout)
 
-    def piece(self, outgoing: Outgoing) -> Row:
-        message = outgoing.message
-        offered = Offered(
+    def piece(self, outgoing: Outgoing) -> Offered:
+        return Offered(
             subscription=self._name,
             broker=self._broker,
-            message=message,
+            message=outgoing.message,
             lane=outgoing.lane,
             event=event_name(outgoing.decoded),
             at_ms=int(self._clock.now() * 1000),
         )
-        return Row(offered, len(message.record.body or b""))
 
     async def send_together(
         self,
-        pieces: Sequence[Row],
+        pieces: Sequence[Offered],
         within: float,  # noqa: ARG002 - the store has a time-out of its own
         beside: Sequence[Header] = (),  # noqa: ARG002 - of requests
     ) -> SinkAnswer:
@@ -123,7 +112,7 @@ class PullQueueSink(JoiningSink):
                     f"{self._waiting} events wait to be pulled: sink.pull.max_waiting is reached"
                 )
                 return SinkAnswer(None, "full", words, hold=COUNT_EVERY)
-            await self._queue.offer([piece.offered for piece in pieces])
+            await self._queue.offer(pieces)
         except StaleOwner as error:
             if self._was_stale:
                 raise
@@ -133,12 +122,16 @@ class PullQueueSink(JoiningSink):
             return self._refused(error)
         self._failures, self._was_stale = 0, False
         self._waiting += len(pieces)
+        self._stored += len(pieces)
         self._wakeups.tell(self._name)
         return STORED
 
     async def count(self) -> None:
-        """How many wait, of all processes. Raises StoreUnavailable."""
-        self._waiting = (await self._queue.count()).get(self._name, 0)
+        """How many wait, of all processes. Raises StoreUnavailable. What was stored here meanwhile may be
+        missing in what the store says: it is added."""
+        before = self._stored
+        counted = await self._queue.count(self._name)
+        self._waiting = counted + self._stored - before
         self._counted = self._clock.monotonic()
 
     def room(self) -> int:

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 
 from app.bindings.headers import FIELD_NAMES
 from app.bindings.http import decode
-from app.bindings.record import Decoded, Header, Record
+from app.bindings.record import Decoded, Header
 from app.delivery.outcomes import REPLY
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown, SenderError
 from app.interfaces import Log, SinkAnswer
-from app.routing.plan import Publication, Router
+from app.routing.plan import Publication, Router, written
 from app.telemetry import Counters
 
 HOPS = "skybridge-replies"  # header beside a reply: how many replies led to it
@@ -99,18 +99,21 @@ class Replies:
             publication
             for decoded in events
             for publication in self._router.plan(
-                replace(decoded, foreign=(counted,)), key, self._route
+                replace(decoded, foreign=(counted,)),
+                key,
+                self._route,
+                f"reply to {self._subscription}",
             )
         ]
 
     async def _publish(self, publications: Sequence[Publication]) -> list[BrokerError]:
         """What went wrong. One submit for each place, so that it gets its events in their order."""
-        places: dict[tuple[str, str], list[Record]] = {}
+        places: dict[tuple[str, str], list[Publication]] = {}
         for publication in publications:
-            place = places.setdefault((publication.broker, publication.topic), [])
-            place.append(publication.record)
+            places.setdefault((publication.broker, publication.topic), []).append(publication)
         submitted = [
-            self._logs[broker].submit(topic, records) for (broker, topic), records in places.items()
+            self._logs[broker].submit(topic, *written(there))
+            for (broker, topic), there in places.items()
         ]
         results = await asyncio.gather(*submitted)
         return [each for result in results for each in result if isinstance(each, BrokerError)]

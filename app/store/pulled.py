@@ -6,23 +6,24 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, select, update
+from sqlalchemy import Connection
 
-from app.interfaces import DeadLetter, Offered
+from app.interfaces import DeadLetter, EventName, Offered
 from app.store.dead_letters import DeadLetters
 from app.store.owners import fence_all
-from app.store.rows import insert, kept_of, kept_values, text
-from app.store.tables import pulled
+from app.store.pulled_sql import Values, statements
+from app.store.rows import message_of, text, written
 from app.store.transactions import Transactions
 
 BURIAL = 60_000  # milliseconds that whoever buries worn-out messages has for it
 
-_c = pulled.c
-
 
 class PullQueue:
     """Fills ``interfaces.PullQueue``. The oldest of a lane is the one that was offered first. Tokens
-    fence what is done with a message that was handed out, not epochs: whoever pulls owns nothing."""
+    fence what is done with a message that was handed out, not epochs: whoever pulls owns nothing.
+
+    A token is a secret and the id of its row. What was handed out together shares the secret: all of it
+    went to one consumer."""
 
     def __init__(self, transactions: Transactions, letters: DeadLetters) -> None:
         self._transactions = transactions
@@ -32,9 +33,11 @@ class PullQueue:
         await self._transactions.together(_offer, rows)
 
     async def receive(
-        self, subscription: str, *, most: int, lock_ms: int, now_ms: int
+        self, subscription: str, *, most: int, most_bytes: int, lock_ms: int, now_ms: int
     ) -> list[Offered]:
-        return await self._transactions.run(_receive, subscription, most, lock_ms, now_ms)
+        return await self._transactions.run(
+            _receive, subscription, most, most_bytes, lock_ms, now_ms
+        )
 
     async def locked(self, subscription: str, tokens: Sequence[str], now_ms: int) -> list[Offered]:
         return await self._transactions.run(_locked, subscription, tokens, now_ms)
@@ -47,14 +50,14 @@ class PullQueue:
     async def release(
         self, subscription: str, tokens: Sequence[str], *, delay_ms: int, now_ms: int
     ) -> Mapping[str, bool]:
-        values = {"token": "", "locked_until_ms": now_ms + delay_ms}
-        return await self._transactions.together(_change, subscription, tokens, now_ms, values)
+        until = now_ms + delay_ms
+        return await self._transactions.together(_release, subscription, tokens, now_ms, until)
 
     async def renew(
         self, subscription: str, tokens: Sequence[str], *, lock_ms: int, now_ms: int
     ) -> Mapping[str, bool]:
-        values = {"locked_until_ms": now_ms + lock_ms}
-        return await self._transactions.together(_change, subscription, tokens, now_ms, values)
+        until = now_ms + lock_ms
+        return await self._transactions.together(_renew, subscription, tokens, now_ms, until)
 
     async def bury(self, letters: Mapping[str, DeadLetter], now_ms: int) -> Mapping[str, bool]:
         return await self._transactions.together(self._bury, letters, now_ms)
@@ -64,123 +67,137 @@ class PullQueue:
     ) -> list[Offered]:
         return await self._transactions.run(_worn_out, subscription, most_deliveries, now_ms)
 
-    async def count(self) -> Mapping[str, int]:
-        return await self._transactions.run(_count)
+    async def count(self, subscription: str) -> int:
+        return await self._transactions.run(_count, subscription)
 
     def _bury(
         self, connection: Connection, letters: Mapping[str, DeadLetter], now_ms: int
     ) -> dict[str, bool]:
-        held = {row.token: row.id for row in _holders(connection, letters, now_ms)}
+        held = _held(connection, None, letters, now_ms)
         for token in held:
             self._letters.write(connection, letters[token])
-        _remove(connection, held.values())
-        return {token: token in held for token in letters}
+        return _change(connection, statements(connection).remove, (), held, letters)
 
 
 def _offer(connection: Connection, rows: Sequence[Offered]) -> None:
     if rows:
         fence_all(connection, rows)
-        values = [kept_values(row, pulled) for row in rows]
-        connection.execute(insert(connection, pulled).on_conflict_do_nothing(), values)
+        sql = statements(connection)
+        values = [
+            (row.subscription, row.broker, row.lane, row.at_ms, *written(row)) for row in rows
+        ]
+        connection.exec_driver_sql(sql.insert, sql.offered(values))
 
 
 def _receive(
-    connection: Connection, subscription: str, most: int, lock_ms: int, now_ms: int
+    connection: Connection,
+    subscription: str,
+    most: int,
+    most_bytes: int,
+    lock_ms: int,
+    now_ms: int,
 ) -> list[Offered]:
     """Rows that another takes at this moment are passed over, and with them the rest of their lanes."""
-    older = pulled.alias("older")
-    held_up = select(older.c.id).where(
-        older.c.subscription == subscription, older.c.lane == _c.lane, older.c.id < _c.id
-    )
-    rows = connection.execute(
-        select(pulled)
-        .where(*_free(subscription, now_ms), ~held_up.exists())
-        .order_by(_c.id)
-        .limit(most)
-        .with_for_update(skip_locked=True)
-    ).all()
-    return _hand_out(connection, rows, now_ms + lock_ms, 1)
+    free = connection.exec_driver_sql(statements(connection).free, (subscription, now_ms, most))
+    ids, left = [], most_bytes
+    for number, size in free:
+        ids.append(number)
+        left -= size
+        if left <= 0:
+            break
+    return _hand_out(connection, ids, now_ms + lock_ms, 1)
 
 
 def _worn_out(
     connection: Connection, subscription: str, most_deliveries: int, now_ms: int
 ) -> list[Offered]:
-    rows = connection.execute(
-        select(pulled)
-        .where(*_free(subscription, now_ms), _c.deliveries >= most_deliveries)
-        .order_by(_c.id)
-        .with_for_update(skip_locked=True)
-    ).all()
-    return _hand_out(connection, rows, now_ms + BURIAL, 0)
-
-
-def _free(subscription: str, now_ms: int) -> tuple[ColumnElement[bool], ...]:
-    return _c.subscription == subscription, _c.locked_until_ms <= now_ms
+    asked = (subscription, now_ms, most_deliveries)
+    worn = connection.exec_driver_sql(statements(connection).worn, asked)
+    return _hand_out(connection, list(worn.scalars()), now_ms + BURIAL, 0)
 
 
 def _hand_out(
-    connection: Connection, rows: Sequence[Row[Any]], until_ms: int, deliveries: int
+    connection: Connection, ids: Sequence[int], until_ms: int, deliveries: int
 ) -> list[Offered]:
     """Each under a token of its own, in one statement. ``deliveries``: how many are added."""
-    locks = [
-        {
-            "token": secrets.token_urlsafe(18),
-            "locked_until_ms": until_ms,
-            "deliveries": row.deliveries + deliveries,
-        }
-        for row in rows
-    ]
-    if locks:
-        named = [{"its": row.id, **lock} for row, lock in zip(rows, locks, strict=True)]
-        connection.execute(update(pulled).where(_c.id == bindparam("its")), named)
-    return [kept_of(Offered, row, None, **lock) for row, lock in zip(rows, locks, strict=True)]
+    if not ids:
+        return []
+    sql = statements(connection)
+    asked = (f"{secrets.token_urlsafe(18)}.", until_ms, deliveries, sql.listed(ids))
+    rows = connection.exec_driver_sql(sql.hand_out, asked)
+    return sorted(map(_offered, rows), key=lambda row: row.id)
 
 
 def _locked(
     connection: Connection, subscription: str, tokens: Collection[str], now_ms: int
 ) -> list[Offered]:
-    rows = _holders(connection, tokens, now_ms)
-    return [kept_of(Offered, row) for row in rows if row.subscription == subscription]
+    sql, held = statements(connection), _held(connection, subscription, tokens, now_ms)
+    found = connection.exec_driver_sql(sql.rows, (sql.listed(list(held.values())),))
+    return list(map(_offered, found))
 
 
 def _acknowledge(
     connection: Connection, subscription: str, tokens: Collection[str], now_ms: int
 ) -> dict[str, bool]:
-    held = _held(connection, subscription, tokens, now_ms)
-    _remove(connection, held.values())
-    return {token: token in held for token in tokens}
+    sql = statements(connection).remove
+    return _change(connection, sql, (), _held(connection, subscription, tokens, now_ms), tokens)
+
+
+def _release(
+    connection: Connection, subscription: str, tokens: Collection[str], now_ms: int, until_ms: int
+) -> dict[str, bool]:
+    sql, held = statements(connection).release, _held(connection, subscription, tokens, now_ms)
+    return _change(connection, sql, (until_ms,), held, tokens)
+
+
+def _renew(
+    connection: Connection, subscription: str, tokens: Collection[str], now_ms: int, until_ms: int
+) -> dict[str, bool]:
+    sql, held = statements(connection).renew, _held(connection, subscription, tokens, now_ms)
+    return _change(connection, sql, (until_ms,), held, tokens)
 
 
 def _change(
     connection: Connection,
-    subscription: str,
+    sql: str,
+    values: Values,
+    held: Mapping[str, int],
     tokens: Collection[str],
-    now_ms: int,
-    values: dict[str, Any],
 ) -> dict[str, bool]:
-    held = _held(connection, subscription, tokens, now_ms)
-    connection.execute(update(pulled).where(_c.id.in_(held.values())).values(values))
+    ids = statements(connection).listed(list(held.values()))
+    connection.exec_driver_sql(sql, (*values, ids))
     return {token: token in held for token in tokens}
 
 
 def _held(
-    connection: Connection, subscription: str, tokens: Collection[str], now_ms: int
+    connection: Connection, subscription: str | None, tokens: Collection[str], now_ms: int
 ) -> dict[str, int]:
-    rows = _holders(connection, tokens, now_ms)
-    return {row.token: row.id for row in rows if row.subscription == subscription}
-
-
-def _holders(connection: Connection, tokens: Collection[str], now_ms: int) -> Sequence[Row[Any]]:
-    """Rows whose token holds, locked. A free row has no token, and none finds it."""
+    """Ids of rows whose token holds, locked; of any subscription for None. A free row has no token, and none
+    finds it."""
+    sql = statements(connection)
     known = [text(token) for token in tokens if token]  # no token of ours is changed by it
-    query = select(pulled).where(_c.token.in_(known), _c.locked_until_ms > now_ms)
-    return connection.execute(query.order_by(_c.id).with_for_update()).all()
+    rows = connection.exec_driver_sql(sql.held, (sql.listed(known), now_ms))
+    return {token: number for token, number, its in rows if subscription in (None, its)}
 
 
-def _remove(connection: Connection, ids: Collection[int]) -> None:
-    connection.execute(delete(pulled).where(_c.id.in_(ids)))
+def _count(connection: Connection, subscription: str) -> int:
+    found = connection.exec_driver_sql(statements(connection).count, (subscription,))
+    count: int = found.scalar_one()
+    return count
 
 
-def _count(connection: Connection) -> dict[str, int]:
-    rows = connection.execute(select(_c.subscription, func.count()).group_by(_c.subscription))
-    return {subscription: count for subscription, count in rows}  # noqa: C416 - rows are not tuples
+def _offered(row: Sequence[Any]) -> Offered:
+    """Of the columns ``pulled_sql.ROW``."""
+    number, subscription, broker, lane, deliveries, token, until_ms, at_ms = row[:8]
+    return Offered(
+        subscription=subscription,
+        broker=broker,
+        message=message_of(*row[8:-3]),
+        lane=lane,
+        deliveries=deliveries,
+        token=token,
+        locked_until_ms=until_ms,
+        at_ms=at_ms,
+        event=EventName(*row[-3:]),
+        id=number,
+    )

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec.msgpack import Ext
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -19,7 +20,8 @@ from app.interfaces import DeadLetter, EventName, Offered, Parked
 from app.model.message import Message, Partition
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[tuple[Any, bytes | None]]).decode
+_decode = msgspec.msgpack.Decoder(tuple[Header, ...]).decode
+_decode_any = msgspec.msgpack.Decoder(list[tuple[Any, bytes | None]]).decode
 _DECIMAL, _BINARY = 1, 2  # values that MessagePack has no type for
 _TYPES: Mapping[int, Callable[[memoryview], Any]] = {
     _DECIMAL: lambda data: Decimal(str(data, "ascii")),
@@ -61,27 +63,37 @@ def struct_of(kind: type[Kind], row: Row[Any], **others: Any) -> Kind:
 
 Kept = DeadLetter | Parked | Offered
 
+PLACE = ("topic", "partition", "position", "offset", "time_ms", "epoch")
+RECORD = ("key", "headers", "body", "content_type", "properties")
+EVENT = ("event_id", "event_source", "event_type")
+WRITTEN = PLACE + RECORD + EVENT
+"""Columns of a message and its event, in the order of ``written`` and ``message_of``."""
+
 
 def kept_values(kept: Kept, table: Table, **others: Any) -> dict[str, Any]:
-    message, record = kept.message, kept.message.record
-    return values_of(
-        kept,
-        table,
-        topic=message.partition.topic,
-        partition=message.partition.number,
-        position=message.position,
-        offset=message.offset,
-        epoch=message.epoch,
-        time_ms=message.time_ms,
-        key=record.key,
-        headers=_written(record.headers),
-        body=record.body,
-        content_type=_as_bytes(record.content_type),
-        properties=_properties_of(record),
-        event_id=text(kept.event.id),
-        event_source=text(kept.event.source),
-        event_type=text(kept.event.type),
-        **others,
+    columns = dict(zip(WRITTEN, written(kept), strict=True))
+    return values_of(kept, table, **columns, **others)
+
+
+def written(kept: Kept) -> tuple[Any, ...]:
+    """The message and its event, as ``WRITTEN`` names the columns."""
+    message, event = kept.message, kept.event
+    record, partition = message.record, message.partition
+    return (
+        partition.topic,
+        partition.number,
+        message.position,
+        message.offset,
+        message.time_ms,
+        message.epoch,
+        record.key,
+        _written(record.headers),
+        record.body,
+        _as_bytes(record.content_type),
+        _properties_of(record),
+        text(event.id),
+        text(event.source),
+        text(event.type),
     )
 
 
@@ -89,23 +101,47 @@ def kept_of(
     kind: type[Kind],
     row: Row[Any],
     epochs: Mapping[Partition, int] | None = None,
-    /,
-    **others: Any,
 ) -> Kind:
     """``epochs``: of whoever reads it; None: the message bears that of its writer."""
-    event = EventName(row.event_id, row.event_source, row.event_type)
-    return struct_of(kind, row, message=_message_of(row, epochs), event=event, **others)
+    columns = row._asdict()
+    event = EventName(*(columns[name] for name in EVENT))
+    message = message_of(*(columns[name] for name in PLACE + RECORD))
+    if epochs is not None:
+        message = replace(message, epoch=epochs[message.partition])
+    return struct_of(kind, row, message=message, event=event)
 
 
-def _message_of(row: Row[Any], epochs: Mapping[Partition, int] | None) -> Message:
-    partition = Partition(row.topic, row.partition)
-    epoch = row.epoch if epochs is None else epochs[partition]
-    return Message(_record_of(row), partition, row.position, row.offset, row.time_ms, epoch)
+def message_of(
+    topic: str,
+    number: int,
+    position: str,
+    offset: int,
+    time_ms: int,
+    epoch: int,
+    key: bytes | None,
+    headers: bytes,
+    body: bytes | None,
+    content_type: bytes | None,
+    properties: bytes | None,
+) -> Message:
+    """Of the columns ``PLACE`` and ``RECORD``."""
+    record = Record(key, _read(headers), body, _as_text(content_type))
+    if properties is not None:
+        own = _decode_properties(properties)
+        record = replace(
+            record,
+            natives=own.natives or NO_NATIVES,
+            message_id=_as_text(own.message_id),
+            time_ms=own.time_ms,
+        )
+    return Message(record, Partition(topic, number), position, offset, time_ms, epoch)
 
 
 def text(outside: str) -> str:
     """What comes from outside may be no Unicode, or hold the one character PostgreSQL has no place for:
     stored readably all the same."""
+    if outside.isascii() and "\0" not in outside:
+        return outside
     return outside.encode("utf-8", "replace").decode().replace("\0", "�")
 
 
@@ -130,20 +166,9 @@ def _as_text(stored: bytes | None) -> str | None:
     return None if stored is None else stored.decode("utf-8", "surrogateescape")
 
 
-def _record_of(row: Row[Any]) -> Record:
-    own = _NONE if row.properties is None else _decode_properties(row.properties)
-    return Record(
-        row.key,
-        _read(row.headers),
-        row.body,
-        _as_text(row.content_type),
-        own.natives or NO_NATIVES,
-        _as_text(own.message_id),
-        own.time_ms,
-    )
-
-
 def _properties_of(record: Record) -> bytes | None:
+    if record.natives is NO_NATIVES and record.message_id is None and record.time_ms is None:
+        return None
     natives = {name: _packed(value) for name, value in record.natives.items()}
     own = _Properties(_as_bytes(record.message_id), record.time_ms, natives)
     return None if own == _NONE else _encode(own)
@@ -171,10 +196,13 @@ def _written(headers: tuple[Header, ...]) -> bytes:
 
 
 def _read(stored: bytes) -> tuple[Header, ...]:
-    return tuple(
-        (name if isinstance(name, str) else name.decode("utf-8", "surrogateescape"), value)
-        for name, value in _decode(stored)
-    )
+    try:
+        return _decode(stored)
+    except msgspec.ValidationError:  # some name was no text
+        return tuple(
+            (name if isinstance(name, str) else name.decode("utf-8", "surrogateescape"), value)
+            for name, value in _decode_any(stored)
+        )
 
 
 def insert(connection: Connection, table: Table) -> Any:

@@ -10,6 +10,7 @@ from app.errors import StoreUnavailable
 from app.model.metadata import Health
 from app.store import revision, sqlite
 from app.store.attempts import Attempts
+from app.store.audit import Audit, AuditBounds
 from app.store.commands import Commands
 from app.store.consents import Consents
 from app.store.dead_letters import DeadLetters
@@ -25,6 +26,7 @@ from app.store.transactions import TIMEOUT, Transactions
 from app.telemetry import Histogram
 
 MAX_LETTERS = 1_000_000
+AUDITED = AuditBounds()
 
 
 def open_store(
@@ -32,6 +34,7 @@ def open_store(
     *,
     timeout: float = TIMEOUT,
     max_letters: int = MAX_LETTERS,
+    audited: AuditBounds = AUDITED,
     alone: bool = False,
     took: Histogram | None = None,
 ) -> SqlStore:
@@ -39,7 +42,7 @@ def open_store(
     process that wants to be alone may open it. ``took``: how long operations take, by name."""
     sole_use = SoleUse(path) if alone else None
     engine = partial(sqlite.open_engine, path, sole_use)
-    return SqlStore(Transactions(engine, str(path), timeout, took), max_letters, sole_use)
+    return SqlStore(Transactions(engine, str(path), timeout, took), max_letters, audited, sole_use)
 
 
 def open_shared_store(
@@ -47,6 +50,7 @@ def open_shared_store(
     *,
     timeout: float = TIMEOUT,
     max_letters: int = MAX_LETTERS,
+    audited: AuditBounds = AUDITED,
     took: Histogram | None = None,
 ) -> SqlStore:
     """The store in a PostgreSQL database, for any number of processes. ``dsn`` as libpq reads it, URI
@@ -55,7 +59,7 @@ def open_shared_store(
 
     name = postgresql.name_of(dsn)
     engine = partial(postgresql.open_engine, dsn, timeout)
-    return SqlStore(Transactions(engine, name, timeout, took), max_letters)
+    return SqlStore(Transactions(engine, name, timeout, took), max_letters, audited)
 
 
 class SqlStore:
@@ -65,6 +69,7 @@ class SqlStore:
         self,
         transactions: Transactions,
         max_letters: int = MAX_LETTERS,
+        audited: AuditBounds = AUDITED,
         sole_use: SoleUse | None = None,
     ) -> None:
         self._transactions = transactions
@@ -81,6 +86,7 @@ class SqlStore:
         self.replays: interfaces.Replays = Replays(transactions)
         self.pulled: interfaces.PullQueue = PullQueue(transactions, self._letters)
         self.offsets: interfaces.OffsetStore = StreamOffsets(transactions)
+        self.audit: interfaces.AuditTrail = Audit(transactions, audited)
 
     async def start(self) -> None:
         """Open or make the database. Raises SetupError for one that cannot be used."""

@@ -243,3 +243,17 @@ stream_offsets = Table(
     *_filled(BigInteger, "epoch", "offset"),
     Column("finished", Text, nullable=False),
 )
+
+# The uses of the admin listener. ``status``: NULL until the answer is known.
+audit = Table(
+    "audit",
+    metadata,
+    _id(),
+    Column("kind", Text, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    *_filled(Text, "who", "address", "operation", "target"),
+    Column("status", Integer),
+    Column("detail", Text, nullable=False),
+    Index("audit_by_kind", "kind", "id"),
+    sqlite_autoincrement=True,
+)

@@ -18,6 +18,7 @@ TaskName = Literal[
     "certificates",
     "configuration-file",
     "configuration-signal",
+    "credential-files",
     "kafka-producer",
     "listener",
     "operator-events",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Attributes = Mapping[str, str | int]
 
 TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
+_LENGTHS = (len(TRACEPARENT), len(TRACESTATE))
 NOTHING: Mapping[str, str] = {}
 
 
@@ -136,7 +137,7 @@ def carried_by(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
     return {
         name.lower(): value.decode("latin-1")
         for name, value in headers
-        if value is not None and name.lower() in (TRACEPARENT, TRACESTATE)
+        if len(name) in _LENGTHS and value is not None and name.lower() in (TRACEPARENT, TRACESTATE)
     }
 
 

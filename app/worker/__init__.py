@@ -9,7 +9,8 @@
     scheduler ─► sink.send ─► delivery.plan.conclude ─► conclusions ─► delivery.origin.<verb>
 
 ``supervisor`` runs one ``dispatch.Dispatcher`` a subscription; ``run`` keeps it running. The dispatcher asks
-its log for batches, ``ownership`` makes ready what is newly ours, ``decode_and_filter`` makes deliveries,
+its log for batches, as many as ``intake`` has room for; ``partition_changes`` and ``ownership`` make ready what is
+newly ours, ``decode_and_filter`` makes deliveries,
 ``scheduler`` sends them (``batching``: several in one request) when ``gate``, ``timing`` and ``budget`` let it,
 and ``conclusions`` carries out what ``delivery_policy`` decided.
 
@@ -17,5 +18,5 @@ and ``conclusions`` carries out what ``delivery_policy`` decided.
 log, ``stored_rows`` for rows. ``parking`` makes rows of a key that waits; ``drain_parked`` and ``redrive`` send
 rows again; ``replay`` reads a range again; ``probing`` tries a target that was at fault.
 ``attempts`` remembers and counts, ``attempt_writer`` stores it; ``pull_upkeep`` minds queues that are pulled;
-``expiry_alarm``, ``alerts`` and ``operator_events`` tell people; ``commands`` does what the API asks.
+``report`` says how a dispatcher fares; ``expiry_alarm``, ``alerts`` and ``operator_events`` tell people; ``commands`` does what the API asks.
 """

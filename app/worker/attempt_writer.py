@@ -19,6 +19,7 @@ from app.errors import StoreUnavailable
 from app.interfaces import Attempt, Attempts, Clock
 from app.telemetry import Counters
 from app.telemetry.tasks import keep
+from app.worker.attempts import Success, attempt_of
 from app.worker.waiting import happened
 
 QUEUE = 10_000  # attempts that wait
@@ -54,19 +55,19 @@ class AttemptKeeper:
         self._most = most
         self._jitter = jitter
         self._waiting: deque[Attempt] = deque()
-        self._latest: dict[str, Attempt] = {}
+        self._latest: dict[str, Attempt | Success] = {}
         self._came = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._trimmed = self._latest_written = clock.monotonic()
         self._written = 0  # rows since the last trim
 
-    def note(self, attempt: Attempt) -> None:
+    def note(self, attempt: Attempt | Success) -> None:
         """Returns at once."""
         if attempt.outcome == _DELIVERED and not self._all:
             self._latest[attempt.subscription] = attempt
         elif len(self._waiting) < QUEUE:
-            self._waiting.append(attempt)
+            self._waiting.append(attempt_of(attempt))
             self._came.set()
         else:
             self._counters.add("attempts_dropped", attempt.subscription)
@@ -114,7 +115,7 @@ class AttemptKeeper:
         latest = dict(self._latest) if self._latest_due() else {}
         if not batch and not latest:
             return
-        await self._attempts.add(batch, tuple(latest.values()))
+        await self._attempts.add(batch, tuple(map(attempt_of, latest.values())))
         for _ in batch:
             self._waiting.popleft()
         self._written += len(batch) + len(latest)

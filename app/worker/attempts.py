@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
+from typing import ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -17,11 +19,11 @@ from app.delivery.plan import (
     Park,
     PauseEndpoint,
     RetryAt,
-    Settle,
 )
 from app.event.value import CloudEvent
 from app.filters.cesql.values import Failure
-from app.interfaces import Attempt, SinkAnswer
+from app.interfaces import Attempt, EventName, SinkAnswer
+from app.model.message import Partition
 from app.telemetry import Counters, FilterErrors
 from app.telemetry.histograms import LONG
 from app.worker.delivery import Delivery
@@ -33,6 +35,41 @@ DELIVERED, EXPIRED = "delivered", "expired"
 _DELIVERED = Fate.DELIVERED.value
 
 _log = logging.getLogger("skybridge.attempts")
+
+
+class Success(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
+    """An attempt that delivered: what an ``Attempt`` is made of, for few of them are ever looked at."""
+
+    outcome: ClassVar[str] = _DELIVERED
+    subscription: str
+    partition: Partition
+    position: str
+    event: EventName
+    number: int
+    times: tuple[float, float, float]
+    status: int | None
+    together: int
+
+    def attempt(self) -> Attempt:
+        started, ended, wall = self.times
+        return Attempt(
+            subscription=self.subscription,
+            partition=self.partition,
+            position=self.position,
+            event_id=self.event.id,
+            event_source=self.event.source,
+            event_type=self.event.type,
+            number=self.number,
+            started_ms=int((wall - ended + started) * 1000),
+            duration_ms=(ended - started) * 1000,
+            outcome=self.outcome,
+            status=self.status,
+            together=self.together,
+        )
+
+
+def attempt_of(tried: Attempt | Success) -> Attempt:
+    return tried.attempt() if isinstance(tried, Success) else tried
 
 
 class AttemptLog:
@@ -48,16 +85,16 @@ class AttemptLog:
         self,
         subscription: str,
         counters: Counters,
-        keep: Callable[[Attempt], None] = lambda _: None,
+        keep: Callable[[Attempt | Success], None] = lambda _: None,
     ) -> None:
-        self._subscription = subscription
+        self._subscription, self._series = subscription, (subscription,)
         self.counters = counters
         self._keep = keep
         self._filter_errors = FilterErrors(counters, "subscription", subscription)
         self._made, self._ended = counters.series("attempts"), counters.series("deliveries")
         self._attempted = counters.histogram("attempt_seconds")
         self._delivered = counters.histogram("delivery_seconds", LONG)
-        self._recent: deque[Attempt] = deque(maxlen=REMEMBERED)
+        self._recent: deque[Attempt | Success] = deque(maxlen=REMEMBERED)
 
     def note(
         self,
@@ -72,16 +109,34 @@ class AttemptLog:
         ``together``: how many events the request had."""
         self._made[self._subscription, outcome.label] += 1
         started, ended, wall = times
-        self._attempted[self._subscription,].add(ended - started)
+        self._attempted[self._series].add(ended - started)
+        message = delivery.message
+        success = Success(
+            self._subscription,
+            message.partition,
+            message.position,
+            delivery.name,
+            delivery.attempts,
+            times,
+            answer.status,
+            together,
+        )
+        tried: Success | Attempt = success
+        level = logging.DEBUG
         if outcome.fate is Fate.DELIVERED:
-            came = delivery.message.time_ms / 1000
-            self._delivered[self._subscription,].add(max(0.0, wall - came))
-        attempt = self._attempt(delivery, answer, outcome, decision, *times, together)
-        self._recent.append(attempt)
-        self._keep(attempt)
-        level = logging.DEBUG if outcome.fate is Fate.DELIVERED else logging.INFO
+            self._delivered[self._series].add(max(0.0, wall - message.time_ms / 1000))
+        else:
+            level = logging.INFO
+            tried = replace(
+                success.attempt(),
+                outcome=_fate(decision).value,
+                detail=quote(answer),
+                next_try_in=_next_try(decision, ended),
+            )
+        self._recent.append(tried)
+        self._keep(tried)
         if _log.isEnabledFor(level):
-            told = replace(attempt, detail=f"{answer.fault} {answer.detail}".strip())
+            told = replace(attempt_of(tried), detail=f"{answer.fault} {answer.detail}".strip())
             _log.log(level, "attempt", extra=msgspec.to_builtins(told))
 
     def finished(self, outcome: str, count: int = 1) -> None:
@@ -102,37 +157,7 @@ class AttemptLog:
 
     def recent(self, limit: int) -> list[Attempt]:
         """The newest first."""
-        return [attempt for attempt, _ in zip(reversed(self._recent), range(limit), strict=False)]
-
-    def _attempt(
-        self,
-        delivery: Delivery,
-        answer: SinkAnswer,
-        outcome: Outcome,
-        decision: Decision,
-        started: float,
-        ended: float,
-        wall: float,
-        together: int,
-    ) -> Attempt:
-        attributes = delivery.decoded.event.attributes if delivery.decoded else {}
-        delivered = outcome.fate is Fate.DELIVERED  # the usual case: nothing is to be found out
-        return Attempt(
-            subscription=self._subscription,
-            partition=delivery.message.partition,
-            position=delivery.message.position,
-            event_id=attributes.get("id", ""),
-            event_source=attributes.get("source", ""),
-            event_type=attributes.get("type", ""),
-            number=delivery.attempts,
-            started_ms=int((wall - ended + started) * 1000),
-            duration_ms=(ended - started) * 1000,
-            outcome=_DELIVERED if delivered else _fate(decision).value,
-            status=answer.status,
-            detail="" if delivered else quote(answer),
-            next_try_in=None if delivered else _next_try(decision, ended),
-            together=together,
-        )
+        return [attempt_of(each) for each in islice(reversed(self._recent), limit)]
 
 
 class OfferLog(AttemptLog):
@@ -148,10 +173,8 @@ class OfferLog(AttemptLog):
 
 
 def _fate(decision: Decision) -> Fate:
-    """What was decided: an answer that may be tried again need not be."""
+    """What was decided of a failure: an answer that may be tried again need not be."""
     match decision:
-        case Settle():
-            return Fate.DELIVERED
         case DeadLetterIt():
             return Fate.DEAD_LETTER
         case Disable():

@@ -98,6 +98,8 @@ class Batching(DispatcherPart):
         outcome = self._deciding.judge(answer)
         decisions = self._decisions(request, answer, outcome, now)
         self._note(request, answer, outcome, decisions, (started, now, self._clock.now()))
+        for delivery in request.items:
+            delivery.attempts -= answer.hold > 0  # nothing was tried
         decided = list(zip(request.lanes, decisions, strict=True))
         if answer.hold:  # each is put before the others again
             decided.reverse()

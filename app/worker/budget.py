@@ -49,37 +49,38 @@ class Part:
     def __init__(self, budget: Budget, wake: Callable[[], None]) -> None:
         self.wake = wake
         self._budget = budget
+        self._deliveries, self._bytes = budget.deliveries, budget.bytes
         self.held = 0
-        budget.deliveries.join(self)
-        budget.bytes.join(self)
+        self._deliveries.join(self)
+        self._bytes.join(self)
 
     def leave(self) -> None:
         self._budget.forget(self)
-        self._budget.deliveries.leave(self)
-        self._budget.bytes.leave(self)
+        self._deliveries.leave(self)
+        self._bytes.leave(self)
         self._budget.wake_one()
 
     def may_send(self) -> bool:
         """Whether one more attempt may begin; if not, we are woken when that may have changed."""
-        if self._budget.deliveries.may(self):
+        if self._deliveries.may(self):
             return True
         self._budget.refused(self)
         return False
 
     def sent(self) -> None:
-        self._budget.deliveries.take(self)
+        self._deliveries.take(self)
 
     def landed(self) -> None:
-        self._budget.deliveries.give(self)
+        self._deliveries.take(self, -1)
         self._budget.wake_one()
 
     def may_hold(self) -> bool:
-        return self._budget.bytes.may(self)
+        return self._bytes.may(self)
 
     def hold(self, size: int) -> None:
         self.held += size
-        self._budget.bytes.take(self, size)
+        self._bytes.take(self, size)
 
     def release(self, size: int) -> None:
         self.held -= size
-        self._budget.bytes.give(self, size)
+        self._bytes.take(self, -size)

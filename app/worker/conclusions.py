@@ -54,7 +54,7 @@ class Conclusions(DispatcherPart):
         delivery.last = verdict
         match verdict.decision:
             case Settle():
-                self._finish(lane, DELIVERED)
+                self.delivered(lane)
             case Expire():
                 self._finish(lane, EXPIRED)
             case RetryAt(at):
@@ -68,6 +68,10 @@ class Conclusions(DispatcherPart):
             case Disable(cause):  # in flight till it is stored: whoever stops waits for it
                 await self._gate.disable(cause)
                 await self._hold_on(lane, self._clock.monotonic())
+
+    def delivered(self, lane: Lane[Delivery]) -> None:
+        """The same of what is on the wire of it where that was delivered: nothing is waited for."""
+        self._finish(lane, DELIVERED)
 
     async def carry_out_together(self, lane: Lane[Delivery], verdict: Verdict) -> None:
         """Of a request of several events, those of one lane: what did not come down is decided for its
@@ -206,9 +210,10 @@ class Conclusions(DispatcherPart):
         delivery.origin.retry_at(delivery, at)
 
     def _finish(self, lane: Lane[Delivery], outcome: str) -> None:
-        for delivery in self._landed(lane):
+        landed = self._landed(lane)
+        for delivery in landed:
             delivery.origin.finish(delivery)
-            self._attempts.finished(outcome)
+        self._attempts.finished(outcome, len(landed))
 
     def _release(self, lane: Lane[Delivery]) -> None:
         for delivery in self._landed(lane):
@@ -216,8 +221,7 @@ class Conclusions(DispatcherPart):
 
     def _landed(self, lane: Lane[Delivery]) -> list[Delivery]:
         """What was on the wire of it is held no more."""
-        landed = self._lanes.on_the_wire(lane)
-        self._lanes.finish(lane)
+        landed = self._lanes.finish(lane)
         for delivery in landed:
             self._part.release(delivery.size)
         return landed

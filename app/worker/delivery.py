@@ -24,7 +24,8 @@ class Verdict(NamedTuple):
     status: int | None = None
 
 
-UNDECIDED = Verdict(SETTLE)
+SETTLED = Verdict(SETTLE)
+"""Nothing is to be said of it: it was delivered, or not tried yet."""
 
 
 class Delivery:
@@ -61,7 +62,7 @@ class Delivery:
         self.foreign = foreign
         self.steps = 0
         self.attempts = 0
-        self.last = UNDECIDED
+        self.last = SETTLED
         self.due = False
         self.refusals = 0
         self.most = sys.maxsize
@@ -80,5 +81,8 @@ def _size(message: Message) -> int:
     """Headers count twice, as they came and as the attributes they are: an event may be all headers
     (rule 8)."""
     record = message.record
-    headers = sum([len(value) for _, value in record.headers if value])
-    return OVERHEAD + len(record.body or b"") + len(record.key or b"") + 2 * headers
+    size = OVERHEAD + len(record.body or b"") + len(record.key or b"")
+    for _, value in record.headers:
+        if value:
+            size += 2 * len(value)
+    return size

@@ -20,9 +20,8 @@ from app.interfaces import Clock, SinkAnswer
 from app.model.pull import Pull
 from app.model.subscription import Subscription
 from app.worker.attempts import quote
-from app.worker.delivery import UNDECIDED, Delivery, Verdict
+from app.worker.delivery import SETTLED, Delivery, Verdict
 
-DELIVERED = UNDECIDED  # nothing is to be said of it
 TRANSACTION = Bounds(500, 2**23, 0.0)  # of events that become rows of a queue together
 
 
@@ -96,7 +95,7 @@ class DeliveryPolicy:
 
 def verdict_of(decision: Decision, outcome: Outcome, answer: SinkAnswer) -> Verdict:
     if outcome.fate is Fate.DELIVERED:
-        return DELIVERED
+        return SETTLED
     cause = decision.cause if isinstance(decision, DeadLetterIt) else outcome.code
     return Verdict(decision, cause, quote(answer), answer.status)
 

@@ -11,21 +11,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 
 from app.bindings.table import BINDINGS
-from app.delivery.endpoint import Flow
 from app.delivery.lanes import Lanes
 from app.errors import PositionOutOfRange
 from app.interfaces import Clock, Consumer, Log, Notify, Sink, Store, Waiting, silence
-from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
+from app.model.message import ConsumerEvent, Message, Partition
 from app.model.pull import Pull
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.sinks.dead_letters import DeadLettering
 from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.worker.attempts import AttemptLog
-from app.worker.budget import MOST_HELD, Budget
+from app.worker.budget import Budget
 from app.worker.conclusions import Conclusions
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
@@ -33,28 +32,29 @@ from app.worker.delivery_policy import lanes_in_flight
 from app.worker.drain_parked import Drain
 from app.worker.expiry_alarm import ExpiryAlarm
 from app.worker.gate import Gate
+from app.worker.intake import Intake
 from app.worker.joining import start_at
 from app.worker.offset_commits import OffsetCommits
-from app.worker.origins import LogPartition, OwnedPartition
+from app.worker.origins import OwnedPartition
 from app.worker.ownership import Ownership
 from app.worker.parking import Parking
+from app.worker.partition_changes import PartitionChanges
 from app.worker.probing import Probing
 from app.worker.pull_upkeep import PullUpkeep
 from app.worker.redrive import Redrive
 from app.worker.replay import Replays
+from app.worker.report import StatusReport
 from app.worker.scheduler import Scheduler
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.status import halt_words
 from app.worker.stored_rows import StoredRows
 from app.worker.tasks import TaskScope
 from app.worker.timing import Timekeeper
-from app.worker.waiting import happened
 
 BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while attempts are on the wire, and while none is
 AT_REST = 30.0  # and while nothing is held: a thousand may be at rest, and each is nudged where there is work
 HAND_OVER = 4.0  # seconds to wait for attempts on the wire when a partition is taken from us; a log
 # waits 5 s, and what is settled later than that is void
-BRIEF = 0.5  # seconds that it may be full without a pause, which throws away what was read ahead
 
 _log = logging.getLogger("skybridge.worker")
 
@@ -87,33 +87,20 @@ class Dispatcher:
         self._subscription = subscription
         self._log = log
         self._store = store
-        self._clock = clock
         self._group = group
-        self._sink = sink
         self._attempts = attempts
-        self._hand_over = self._drain_time = hand_over
+        self._drain_time = hand_over
         self._consumer: Consumer | None = None
-        self._full_since: float | None = None
         self._stopping, self._stopped = asyncio.Event(), asyncio.Event()
         self._state = "starting"
-        self._trouble = ""
-        self._ready: dict[Partition, OwnedPartition] = {}
-        self._sources: dict[Partition, LogPartition] = {}
 
-        lasting, ready = log.capabilities.positions, self._ready
+        lasting = log.capabilities.positions
+        self._ready = ready = dict[Partition, OwnedPartition]()
         self._scope = TaskScope()
         self._timekeeper = Timekeeper(clock)
         self._part = (budget or Budget()).join(self._timekeeper.soon)
-        shared = Shared(
-            subscription,
-            store,
-            clock,
-            jitter,
-            self._scope,
-            self._timekeeper,
-            attempts,
-            self._part,
-        )
+        scope, timekeeper, part = self._scope, self._timekeeper, self._part
+        shared = Shared(subscription, store, clock, jitter, scope, timekeeper, attempts, part)
         self._lanes = lanes = Lanes[Delivery](lanes_in_flight(subscription))
         self._commits = OffsetCommits(clock)
         self._gate = gate = Gate(shared, notify)
@@ -121,7 +108,7 @@ class Dispatcher:
             subscription, BINDINGS[kind].decode, lasting=lasting, failed=attempts.filter_failed
         )
         letters = DeadLettering(subscription, clock, attempts.counters, copies, notify)
-        self._rows = rows = StoredRows(shared)
+        rows = StoredRows(shared)
         self._parking = parking = Parking(shared, lanes, lasting=lasting)
         conclusions = Conclusions(shared, lanes, gate, parking, letters)
         self._scheduler = scheduler = Scheduler(shared, sink, lanes, gate, parking, conclusions)
@@ -130,22 +117,19 @@ class Dispatcher:
         self._replays = Replays(shared, log, reader, scheduler, parking, ready)
         self._probing = Probing(gate, scheduler, parking, drain)
         self._ownership = Ownership(shared, drain, ready, generations=log.capabilities.generations)
-        self._lasting: list[ExpiryAlarm | PullUpkeep] = [
-            ExpiryAlarm(shared, log, notify, group=group, gate=gate)
-        ]
+        commits, owned, again = self._commits, self._ownership, (self._redrive, self._replays)
+        self._changes = PartitionChanges(
+            shared, scheduler, parking, rows, commits, owned, *again, hand_over
+        )
+        self._intake = Intake(shared, scheduler, parking, commits, owned, ready)
+        alarm = ExpiryAlarm(shared, log, notify, group=group, gate=gate)
+        self._watches: list[ExpiryAlarm | PullUpkeep] = [alarm]
         if isinstance(subscription.sink, Pull) and isinstance(sink, PullQueueSink):
-            settings = subscription.sink.pull
-            upkeep = PullUpkeep(shared, settings, letters, wakeups or Wakeups(), sink)
-            self._lasting.append(upkeep)
-        self._parts: tuple[DispatcherPart, ...] = (
-            self._ownership,
-            gate,
-            conclusions,
-            parking,
-            rows,
-            drain,
-            self._redrive,
-            self._replays,
+            pull, queues = subscription.sink.pull, wakeups or Wakeups()
+            self._watches.append(PullUpkeep(shared, pull, letters, queues, sink))
+        parts: list[DispatcherPart] = [owned, gate, conclusions, parking, rows, drain, *again]
+        self._report = StatusReport(
+            shared, group, sink, lanes, gate, parking, owned, self._watches, parts
         )
 
     async def run(self) -> None:
@@ -200,80 +184,16 @@ class Dispatcher:
             self._replays.look()
 
     def status(self) -> SubscriptionStatus:
-        endpoint, lanes = self._gate.endpoint, self._lanes
-        paused_for = None
-        if endpoint.flow is not Flow.FLOWING:
-            paused_for = max(0.0, endpoint.until - self._clock.monotonic())
-        return SubscriptionStatus(
-            id=self._subscription.id,
-            sink=self._subscription.sink_text,
-            broker=self._subscription.source.broker,
-            group=self._group,
-            state=self._state_word(),
-            cause=self._cause(),
-            partitions=tuple(sorted(self._ownership.partitions, key=str)),
-            held=lanes.held,
-            in_flight=lanes.flying,
-            waiting=lanes.waiting + self._sink.queued(),
-            window=self._window(),
-            paused_for=paused_for,
-            oldest=self._oldest(),
-            parked_rows=self._parking.kept,
-            parked_keys=len(self._parking.lanes),
-        )
-
-    def _cause(self) -> str:
-        """What hinders it, in words for a person; the gravest first."""
-        causes = (
-            self._trouble,
-            *(part.trouble for part in self._lasting),
-            self._gate.halted,
-            self._gate.endpoint.cause,
-            *(part.trouble for part in self._parts),
-            self._parking.full_cause,
-        )
-        return next(filter(None, causes), "")
+        return self._report.status(self._state, self._consumer)
 
     def waiting(self, event_id: str) -> list[Waiting]:
         """The events of this id that are held, are no rows of the store and were not tried yet."""
-        return [
-            Waiting(
-                subscription=self._subscription.id,
-                partition=delivery.message.partition,
-                position=delivery.message.position,
-                event=name,
-                behind=head.name if ahead else None,
-                parked=False,
-            )
-            for head, *others in self._lanes.queues()
-            for ahead, delivery in enumerate((head, *others))
-            if delivery.origin.since_ms is None and not delivery.attempts
-            if (name := delivery.name).id == event_id
-        ]
-
-    def _oldest(self) -> float | None:
-        heads = (head for head in self._lanes.heads() if head.origin.ages)
-        came = min((head.message.time_ms for head in heads), default=None)
-        return None if came is None else max(0.0, self._clock.now() - came / 1000)
-
-    def _window(self) -> int:
-        """The longest of the partitions'; 0 while there is no consumer."""
-        consumer = self._consumer
-        if consumer is None:
-            return 0
-        return max(
-            (consumer.window(partition) for partition in self._ownership.partitions), default=0
-        )
+        return self._report.waiting(event_id)
 
     @property
     def disabled(self) -> bool:
         """By its target's 410, which the store knows of."""
         return self._gate.known_disabled
-
-    def _state_word(self) -> str:
-        if self._state != "running" or self._gate.is_open:
-            return self._state
-        return "disabled" if self._gate.disabled else "paused"
 
     async def _halt_if_asked(self) -> None:
         halt = (await self._store.halts.all()).get(self._subscription.id)
@@ -285,12 +205,12 @@ class Dispatcher:
     async def _work(self, consumer: Consumer) -> None:
         async with self._scope as scope:
             scope.spawn(self._timekeeper.keep(self._act), f"{self._subscription.id} timekeeper")
-            for part in self._lasting:
-                scope.spawn(part.watch(), f"{self._subscription.id} watch")
+            for watch in self._watches:
+                scope.spawn(watch.watch(), f"{self._subscription.id} watch")
             self._state = "running"
             await self._consume(consumer)
             self._state = "stopping"
-            await self._land({*self._ownership.partitions}, self._drain_time)
+            await self._changes.land({*self._ownership.partitions}, self._drain_time)
             scope.cancel()
             await self._replays.note()
         await self._commits.settle(consumer)
@@ -311,24 +231,24 @@ class Dispatcher:
                 await self._turn(consumer)
             except PositionOutOfRange as error:
                 self._gate.halt(f"position out of range: {error}")
-                self._trouble = self._gate.halted
-                _log.error("%s stops: %s", self._subscription.id, self._trouble)
+                self._report.trouble = self._gate.halted
+                _log.error("%s stops: %s", self._subscription.id, self._gate.halted)
                 return
 
     async def _turn(self, consumer: Consumer) -> None:
         await self._commits.settle(consumer)
-        await self._make_ready()
+        await self._changes.make_ready()
         if self._lanes.waiting:
             self._scheduler.park_holding()
-        full = self._full(consumer)
-        at_bound = self._at_bound(full)
-        if at_bound and self._is_brief():
-            await self._room()
+        full = self._intake.full(consumer)
+        at_bound = self._intake.at_bound(full)
+        if at_bound and self._intake.is_brief:
+            await self._intake.room(BUSY)
             return
         self._commits.hold_back(consumer, full)
         wait = self._patience()
         if at_bound:
-            await self._room()
+            await self._intake.room(BUSY)
             wait = 0.0
         event = await consumer.poll(wait)
         if event is not None:
@@ -350,110 +270,21 @@ class Dispatcher:
             self._consumer.nudge()
 
     async def _act_on(self, event: ConsumerEvent, consumer: Consumer) -> None:
-        match event:
-            case Assigned(partitions, epoch):
-                self._attempts.assigned()
-                self._forget(set(partitions))
-                self._own(partitions, epoch, consumer)
-                await self._make_ready()
-            case Revoked(partitions):
-                gone = set(partitions)
-                self._drop(gone)
-                await self._land(gone, self._hand_over)
-                await self._commits.settle(consumer)
-                self._forget(gone)
-            case Lost(partitions):
-                self._forget(set(partitions))
-            case _:
-                for message in event:
-                    self._take(message)
-                self._scheduler.wake()
-
-    def _own(self, partitions: Collection[Partition], epoch: int, consumer: Consumer) -> None:
-        window = self._subscription.window
-        owned = [OwnedPartition(each, epoch, consumer, window) for each in partitions]
-        for each in owned:
-            self._sources[each.partition] = LogPartition(
-                each, self._store.letters, self._parking, self._commits
-            )
-        self._ownership.assigned(owned)
-
-    async def _make_ready(self) -> None:
-        if await self._ownership.settle():
-            self._redrive.look()
-            self._replays.look()
-
-    def _take(self, message: Message) -> None:
-        """To its lane, behind its parked key, or finished by not being wanted."""
-        delivery = self._reader.read(message, self._sources[message.partition])
-        if isinstance(delivery, str):
-            self._commits.add(message)
-            self._attempts.finished(delivery)
-        elif self._parking.lanes.find(delivery.lane) is None:
-            self._scheduler.add(delivery)
+        if isinstance(event, tuple):
+            self._take(event)
+            self._scheduler.wake()
         else:
-            self._scheduler.park(delivery)
+            await self._changes.follow(event, consumer)
 
-    def _drop(self, gone: set[Partition]) -> None:
-        """What is held or being parked of these partitions; what is on the wire lands by itself."""
-        self._ownership.lose(gone)
-        self._parking.drop(gone)
-        self._rows.look()
-        self._scheduler.drop(gone)
-
-    def _forget(self, gone: set[Partition]) -> None:
-        """All of these partitions concerns others now."""
-        self._drop(gone)
-        self._commits.forget(gone)
-        self._ownership.drop(gone)
-        self._replays.drop(gone)
-
-    def _busy(self, partitions: set[Partition]) -> bool:
-        """Whether something of these partitions is on the wire, or on its way to the store."""
-        parts = (self._parking, self._rows)
-        return self._scheduler.flying(partitions) or any(part.busy(partitions) for part in parts)
-
-    async def _land(self, partitions: set[Partition], seconds: float) -> None:
-        """Wait for the attempts of these partitions that are on the wire, at most so long."""
-        landed = self._scheduler.landed
-        deadline = self._clock.monotonic() + seconds
-        while self._busy(partitions) and (left := deadline - self._clock.monotonic()) > 0:
-            self._scheduler.tell_after(1)
-            await happened(landed, self._clock, min(left, BUSY))
-
-    def _full(self, consumer: Consumer) -> set[Partition]:
-        """Of which nothing more may be taken; once full, until an eighth of it is free."""
-        owned, paused = self._ownership.partitions, self._commits.paused
-        held = MOST_HELD * 7 // 8 if paused else MOST_HELD
-        if not self._scheduler.takes or self._part.held > held or not self._part.may_hold():
-            return set(owned)
-        if self._parking.full:
-            return set(owned)
-        most = self._subscription.window
-        eighth = max(1, most // 8) - 1
-        return {
-            each
-            for each in owned
-            if each not in self._ready
-            or consumer.window(each) >= (most - eighth if each in paused else most)
-        }
-
-    def _at_bound(self, full: set[Partition]) -> bool:
-        """All that could be read is full, and attempts are under way that will make room."""
-        owned = self._ownership.partitions.keys()
-        at_bound = bool(full) and full == owned and self._scheduler.busy
-        if not at_bound:
-            self._full_since = None
-        elif self._full_since is None:
-            self._full_since = self._clock.monotonic()
-        return at_bound
-
-    def _is_brief(self) -> bool:
-        """Nothing is paused yet, and it has been full for a moment only."""
-        since, now = self._full_since, self._clock.monotonic()
-        return since is not None and now - since < BRIEF and not self._commits.paused
-
-    async def _room(self) -> None:
-        """Until an eighth of what is held came down, or a moment is over."""
-        self._scheduler.tell_after(max(1, self._lanes.held // 8))
-        await happened(self._scheduler.landed, self._clock, BUSY)
+    def _take(self, messages: Sequence[Message]) -> None:
+        """Each to its lane, behind its parked key, or finished by not being wanted."""
+        parked, sources = self._parking.lanes, self._changes.sources
+        for message in messages:
+            delivery = self._reader.read(message, sources[message.partition])
+            if isinstance(delivery, str):
+                self._commits.add(message)
+                self._attempts.finished(delivery)
+            elif parked.find(delivery.lane) is None:
+                self._scheduler.add(delivery)
+            else:
+                self._scheduler.park(delivery)

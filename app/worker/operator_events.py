@@ -18,7 +18,7 @@ from app.bindings.record import ContentMode, Decoded, Record
 from app.bindings.table import Binding
 from app.bindings.transcode import PLAIN, Writing
 from app.delivery import operator_event
-from app.delivery.backoff import doubling
+from app.delivery.backoff import try_again_in
 from app.delivery.coalescing import Tally
 from app.errors import BrokerError, SenderError
 from app.interfaces import Clock, Log
@@ -31,7 +31,6 @@ from app.worker.waiting import happened
 QUEUE = 1_000  # events
 AT_ONCE = 100
 WINDOW = 10.0  # seconds in which dead letters of one subscription and cause are one event
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a topic that does not take them
 
 _REPEATING = frozenset({DEAD_LETTERED, PAUSED, LAGGING})
 
@@ -77,15 +76,15 @@ class OperatorEvents:
         self._stopping = False
         self.trouble = ""
 
-    def notify(self, kind: str, subscription: str, detail: Mapping[str, object], /) -> None:
-        if kind in _REPEATING and self._echoes(subscription):
+    def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None:
+        if kind in _REPEATING and self._echoes(subject):
             return
         if kind == DEAD_LETTERED:
-            key = (subscription, str(detail.get("cause", "")))
+            key = (subject, str(detail.get("cause", "")))
             self._dead_lettered(key, self._tally.add(key, self._clock.monotonic()))
             self._came.set()  # a window may have opened
         else:
-            self._put(kind, subscription, detail)
+            self._put(kind, subject, detail)
 
     async def start(self) -> None:
         self._task = keep("operator-events", self._publish_all)
@@ -109,28 +108,28 @@ class OperatorEvents:
             subscription, cause = key
             self._put(DEAD_LETTERED, subscription, {"cause": cause, "count": count})
 
-    def _put(self, kind: str, subscription: str, detail: Mapping[str, object]) -> None:
+    def _put(self, kind: str, subject: str, detail: Mapping[str, object]) -> None:
         if len(self._queue) >= QUEUE:
             self._counters.add("operator_events", kind, "dropped")
             return
         try:
-            self._queue.append((kind, self._record(kind, subscription, detail)))
+            self._queue.append((kind, self._record(kind, subject, detail)))
         except SenderError:
             _log.exception("an event of our own is not valid")
             self._counters.add("operator_events", kind, "dropped")
         self._came.set()
 
-    def _record(self, kind: str, subscription: str, detail: Mapping[str, object]) -> Record:
+    def _record(self, kind: str, subject: str, detail: Mapping[str, object]) -> Record:
         event = operator_event.make(
             kind,
-            subscription,
+            subject,
             detail,
             id_=self._ids(),
             source=self._source,
             time=datetime.fromtimestamp(self._clock.now(), UTC).isoformat().replace("+00:00", "Z"),
         )
         decoded = Decoded(event, ContentMode.BINARY)
-        return self._binding.encode(decoded, self._writing, subscription.encode())
+        return self._binding.encode(decoded, self._writing, subject.encode())
 
     async def _publish_all(self) -> None:
         failures = 0
@@ -139,8 +138,7 @@ class OperatorEvents:
             if self._queue:
                 failures = 0 if await self._publish() else failures + 1
                 if failures:
-                    wait = doubling(FIRST_WAIT, LONGEST_WAIT, failures, self._jitter())
-                    await self._clock.sleep(wait)
+                    await self._clock.sleep(try_again_in(failures, self._jitter()))
             else:
                 await happened(self._came, self._clock, self._until_due())
             for key, count in self._tally.due(self._clock.monotonic()).items():

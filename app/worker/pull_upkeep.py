@@ -46,6 +46,8 @@ class PullUpkeep(DispatcherPart):
 
     async def _sweep(self) -> None:
         await self._sink.count()
+        if not self._sink.queued():
+            return
         rows = await self._queue.worn_out(
             self._subscription.id, most_deliveries=self._most, now_ms=self._letters.now_ms()
         )

@@ -17,7 +17,7 @@ from app.interfaces import Sink, SinkAnswer
 from app.model.message import Partition
 from app.worker.batching import Batching
 from app.worker.conclusions import LEASE_RECHECK, Conclusions
-from app.worker.delivery import Delivery
+from app.worker.delivery import SETTLED, Delivery, Verdict
 from app.worker.delivery_policy import (
     DeliveryPolicy,
     bounds_of,
@@ -59,7 +59,7 @@ class Scheduler(DispatcherPart):
         self._parking = parking
         self._conclusions = conclusions
         self._policy = DeliveryPolicy(subscription, shared.clock, shared.jitter)
-        self._pace = Pace(subscription, sink)
+        self._pace = Pace(subscription, sink, shared.clock)
         self._batching: Batching | None = None
         if (bounds := bounds_of(subscription)) is not None:
             self._batching = Batching(shared, sink, lanes, self._pace, conclusions, self, bounds)
@@ -132,10 +132,9 @@ class Scheduler(DispatcherPart):
 
     def paced(self) -> bool:
         """Whether the target's rate lets nothing begin now; then it is looked at again when it does."""
-        now = self._clock.monotonic()
-        wait = self._pace.wait(now)
+        wait = self._pace.wait()
         if wait:
-            self._timekeeper.at(now + wait)
+            self._timekeeper.at(self._clock.monotonic() + wait)
         return wait > 0.0
 
     def probe(self, lane: Lane[Delivery]) -> None:
@@ -234,7 +233,16 @@ class Scheduler(DispatcherPart):
                 self._nothing_sent(now, probe=probe)
                 await self._conclusions.carry_out(lane, verdict)
             elif self._batching is None or probe or not await self._sent_together(lane, now):
-                await self._attempt(lane, now, probe=probe)
+                head.attempts += 1
+                self._pace.begun(now)
+                answer = await self._sink.send(head.outgoing(self._timeout))
+                verdict = self._verdict(lane, answer, now, probe=probe)
+                if verdict is SETTLED:
+                    self._conclusions.delivered(lane)
+                else:
+                    await self._conclusions.carry_out(lane, verdict)
+                if self._gate.is_open and (probe or self._endpoint.allowed is not None):
+                    self._timekeeper.soon()  # one came through: the others may follow
         finally:
             self._part.landed()
         self._untold -= 1
@@ -260,19 +268,17 @@ class Scheduler(DispatcherPart):
     def judge(self, answer: SinkAnswer) -> Outcome:
         return self._policy.judge(answer)
 
-    async def _attempt(self, lane: Lane[Delivery], started: float, *, probe: bool) -> None:
-        delivery = lane.head
-        delivery.attempts += 1
-        self._pace.begun(started)
-        answer = await self._sink.send(delivery.outgoing(self._timeout))
+    def _verdict(
+        self, lane: Lane[Delivery], answer: SinkAnswer, started: float, *, probe: bool
+    ) -> Verdict:
+        """Of an attempt that just ended."""
         now = self._clock.monotonic()
         outcome = self._policy.judge(answer)
         decision = self.decide(lane, answer, outcome, now, probe=probe)
         times = (started, now, self._clock.now())
-        self._attempts.note(delivery, answer, outcome, decision, times)
-        await self._conclusions.carry_out(lane, verdict_of(decision, outcome, answer))
-        if self._gate.is_open and (probe or self._endpoint.allowed is not None):
-            self._timekeeper.soon()  # one came through: the others may follow
+        self._attempts.note(lane.head, answer, outcome, decision, times)
+        lane.head.attempts -= answer.hold > 0  # nothing was tried
+        return verdict_of(decision, outcome, answer)
 
     def decide(
         self,

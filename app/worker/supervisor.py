@@ -29,7 +29,7 @@ from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.telemetry import Counters
-from app.worker.attempts import AttemptLog, OfferLog
+from app.worker.attempts import AttemptLog, OfferLog, Success
 from app.worker.budget import Budget
 from app.worker.commands import obey
 from app.worker.dispatch import Dispatcher
@@ -61,7 +61,7 @@ class Supervisor:
         kinds: Mapping[str, str] | None = None,
         wakeups: Wakeups | None = None,
         notify: Notify = silence,
-        keep: Callable[[Attempt], None] = lambda _: None,
+        keep: Callable[[Attempt | Success], None] = lambda _: None,
         jitter: Callable[[], float] = random.random,
         budget: Budget | None = None,
     ) -> None:

@@ -39,16 +39,18 @@ class Timekeeper:
 class Pace:
     """What the target allows, and what the subscription says itself (``rate_limit``)."""
 
-    def __init__(self, subscription: Subscription, sink: Sink) -> None:
+    def __init__(self, subscription: Subscription, sink: Sink, clock: Clock) -> None:
         self._sink = sink
+        self._clock = clock
         self._limit: RateLimit | None = None
         if subscription.rate_limit is not None:
             self._limit = RateLimit(*event_rate(subscription.rate_limit))
 
-    def wait(self, now: float) -> float:
+    def wait(self) -> float:
         """Seconds until an attempt may begin; 0 when one may now."""
-        own = 0.0 if self._limit is None else self._limit.wait(now)
-        return max(own, self._sink.pace())
+        if self._limit is None:
+            return self._sink.pace()
+        return max(self._limit.wait(self._clock.monotonic()), self._sink.pace())
 
     def room(self, now: float) -> int:
         """How many events a request may have that leaves now; at least one, for it is allowed to."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
 
 KEYS = 10_000
 BATCH = 100
@@ -49,6 +51,14 @@ def batch(first: int, host: str) -> bytes:
     ]
     head = "content-type: application/cloudevents-batch+json\r\n"
     return _request(host, head, b"[" + b",".join(events) + b"]")
+
+
+def numbered(count: int, host: str, fields: str) -> Iterator[bytes]:
+    """Requests of ``single`` with further header fields, each event with an id of its own."""
+    around = [around_id(number, host) for number in range(KEYS)]
+    for number in range(count):
+        before, after = around[number % KEYS]
+        yield b"%s%d%s" % (before, time.monotonic_ns(), after.replace(b"\r\n", fields.encode(), 1))
 
 
 def requests(shape: str, host: str, size: int = BODY_SIZE) -> list[bytes]:

@@ -35,7 +35,7 @@ _CONFIG = """
 version: 1
 installation: bench
 server:
-  events: {{host: 127.0.0.1, port: {events}}}
+  events: {{host: 127.0.0.1, port: {events}, access: {access}}}
   admin: {{host: 127.0.0.1, port: {admin}}}
 store: {store}
 brokers: {brokers}
@@ -43,6 +43,8 @@ routes:
   - name: everything
     to: {{broker: target, topic: bench}}
     key: {{mapper: partitionkey}}
+    {route}
+{more}
 webhooks: {{allow_private: ["127.0.0.0/8"]}}
 timeouts: {{not_ready: 0s}}
 subscriptions: {subscriptions}
@@ -59,16 +61,20 @@ class Service:
         *,
         program: Sequence[str] = (),
         store: dict[str, Any] | None = None,
+        route: str = "",
+        producers: Sequence[dict[str, Any]] = (),
         **others: dict[str, Any],
     ) -> None:
         """``others``: further brokers, by name, that subscriptions may mirror to. ``program``: what is run
-        instead of ``skybridge``. ``store``: instead of a SQLite file of its own."""
+        instead of ``skybridge``. ``store``: instead of a SQLite file of its own. ``route``: a
+        setting more of it."""
         folder.mkdir()
         self._program = program or (
             SKYBRIDGE,
         )  # its memory is measured: nothing shared with others
         self._folder = folder
         self._brokers = {"target": broker, **others}
+        self._route, self._producers = route, producers
         self._store = store or {"kind": "sqlite", "path": str(folder / "store.db")}
         self.port, self.admin = free_ports(2)
 
@@ -80,6 +86,9 @@ class Service:
             store=json.dumps(self._store),
             brokers=json.dumps(self._brokers),
             subscriptions=json.dumps(subscriptions),
+            route=self._route,
+            access="producers" if self._producers else "open",
+            more=f"producers: {json.dumps(self._producers)}" if self._producers else "",
         )
         config.write_text(text)
         self._process = ServiceProcess(config, self._folder, self.admin, self._program)

@@ -65,11 +65,18 @@ def content_length(head: bytes) -> int:
     return int(after.partition(b"\r\n")[0]) if found else 0
 
 
-async def drive(port: int, shape: str, count: int, connections: int, body: int) -> float:
+async def drive(
+    port: int, shape: str, count: int, connections: int, body: int, key: str | None
+) -> float:
     """Seconds for ``count`` requests."""
     loop = asyncio.get_running_loop()
-    built = bench_events.requests(shape, f"127.0.0.1:{port}", body)
-    supply = itertools.islice(itertools.cycle(built), count)
+    host = f"127.0.0.1:{port}"
+    if key is None:
+        built = bench_events.requests(shape, host, body)
+        supply = itertools.islice(itertools.cycle(built), count)
+    else:
+        field = f"\r\nauthorization: Bearer {key}\r\n" if key else "\r\n"
+        supply = iter(list(bench_events.numbered(count, host, field)))
     senders = [loop.create_future() for _ in range(connections)]
     start = time.monotonic()
     for done in senders:
@@ -84,10 +91,13 @@ def main() -> None:
     parser.add_argument("--shape", choices=["single", "batch"], required=True)
     parser.add_argument("--requests", type=int, required=True)
     parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument(
+        "--key", help="single events, each with an id of its own, with this key; empty: with none"
+    )
     parser.add_argument("--body", type=int, default=bench_events.BODY_SIZE, help="bytes, of single")
     given = parser.parse_args()
     seconds = uvloop.run(
-        drive(given.port, given.shape, given.requests, given.connections, given.body)
+        drive(given.port, given.shape, given.requests, given.connections, given.body, given.key)
     )
     per_request = 1 if given.shape == "single" else bench_events.BATCH
     print(json.dumps({"events": given.requests * per_request, "seconds": seconds}))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import at_rest
 import delivery
+import doors
 import kafka_beside
 import latency
 import pull
@@ -106,6 +107,14 @@ PARTS = (
         at_rest.PREFACE,
         table.PLAIN,
         lambda folder, size: at_rest.measure(folder, size.growth, size.seconds),
+    ),
+    Part(
+        "doors",
+        "doors",
+        "producers, quotas, deduplicate, schema: each beside none",
+        doors.PREFACE,
+        table.HEADINGS,
+        lambda folder, size: doors.measure(folder, size.rounds, size.events),
     ),
     Part(
         "kafka-listener",

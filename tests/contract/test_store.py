@@ -12,6 +12,7 @@ from postgres_server import fresh_database
 from store_contract import LettersContract, OwnersContract, RedriveContract
 from store_contract_asking import (
     AttemptsContract,
+    AuditContract,
     CommandsContract,
     ConsentsContract,
     HaltsContract,
@@ -30,6 +31,7 @@ class StoreContract(
     ParkedContract,
     PulledContract,
     AttemptsContract,
+    AuditContract,
     RegistryContract,
     HaltsContract,
     CommandsContract,

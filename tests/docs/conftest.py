@@ -14,8 +14,8 @@ import pytest
 
 from service_process import ServiceProcess, free_ports
 
-DOCUMENTED = ("8080", "8081", "9000")
-"""The ports that the pages write: events, admin, and the receiving webhook of the examples."""
+DOCUMENTED = ("8080", "8081", "9000", "9001")
+"""The ports that the pages write: events, admin, and two of what the examples start."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,8 @@ class Running:
 
     def localised(self, text: str) -> str:
         for documented, free in self.ports.items():
-            text = text.replace(f":{documented}", f":{free}").replace(
-                f"--port {documented}", f"--port {free}"
-            )
+            for before in (":", "--port ", "port: "):
+                text = text.replace(f"{before}{documented}", f"{before}{free}")
         return text
 
     def environ(self) -> dict[str, str]:

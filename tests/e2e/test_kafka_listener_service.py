@@ -178,14 +178,14 @@ async def beginning(starting: Starting) -> AsyncIterator[asyncio.Task[None]]:
 async def test_nobody_sets_the_positions_of_a_subscription_that_is_about_to_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients may come once it has its group: from then on what is no member of it is refused."""
+    """Clients may come once it has its group; nobody but the service is ever in it."""
     starting = Starting(tmp_path, monkeypatch)
     async with beginning(starting) as begun:
         with pytest.raises(ConnectionRefusedError):
             await starting.reset()
         starting.go_on.set()
         await begun
-        assert await starting.reset() is ErrorCode.unknown_member_id
+        assert await starting.reset() is ErrorCode.group_authorization_failed
 
 
 async def test_a_subscription_that_cannot_begin_keeps_clients_out_for_a_while_only(

@@ -35,6 +35,14 @@ def assert_kept(load: Load, delivered: dict[str, Any], stored: dict[str, Any]) -
     assert delivered["duplicated"] <= stored["duplicated"] + load.kills * open_at_a_kill
 
 
+def assert_each_stored_once(load: Load, folder: Path) -> None:
+    """Senders repeat everything, and what was on its way at a kill as well."""
+    setting = "deduplicate: {window: 1h}"
+    delivered, stored = end_and_verify(load, folder, ServiceProcess.kill, route=setting)
+    assert_kept(load, delivered, stored)
+    assert stored["duplicated"] == 0
+
+
 EVENTS, KEYS = 50, 7
 
 
@@ -113,3 +121,18 @@ def test_two_kills_in_1000_events_lose_nothing_and_keep_the_order_of_every_key(t
 def test_twenty_kills_in_20000_events_lose_nothing_and_keep_the_order_of_every_key(tmp_path):
     """The full count of the same claim (reliability G1, G3, R3, R4)."""
     assert_kept(FULL, *kill_and_verify(FULL, tmp_path))
+
+
+@pytest.mark.fault
+def test_through_two_kills_a_repeated_event_is_stored_once(tmp_path):
+    """``deduplicate``: identities are in the transaction of the records (guarantees)."""
+    assert_each_stored_once(Load(keys=100, per_key=5, kills=2, deadline=600, twice=True), tmp_path)
+
+
+@pytest.mark.fault
+@pytest.mark.nightly
+def test_through_twenty_kills_a_repeated_event_is_stored_once(tmp_path):
+    """The full count of the same claim."""
+    assert_each_stored_once(
+        Load(keys=200, per_key=50, kills=20, deadline=400, twice=True), tmp_path
+    )

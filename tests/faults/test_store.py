@@ -287,10 +287,11 @@ async def test_two_processes_never_hand_out_the_same_message_nor_two_of_a_lane(t
         [an_offer(n, b"%d" % (n % lanes)) for n in range(lanes * each)],
     )
     got: list[int] = []
+    wanted = {"most": 3, "most_bytes": 1 << 20, "lock_ms": 60_000, "now_ms": NOW}
 
     async def pull(store) -> None:
-        while await store.pulled.count():
-            for row in await store.pulled.receive(SUBSCRIPTION, most=3, lock_ms=60_000, now_ms=NOW):
+        while await store.pulled.count(SUBSCRIPTION):
+            for row in await store.pulled.receive(SUBSCRIPTION, **wanted):
                 got.append(row.message.offset)
                 await store.pulled.acknowledge(SUBSCRIPTION, [row.token], NOW)
 

@@ -53,7 +53,10 @@ class Seen(NamedTuple):
 def rules(helm_program, promtool, tmp_path_factory) -> Path:
     """As the PrometheusRule has them, which is what Prometheus reads."""
     values = {
-        "config": {"brokers": {"log": {"kind": "embedded", "path": "./log"}}},
+        "config": {
+            "server": {"events": {"access": "open"}},
+            "brokers": {"log": {"kind": "embedded", "path": "./log"}},
+        },
         "prometheusRule": {"enabled": True},
     }
     (made,) = chart.of_kind(chart.rendered_with(values), "PrometheusRule")

@@ -19,7 +19,8 @@ from app.runtime.service import RELEASE
 
 pytestmark = pytest.mark.usefixtures("helm_program")
 
-SECRETS = {"DSN": "postgresql://shop:secret@db/shop", "API_KEY": "key"}
+SECRETS = {"DSN": "postgresql://shop:secret@db/shop", "API_KEY": "the-key-of-the-till-and-spark"}
+OPEN = "server: {events: {access: open}}\n"
 PLACES = ("/var/lib/skybridge", "/etc/skybridge-secrets", "/etc/skybridge-tls")
 
 
@@ -57,7 +58,7 @@ def every_key() -> dict[str, Any]:
     document = value(schema(), ())
     return {
         **document,
-        "server": {},
+        "server": {"events": {"access": "open"}},
         "timeouts": {},
         "brokers": {},
         "store": {"kind": "sqlite"},
@@ -76,7 +77,7 @@ def test_every_setting_of_the_configuration_passes_as_it_was_written():
 
 def test_the_text_of_a_file_passes_to_the_letter():
     """--set-file configFile=...: comments and all."""
-    text = "# ours\nversion: 1\nbrokers: {log: {kind: embedded, path: ./log}} # kept\n"
+    text = f"# ours\nversion: 1\n{OPEN}brokers: {{log: {{kind: embedded, path: ./log}}}} # kept\n"
     assert configured(chart.rendered_with({"configFile": text})).strip() == text.strip()
 
 
@@ -133,6 +134,33 @@ def _environ(pod: dict[str, Any], folder) -> dict[str, str]:
     return {"HOSTNAME": "bridge-0", **found}
 
 
+@pytest.mark.parametrize(
+    ("case", "names"),
+    [
+        ("kafka-monitored", ["prometheus"]),
+        ("single-everything", ["dashboard", "prometheus"]),
+        ("kafka", []),
+    ],
+)
+def test_prometheus_has_a_token_that_reads_metrics_alone(case, names, tmp_path):
+    """Beside the tokens of the configuration; the admin token, which may do everything, stays with operators."""
+    rendered = chart.rendered(chart.case(case))
+    kind = "StatefulSet" if case.startswith("single") else "Deployment"
+    pod = chart.of_kind(rendered, kind)[0]["spec"]["template"]["spec"]["containers"][0]
+    admin = load(_in(tmp_path, configured(rendered)), _environ(pod, tmp_path)).config.server.admin
+    assert [each.name for each in admin.tokens] == names
+    if not names:
+        return
+    assert admin.tokens[-1].scopes == ("metrics",)
+    (monitor,) = chart.of_kind(rendered, "ServiceMonitor")
+    sent = monitor["spec"]["endpoints"][0]["authorization"]["credentials"]
+    by_name = {each["name"]: each for each in pod["env"]}
+    number = len(names) - 1
+    token = by_name[f"SKYBRIDGE_SERVER__ADMIN__TOKENS__{number}__TOKEN"]
+    assert token["valueFrom"]["secretKeyRef"] == sent
+    assert by_name["SKYBRIDGE_ADMIN_TOKEN"]["valueFrom"]["secretKeyRef"] != sent
+
+
 def test_workers_of_a_stateful_set_are_static_members_of_their_groups(tmp_path):
     """Their names stay over a restart, so their partitions do; who has a name of its own keeps it."""
     rendered = chart.rendered(chart.case("pulsar-and-kafka"))
@@ -155,7 +183,9 @@ def test_workers_of_a_stateful_set_are_static_members_of_their_groups(tmp_path):
 def test_a_pod_has_the_time_that_its_service_takes_to_leave(timeouts, pre_stop):
     """G6: exit within the grace time. The service bounds itself: not ready, then three steps of drain and
     release (runtime/processes); preStop comes before, the node's own dealings after it."""
-    config = {"brokers": {"log": {"kind": "embedded", "path": "./log"}}, "timeouts": timeouts}
+    brokers = {"log": {"kind": "embedded", "path": "./log"}}
+    server = {"events": {"access": "open"}}
+    config = {"server": server, "brokers": brokers, "timeouts": timeouts}
     rendered = chart.rendered_with({"config": config, "preStopSeconds": pre_stop})
     spec = chart.of_kind(rendered, "StatefulSet")[0]["spec"]["template"]["spec"]
     wanted = {**Timeouts().model_dump(), **{name: seconds(each) for name, each in timeouts.items()}}
@@ -165,7 +195,7 @@ def test_a_pod_has_the_time_that_its_service_takes_to_leave(timeouts, pre_stop):
 
 def test_a_change_of_the_configuration_replaces_pods_unless_they_watch_it():
     """restartOnConfigChange."""
-    one = {"configFile": "version: 1\nbrokers: {log: {kind: embedded, path: ./log}}\n"}
+    one = {"configFile": f"version: 1\n{OPEN}brokers: {{log: {{kind: embedded, path: ./log}}}}\n"}
     other = {"configFile": one["configFile"] + "installation: other\n"}
 
     def template(values: Any) -> Any:

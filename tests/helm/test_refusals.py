@@ -31,6 +31,7 @@ EMBEDDED = {"main": {"kind": "embedded", "path": "./log"}}
 LISTENING = {"log": {"kind": "embedded", "path": "./log", "kafka_listener": "127.0.0.1:9092"}}
 
 REFUSED = [
+    (changed(SPLIT, config__server=None), "server.events.access of the configuration is not set"),
     # SQLite and the embedded log have one owner
     (
         changed(SPLIT, config__store={"kind": "sqlite", "path": "./s.db"}),

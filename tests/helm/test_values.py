@@ -166,7 +166,9 @@ def _config(path: tuple[str, ...], value: Any) -> Any:
 
 def _refusal(path: tuple[str, ...], value: Any) -> str:
     try:
-        chart.rendered_with({"config": {"version": 1, **_config(path, value)}})
+        config = _config(path, value)
+        config.setdefault("server", {}).setdefault("events", {"access": "open"})
+        chart.rendered_with({"config": {"version": 1, **config}})
     except chart.Refused as refused:
         return str(refused)
     return ""

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from app.api.app import create_app, document, skeleton
+from app.api.callers import Access
 
 FILE = Path(__file__).parents[2] / "openapi" / "openapi.json"
 
@@ -27,7 +28,7 @@ def test_checked_in_document_equals_what_the_code_describes(described: dict[str,
 
 async def test_served_document_equals_the_checked_in_one(described: dict[str, Any]) -> None:
     """What is read in the repository is what a running service answers."""
-    app = create_app(None, token=None, stopped=asyncio.Event())  # type: ignore[arg-type]
+    app = create_app(None, allowed=Access(), stopped=asyncio.Event())  # type: ignore[arg-type]
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         served = (await client.get("/openapi.json")).json()

@@ -70,7 +70,9 @@ class Locks(RuleBasedStateMachine):
     @rule(most=st.integers(1, 5))
     def receive(self, most: int) -> None:
         got = self.runner.run(
-            self.store.pulled.receive(SUBSCRIPTION, most=most, lock_ms=LOCK, now_ms=self.now)
+            self.store.pulled.receive(
+                SUBSCRIPTION, most=most, most_bytes=1 << 20, lock_ms=LOCK, now_ms=self.now
+            )
         )
         due = [row for row in self._heads() if row.until <= self.now][:most]
         assert [each.message.offset for each in got] == [row.offset for row in due]
@@ -158,7 +160,7 @@ class Locks(RuleBasedStateMachine):
 
     @invariant()
     def all_is_accounted_for(self) -> None:
-        count = self.runner.run(self.store.pulled.count()).get(SUBSCRIPTION, 0)
+        count = self.runner.run(self.store.pulled.count(SUBSCRIPTION))
         assert count == len(self.rows)
         assert self.offered == count + self.acknowledged + len(self.buried)
 

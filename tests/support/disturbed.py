@@ -22,6 +22,7 @@ CONFIG = (
 routes:
   - name: everything
     to: {{broker: log, topic: events}}
+    {route}
 subscriptions:
   - id: verifier
     source: {{broker: log, topics: [events]}}
@@ -40,9 +41,12 @@ def end_and_verify(
     folder: Path,
     end: Callable[[ServiceProcess], object],
     begin: Callable[[ServiceProcess], object] = ServiceProcess.start,
+    *,
+    route: str = "",
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The verifier's reports: of the webhook, and of the log's own file. ``end``: how the service ends at
-    ``load.kills`` random moments, ``begin``: how it comes up.
+    ``load.kills`` random moments, ``begin``: how it comes up. ``route``: a setting more
+    of the route.
     """
     seed = int(os.environ.get("SKYBRIDGE_SEED") or random.SystemRandom().randrange(10**9))
     print(f"SKYBRIDGE_SEED={seed}")
@@ -57,6 +61,7 @@ def end_and_verify(
             webhook=webhook,
             folder=folder,
             concurrency=CONCURRENCY,
+            route=route,
         )
     )
     journal.touch()

@@ -58,7 +58,9 @@ class FakeLog:
         for number in range(partitions):
             self.partitions.setdefault(Partition(topic, number), [])
 
-    def submit(self, topic: str, records: Sequence[Record]) -> asyncio.Future[list[PublishResult]]:
+    def submit(
+        self, topic: str, records: Sequence[Record], identities: object = None
+    ) -> asyncio.Future[list[PublishResult]]:
         done: asyncio.Future[list[PublishResult]] = asyncio.get_running_loop().create_future()
         done.set_result([self._store(topic, record) for record in records])
         self.wake()

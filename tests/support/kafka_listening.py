@@ -102,6 +102,8 @@ async def kafka_listening(
     log: dict[str, Any] | None = None,
     tls: Any = None,
     logins: Any = None,
+    own_groups: str = "",
+    clock: Any = None,
     **settings: Any,
 ) -> AsyncIterator[Listening]:
     engine = Engine(EngineSettings(path=folder, **(log or {})))
@@ -111,11 +113,12 @@ async def kafka_listening(
         engine=engine,
         coordinator=coordinator,
         gate=CloudEventsGate(validated),
-        clock=SystemClock(),
+        clock=clock or SystemClock(),
         settings=Settings(host=LOCAL, port=0, **settings),
         cluster=engine.cluster,
         counters=Counters(),
         logins=logins,
+        own_groups=own_groups,
     )
     listener = KafkaListener(node, tls=tls)
     await listener.start()

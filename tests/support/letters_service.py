@@ -3,7 +3,7 @@ store."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ class Service:
         self.counters = Counters()
         self.clock = VirtualClock()
         self.clock._now = 70_000_000.0  # letters were given up before now
+
+    def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None: ...
 
     async def declared(self) -> Sequence[Subscription]:
         return [self._subscription(name) for name in self.names]

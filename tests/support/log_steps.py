@@ -20,6 +20,8 @@ from app.model.receipt import Receipt
 class Appending(asyncio.Future[list[PublishResult]]):
     """What the engine takes, without the portable half."""
 
+    identities = None
+
     def __init__(self, topic: str, records: Sequence[Record]) -> None:
         super().__init__()
         self.topic = topic

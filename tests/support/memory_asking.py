@@ -1,4 +1,4 @@
-"""Attempts, subscriptions, halts, commands, consents, replays and places of the store in memory
+"""Attempts, audit, subscriptions, halts, commands, consents, replays and places of the store in memory
 (``memory_store``)."""
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from app.errors import StaleOwner, VersionConflict
 from app.interfaces import (
     Attempt,
     AttemptChoice,
+    AuditChoice,
+    AuditEntry,
     Command,
     Commit,
     Halt,
@@ -21,6 +23,7 @@ from app.interfaces import (
     StoredSubscription,
 )
 from app.model.message import Partition
+from app.store.audit import AuditBounds, clipped
 
 if TYPE_CHECKING:
     from memory_store import MemoryStore
@@ -51,6 +54,47 @@ class AttemptRows:
         kept = young[max(0, len(young) - most) :]
         gone, self.rows = len(self.rows) - len(kept), kept
         return gone
+
+
+class AuditRows:
+    def __init__(self, store: MemoryStore, bounds: AuditBounds) -> None:
+        self._store = store
+        self._bounds = bounds
+        self._ids = count(1)
+        self.rows: dict[int, AuditEntry] = {}
+
+    async def add(self, entry: AuditEntry) -> int:
+        self._store.check()
+        number = next(self._ids)
+        self.rows[number] = replace(entry, id=number, target=clipped(entry.target))
+        of_kind = [key for key, row in self.rows.items() if row.kind == entry.kind]
+        for key in of_kind[: max(0, len(of_kind) - self._bounds._asdict()[entry.kind])]:
+            del self.rows[key]
+        return number
+
+    async def conclude(self, entry: AuditEntry) -> None:
+        self._store.check()
+        row = self.rows[entry.id]
+        self.rows[entry.id] = replace(
+            row, target=entry.target, status=entry.status, detail=entry.detail
+        )
+
+    async def find(
+        self, choice: AuditChoice, limit: int = 100, before: int | None = None
+    ) -> list[AuditEntry]:
+        self._store.check()
+        found = [
+            row
+            for row in reversed(self.rows.values())
+            if choice.kind in (None, row.kind)
+            and choice.who in (None, row.who)
+            and choice.operation in (None, row.operation)
+            and choice.target in (None, row.target)
+            and (choice.since_ms or 0) <= row.at_ms
+            and (choice.until_ms is None or row.at_ms < choice.until_ms)
+            and (before is None or row.id < before)
+        ]
+        return found[:limit]
 
 
 class SubscriptionRows:

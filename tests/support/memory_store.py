@@ -17,8 +17,11 @@ from app.interfaces import (
 )
 from app.model.message import Partition
 from app.model.metadata import Health
+from app.store.audit import AuditBounds
+from app.store.sql import AUDITED
 from memory_asking import (
     AttemptRows,
+    AuditRows,
     CommandRows,
     ConsentRows,
     HaltRows,
@@ -34,7 +37,7 @@ class MemoryStore:
     offered rows, halts and consents; ``trouble``: why these can neither be read nor written for now. Each concern
     has its rows in ``rows``; ``owners.epochs`` by partition."""
 
-    def __init__(self, max_letters: int = 1_000_000) -> None:
+    def __init__(self, max_letters: int = 1_000_000, audited: AuditBounds = AUDITED) -> None:
         self.failures: deque[Exception] = deque()
         self.trouble = ""
         self._number = 0
@@ -49,6 +52,7 @@ class MemoryStore:
         self.pulled = PulledRows(self)
         self.subscriptions = SubscriptionRows(self)
         self.offsets = OffsetRows()
+        self.audit = AuditRows(self, audited)
 
     async def start(self) -> None: ...
     async def stop(self) -> None: ...

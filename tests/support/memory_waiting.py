@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import count
+from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -214,14 +213,16 @@ class PulledRows:
                 self.rows.append(replace(row, id=next(self._ids)))
 
     async def receive(
-        self, subscription: str, *, most: int, lock_ms: int, now_ms: int
+        self, subscription: str, *, most: int, most_bytes: int, lock_ms: int, now_ms: int
     ) -> list[Offered]:
         mine = [row for row in self.rows if row.subscription == subscription]
         heads = {row.lane: row for row in reversed(mine)}
         free = [row for row in mine if heads[row.lane] is row and row.locked_until_ms <= now_ms]
+        ahead = accumulate(map(_size, free), initial=0)
         return [
             self._hand_out(row, now_ms + lock_ms, deliveries=row.deliveries + 1)
-            for row in free[:most]
+            for row, before in zip(free[:most], ahead, strict=False)
+            if before < most_bytes
         ]
 
     async def worn_out(
@@ -305,8 +306,13 @@ class PulledRows:
             self.rows.remove(row)
         return {token: token in held for token in letters}
 
-    async def count(self) -> Mapping[str, int]:
-        return dict(Counter(row.subscription for row in self.rows))
+    async def count(self, subscription: str) -> int:
+        return sum(row.subscription == subscription for row in self.rows)
+
+
+def _size(row: Offered) -> int:
+    record = row.message.record
+    return len(record.body or b"") + sum(len(value or b"") for _, value in record.headers)
 
 
 def _under(row: Parked, epoch: int) -> Parked:

@@ -21,18 +21,20 @@ PULL: dict[str, Any] = {"sink": {"pull": {}}}
 
 
 class Patient:
-    """A store whose calls fail while ``failing`` says so; ``calls`` counts what was asked of a concern."""
+    """A store whose calls fail while ``failing`` says so; ``calls`` counts what was ``asked`` of a concern."""
 
     def __init__(self, concern: Any) -> None:
         self._concern = concern
         self.failing: Exception | None = None
         self.calls = 0
+        self.asked: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._concern, name)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             self.calls += 1
+            self.asked.add(name)
             if self.failing is not None:
                 raise self.failing
             return await real(*args, **kwargs)
@@ -111,7 +113,7 @@ class Pulling:
     async def waiting(self, count: int) -> None:
         """Time passes, until so many are rows."""
         async with asyncio.timeout(60):
-            while (await self.store.pulled.count()).get("billing", 0) != count:
+            while await self.store.pulled.count("billing") != count:
                 await self.clock.advance(0.25)
                 await asyncio.sleep(0.002)
 
@@ -123,7 +125,7 @@ class Pulling:
 
     async def receive(self, most: int = 100) -> list[Offered]:
         return await self.store.pulled.receive(
-            "billing", most=most, lock_ms=60_000, now_ms=self.now_ms
+            "billing", most=most, most_bytes=1 << 30, lock_ms=60_000, now_ms=self.now_ms
         )
 
     async def acknowledge(self, rows: Sequence[Offered]) -> None:

@@ -10,6 +10,7 @@ from app.bindings.record import Record
 from app.errors import BrokerError
 from app.interfaces import PublishResult
 from app.model.receipt import Receipt
+from app.routing.identity import Identity
 
 
 @dataclass
@@ -17,6 +18,7 @@ class Submitted:
     topic: str
     records: Sequence[Record]
     future: asyncio.Future[list[PublishResult]]
+    identities: Sequence[Identity | None] | None = None
 
 
 class ScriptedLog:
@@ -28,9 +30,14 @@ class ScriptedLog:
         self.submits: list[Submitted] = []
         self.stored = 0
 
-    def submit(self, topic: str, records: Sequence[Record]) -> asyncio.Future[list[PublishResult]]:
+    def submit(
+        self,
+        topic: str,
+        records: Sequence[Record],
+        identities: Sequence[Identity | None] | None = None,
+    ) -> asyncio.Future[list[PublishResult]]:
         future: asyncio.Future[list[PublishResult]] = asyncio.get_running_loop().create_future()
-        self.submits.append(Submitted(topic, records, future))
+        self.submits.append(Submitted(topic, records, future, identities))
         if self.at_once:
             self.settle(-1)
         return future

@@ -45,7 +45,7 @@ async def everything(store):
     return (
         await store.letters.find(ALL),
         await store.parked.find(),
-        await store.pulled.count(),
+        await store.pulled.count(SUBSCRIPTION),
         await store.replays.all(),
     )
 

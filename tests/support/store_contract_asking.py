@@ -1,17 +1,19 @@
-"""What every store keeps to: attempts, subscriptions, halts, commands, replays, consents and places in
+"""What every store keeps to: attempts, audit, subscriptions, halts, commands, replays, consents and places in
 streams."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from app.errors import StaleOwner, VersionConflict
-from app.interfaces import AttemptChoice, Command, Commit, Halt
+from app.interfaces import AttemptChoice, AuditChoice, AuditEntry, Command, Commit, Halt
 from app.model.message import Partition
+from app.store.audit import STRIDE, AuditBounds
 from store_house import (
     ALL,
     NOW,
@@ -84,6 +86,70 @@ class AttemptsContract:
         assert [each.number for each in await store.attempts.find(AttemptChoice())] == [7, 6, 5]
 
 
+def an_entry(n: int = 1, **values: Any) -> AuditEntry:
+    fields = {"kind": "change", "who": "ana", "address": "10.0.0.9", "operation": "pause"}
+    return AuditEntry(**{**fields, "at_ms": NOW + n, **values})
+
+
+class AuditContract:
+    async def test_an_entry_is_kept_with_its_outcome(self, store):
+        entry = an_entry(target="billing")
+        number = await store.audit.add(entry)
+        assert await store.audit.find(AuditChoice()) == [replace(entry, id=number)]
+        done = replace(entry, id=number, status=200, target="billing-2", detail="3 of 4")
+        await store.audit.conclude(done)
+        assert await store.audit.find(AuditChoice()) == [done]
+
+    async def test_the_newest_come_first_and_pages_go_by_id(self, store):
+        numbers = [await store.audit.add(an_entry(n)) for n in range(5)]
+        page = await store.audit.find(AuditChoice(), 2)
+        assert [each.id for each in page] == [numbers[4], numbers[3]]
+        rest = await store.audit.find(AuditChoice(), 9, before=page[-1].id)
+        assert [each.id for each in rest] == [numbers[2], numbers[1], numbers[0]]
+
+    @pytest.mark.parametrize(
+        ("wanted", "found"),
+        [
+            ({"kind": "look"}, [2]),
+            ({"who": "bo"}, [3]),
+            ({"operation": "resume"}, [4]),
+            ({"target": "audit"}, [4]),
+            ({"since_ms": NOW + 3}, [4, 3]),
+            ({"until_ms": NOW + 2}, [1]),
+            ({"who": "ana", "since_ms": NOW + 2, "until_ms": NOW + 4}, [2]),
+        ],
+    )
+    async def test_entries_are_found_by_what_an_auditor_asks(self, store, wanted, found):
+        for each in (
+            an_entry(1),
+            an_entry(2, kind="look"),
+            an_entry(3, who="bo"),
+            an_entry(4, operation="resume", target="audit"),
+        ):
+            await store.audit.add(each)
+        entries = await store.audit.find(AuditChoice(**wanted))
+        assert [each.at_ms - NOW for each in entries] == found
+
+    async def test_looks_never_push_changes_out(self, house):
+        """Bounds by kind: whoever looks a thousand times hides no change."""
+        store = await house.open(audited=AuditBounds(change=3, look=5, refusal=5))
+        for n in range(3):
+            await store.audit.add(an_entry(n))
+        for n in range(3, 3 + 4 * STRIDE):
+            await store.audit.add(an_entry(n, kind="look"))
+        assert len(await store.audit.find(AuditChoice(kind="change"), 999)) == 3
+        looks = await store.audit.find(AuditChoice(kind="look"), 999)
+        assert 5 <= len(looks) <= 5 + STRIDE
+        assert looks[0].at_ms == NOW + 2 + 4 * STRIDE
+
+    async def test_text_from_outside_is_kept_readably(self, store):
+        """A path may hold what no column of text can; a name in it may be long."""
+        await store.audit.add(an_entry(target="a\0b\udc00" + "x" * 9000))
+        (entry,) = await store.audit.find(AuditChoice())
+        assert entry.target.startswith("a\ufffdb")
+        assert len(entry.target) < 1000
+
+
 class RegistryContract:
     async def test_a_subscription_comes_back_as_it_was_put(self, store):
         kept = await store.subscriptions.put("b", b"{}\xff", expected=None, now_ms=NOW)
@@ -146,7 +212,7 @@ class RegistryContract:
             ],
             *[each.subscription for each in await store.replays.all()],
             *await store.parked.count(),
-            *await store.pulled.count(),
+            *[name for name in (SUBSCRIPTION, "audit") if await store.pulled.count(name)],
             *[
                 name
                 for name in (SUBSCRIPTION, "audit")

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.telemetry import Counters
 from fake_log import FakeLog
+from memory_store import MemoryStore
 from virtual_clock import VirtualClock
 
 TOPIC = "/v1/topics/log/events"
@@ -30,6 +31,9 @@ class Service:
         self.manners: dict[str, Any] = {}
         self.counters = Counters()
         self.clock = VirtualClock()
+        self.store = MemoryStore()
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
         return {GROUP: "billing"} if (broker, topic) == ("log", "events") else {}
+
+    def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None: ...

@@ -143,9 +143,13 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[str, dict[str, str]]:
 
 
 class Poster:
-    """One connection with its own keys: posts each key's events in order, until acknowledged."""
+    """One connection with its own keys: posts each key's events in order, until acknowledged. ``twice``: and
+    then each once more, as a sender does that forgets what it was told."""
 
-    def __init__(self, url: str, keys: list[str], per_key: int, journal: Journal) -> None:
+    def __init__(
+        self, url: str, keys: list[str], per_key: int, journal: Journal, *, twice: bool = False
+    ) -> None:
+        self._twice = twice
         parts = urlsplit(url)
         self._host, self._port, self._target = parts.hostname or "", parts.port or 80, parts.path
         self._events = [(key, number) for number in range(per_key) for key in keys]
@@ -155,11 +159,16 @@ class Poster:
 
     async def run(self) -> None:
         for event in self._events:
-            while not await self._accepted(event):
-                self.repeats += 1
-                await asyncio.sleep(RETRY_PAUSE)
+            await self._until_accepted(event)
             await self._journal.add(event)
+            if self._twice:
+                await self._until_accepted(event)
         self._drop()
+
+    async def _until_accepted(self, event: Numbered) -> None:
+        while not await self._accepted(event):
+            self.repeats += 1
+            await asyncio.sleep(RETRY_PAUSE)
 
     async def _accepted(self, event: Numbered) -> bool:
         try:
@@ -233,7 +242,13 @@ async def run(options: argparse.Namespace) -> Report:
     writing = asyncio.create_task(journal.run())
     keys = [f"key-{number}" for number in range(options.keys)]
     posters = [
-        Poster(options.events, keys[lane :: options.connections], options.per_key, journal)
+        Poster(
+            options.events,
+            keys[lane :: options.connections],
+            options.per_key,
+            journal,
+            twice=options.twice,
+        )
         for lane in range(options.connections)
     ]
     in_time = True
@@ -284,6 +299,9 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     running = verbs.add_parser("run")
     posting_options(running)
     running.add_argument("--listen", type=int, required=True, help="port of the webhook")
+    running.add_argument(
+        "--twice", action="store_true", help="post each event again once acknowledged"
+    )
     reading = verbs.add_parser("log")
     reading.add_argument("--file", type=Path, required=True, help="the log's SQLite file")
     for verb in (running, reading):

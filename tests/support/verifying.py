@@ -24,6 +24,7 @@ class Load:
     kills: int
     deadline: float
     connections: int = CONNECTIONS
+    twice: bool = False  # each event is posted again once it is acknowledged
 
     @property
     def events(self) -> int:
@@ -47,6 +48,7 @@ def verifying(load: Load, journal: Path, events: int, webhook: int) -> Iterator[
             f"--per-key={load.per_key}",
             f"--connections={load.connections}",
             f"--deadline={load.deadline}",
+            *(["--twice"] if load.twice else []),
         ),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

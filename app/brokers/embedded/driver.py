@@ -36,6 +36,7 @@ CAPABILITIES = Capabilities(
     binary_keys=True,
     max_record=16 << 20,
     generations=True,
+    remembers=True,
 )
 NODE = 0  # the one that leads everything
 

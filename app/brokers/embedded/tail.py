@@ -35,6 +35,9 @@ class LogTail(Tail):
         topic = self._engine.topics().get(self.place.topic)
         return topic is None or self._log not in topic.partitions
 
+    def at_hand(self, position: int, until: int, most: int) -> Page | None:
+        return self._engine.at_hand(self._log, position, until, most)
+
     async def page(self, position: int, until: int, most: int) -> Page:
         return await self._engine.page(
             self.place, position, until=until, max_records=most, max_bytes=self._most_bytes

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from app.bindings.http import HttpMessage
 from app.cli.feed import github, payloads
 from app.errors import SetupError
 from app.event.value import CloudEvent, DataForm
@@ -19,25 +20,31 @@ from app.event.value import CloudEvent, DataForm
 _STEPS = ("created", "paid", "packed", "shipped")
 CUSTOMERS = 20
 DISPUTED = 0.04  # share of payments that are disputed instead
+SECRET = "a-secret-of-the-demo"  # noqa: S105 - signs examples, of anybody's
 
 
 class Feed(NamedTuple):
-    """``origin`` says in words where the events come from."""
+    """``origin`` says in words where the events come from. ``webhooks``: of each event, the request that its
+    publisher sends, signed with SECRET; none where the events come as CloudEvents."""
 
     origin: str
     events: list[CloudEvent]
+    webhooks: tuple[HttpMessage, ...] = ()
 
 
 def github_feed(environ: Mapping[str, str], received: str) -> Feed:
     """Every example payload of the npm package. Raises SetupError when it cannot be had."""
-    found = payloads.payloads(payloads.cache_folder(environ))
-    events = [
-        github.to_event(
-            name, body, delivery=github.delivery_of(name, index, body), received=received
-        )
-        for index, (name, body) in enumerate(found)
+    found = [
+        (name, body, github.delivery_of(name, index, body))
+        for index, (name, body) in enumerate(payloads.payloads(payloads.cache_folder(environ)))
     ]
-    return Feed(f"{len(events)} GitHub webhook payloads of npm {payloads.PACKAGE}", events)
+    return Feed(
+        f"{len(found)} GitHub webhook payloads of npm {payloads.PACKAGE}",
+        [github.to_event(name, body, delivery=id_, received=received) for name, body, id_ in found],
+        tuple([
+            github.webhook(name, body, delivery=id_, secret=SECRET) for name, body, id_ in found
+        ]),
+    )  # fmt: skip
 
 
 def load_feed(environ: Mapping[str, str], received: str, count: int) -> Feed:

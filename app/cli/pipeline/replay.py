@@ -73,7 +73,12 @@ def run(
         float,
         typer.Option(min=0, help="1: the original pace; 60: an hour in a minute; 0: no limit."),
     ] = 0.0,
-    url: Annotated[str, typer.Option(help="URL of the events listener, for --to gateway.")] = _URL,
+    url: Annotated[
+        str,
+        typer.Option(
+            help="URL of the events listener, for --to gateway; SKYBRIDGE_EVENTS_KEY has the key."
+        ),
+    ] = _URL,
     unmarked: Annotated[
         bool, typer.Option("--unmarked", help="Without the header skybridge-replay.")
     ] = False,
@@ -242,6 +247,8 @@ def _sent(
 
 @asynccontextmanager
 async def _outlet(config: Config, plan: Plan, url: str, clock: Any) -> AsyncIterator[Outlet]:
+    import os
+
     from app.pipeline.replay.gateway import Gateway
     from app.pipeline.replay.topic import Topic, writer
     from app.runtime.replay import target_log
@@ -249,7 +256,8 @@ async def _outlet(config: Config, plan: Plan, url: str, clock: Any) -> AsyncIter
     order = plan.order
     mark = plan.id if order.marked else None
     if not order.topic:
-        gateway = Gateway(url, order.form, mark, clock)
+        credential = os.environ.get("SKYBRIDGE_EVENTS_KEY", "")
+        gateway = Gateway(url, order.form, mark, clock, options.authorization(credential))
         try:
             yield gateway
         finally:

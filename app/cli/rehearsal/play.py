@@ -9,11 +9,11 @@ from pathlib import Path
 import httpx
 
 from app.bindings.record import ContentMode, Decoded
-from app.cli.client import EventsClient, Mode
+from app.cli.client import EventsClient, Fate, Mode
 from app.cli.feed import Feed
 from app.cli.receiver import Receiver
 from app.cli.rehearsal.ledger import Account, Ledger, Way
-from app.cli.rehearsal.stage import NAMES, Child, Endpoints, configuration, service
+from app.cli.rehearsal.stage import INTAKE, NAMES, Child, Endpoints, configuration, service
 from app.gateway.server import HttpServer
 
 FINISH_WITHIN = 60.0  # seconds after the last event was accepted
@@ -64,18 +64,35 @@ async def _run(ledger: Ledger, feed: Feed, child: Child, show: Show, progress: P
 
 
 async def _send(ledger: Ledger, feed: Feed, url: str) -> None:
-    """A third in each content mode, one request after another, so that order per key is defined."""
+    """One request after another, so that order per key is defined: as their publisher sends them, or a third
+    in each content mode."""
+    if feed.webhooks:
+        await _send_webhooks(ledger, feed, url)
+        return
     client = EventsClient(url)
     try:
         for mode, events in _requests(feed):
             for fate in await client.send(events, mode):
-                if fate.accepted:
-                    ledger.accepted(fate.event.event.id, fate.receipts[0])
-                else:
-                    why = str((fate.problem or {}).get("detail", ""))
-                    ledger.refused(fate.event.event.id, f"{fate.status} {why}")
+                _note(ledger, fate)
     finally:
         await client.close()
+
+
+async def _send_webhooks(ledger: Ledger, feed: Feed, url: str) -> None:
+    client = EventsClient(f"{url.removesuffix('/events')}/in/{INTAKE}")
+    try:
+        for event, message in zip(feed.events, feed.webhooks, strict=True):
+            _note(ledger, await client.send_as(Decoded(event, ContentMode.BINARY), message))
+    finally:
+        await client.close()
+
+
+def _note(ledger: Ledger, fate: Fate) -> None:
+    if fate.accepted:
+        ledger.accepted(fate.event.event.id, fate.receipts[0])
+    else:
+        why = str((fate.problem or {}).get("detail", ""))
+        ledger.refused(fate.event.event.id, f"{fate.status} {why}")
 
 
 def _requests(feed: Feed) -> Iterator[tuple[Mode, Sequence[Decoded]]]:

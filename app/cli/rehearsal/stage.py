@@ -22,10 +22,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from app.cli.feed import SECRET
 from app.cli.receiver import Arrival, Reply
 from app.cli.rehearsal.ledger import Ledger
 from app.errors import SetupError
 
+INTAKE = "github"
 NAMES = ("picky", "recovering", "busy")
 REFUSED_TYPES = frozenset({"com.github.ping", "com.example.order.disputed"})
 DOWN_FOR = 10  # requests: as many as it takes until the endpoint is paused
@@ -48,6 +50,11 @@ routes:                                             # the first match wins
   - name: everything
     to: {{broker: log, topic: events}}
     key: {{mapper: partitionkey}}
+intakes:
+  - name: {intake}
+    preset: github
+    secret: "{secret}"
+    max_age: 0s                                     # five of the examples are another one again, byte for byte
 subscriptions:
 {subscriptions}
 webhooks: {{allow_private: [127.0.0.0/8]}}
@@ -67,7 +74,9 @@ SUBSCRIPTION = """\
 def configuration(folder: Path, webhook: str, endpoints: Sequence[str]) -> str:
     """The YAML text that the demo runs on."""
     subscriptions = "".join(SUBSCRIPTION.format(name=name, webhook=webhook) for name in endpoints)
-    return CONFIGURATION.format(folder=folder, subscriptions=subscriptions.rstrip())
+    return CONFIGURATION.format(
+        folder=folder, subscriptions=subscriptions.rstrip(), intake=INTAKE, secret=SECRET
+    )
 
 
 class Child(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote_from_bytes
 
@@ -24,18 +25,26 @@ from app.pipeline.replay.topic import MARK, UPGRADED, Form, Patience
 AT_ONCE: Final = 8  # requests under way
 WITHIN: Final = 30.0  # seconds for one answer
 LATER: Final = frozenset({429, 502, 503, 504})  # the same bytes may be welcome later
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _RECORDED: Final = Writing(mode="as_received")
 
 
 class Gateway:
     """Fills ``Outlet``. ``url``: of the listener, ``http://127.0.0.1:8080/events``. One event of a key is
-    under way at a time.
+    under way at a time. ``headers``: of every request.
     """
 
-    def __init__(self, url: str, form: Form, mark: str | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        url: str,
+        form: Form,
+        mark: str | None,
+        clock: Clock,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> None:
         self._url, self._mark, self._clock = url, mark, clock
         self._writing = _RECORDED if form == "recorded" else UPGRADED
-        self._http = httpx.AsyncClient(timeout=WITHIN, trust_env=False)
+        self._http = httpx.AsyncClient(timeout=WITHIN, trust_env=False, headers=headers)
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def close(self) -> None:

@@ -61,9 +61,17 @@ def _faults(job: Reroute) -> Iterator[str]:
         yield from map(str, reasons(route.filters, path=f"routes[{n}].filters"))
         if route.key.mapper not in BUILT_IN_MAPPERS:
             yield f"routes[{n}].key.mapper: {route.key.mapper} is code of your own, which no cluster has"
+        yield from (f"routes[{n}].{each}" for each in _of_the_gateway(route))
         for place, target in enumerate(route.to):
             for fault in _target_faults(job, target):
                 yield f"routes[{n}].to[{place}]: {fault}"
+
+
+def _of_the_gateway(route: Route) -> Iterator[str]:
+    settings = {"schema": route.data_schema, "deduplicate": route.deduplicate}
+    for name, setting in settings.items():
+        if setting is not None:
+            yield f"{name}: only the gateway does that, and a job reads what a log has taken already"
 
 
 def _target_faults(job: Reroute, target: Target | Exchange) -> Iterator[str]:

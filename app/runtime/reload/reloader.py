@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from app.api.running import Cause, Outcome, Refusal, Reload
+from app.api.audit_trail import Trail
+from app.api.configuring import status_of, summary
+from app.api.running import Cause, Outcome, Proposal, Refusal, Reload
+from app.config.credentials import marks, texts
 from app.config.difference import Difference, difference
 from app.config.finding import BadConfiguration, Finding
 from app.config.load import Loaded
@@ -22,10 +25,13 @@ from app.config.shown import digest_of, view_of
 from app.config.source import Source
 from app.errors import Fault, SetupError, SkybridgeError
 from app.interfaces import Clock
+from app.model.scopes import BY_FILE, BY_SIGNAL
+from app.runtime.reload.proposals import judge
 from app.runtime.reload.renewal import Renewal
 from app.telemetry import Counters
 
 UNSEEN = ""
+_AUDITED: Mapping[str, str] = {"signal": BY_SIGNAL, "file": BY_FILE}
 
 _log = logging.getLogger("skybridge.reload")
 
@@ -41,7 +47,9 @@ class Reloader:
         renewal: Renewal,
         clock: Clock,
         counters: Counters,
+        trail: Trail,
     ) -> None:
+        self._trail = trail
         self.source = loaded.source
         self._source = source
         self._renewal = renewal
@@ -66,6 +74,10 @@ class Reloader:
             return 0.0
         return self._loaded.config.reload.watch
 
+    def credential_files(self) -> Hashable:
+        """Another value when a file with a credential of producers is another one. Of the disk."""
+        return marks(self._loaded.config)
+
     def read(self) -> bytes | None:
         """Raises BadConfiguration."""
         return None if self._source is None else self._source.read()
@@ -83,7 +95,12 @@ class Reloader:
                 _log.exception("a reload failed unexpectedly")
                 told = self._refused(cause, "not-now", [Fault("not-now", repr(error))])
             self._note(told)
-            return told
+        if cause in _AUDITED:  # the API's own are audited with their requests
+            await self._trail.reloaded(_AUDITED[cause], status_of(told), summary(told))
+        return told
+
+    async def judge(self, proposed: bytes) -> Proposal:
+        return await asyncio.to_thread(judge, proposed, self.shown)
 
     async def _reload(self, cause: Cause) -> Reload:
         if self._source is None:
@@ -102,10 +119,12 @@ class Reloader:
         if found.restarts:
             faults = [_needs_restart(each.setting, loaded) for each in found.restarts]
             return self._refused(cause, "needs-restart", faults)
-        if found.changes or raw != self._loaded.raw:
+        reads_files = any(route.data_schema for route in loaded.config.routes)
+        rotated = texts(loaded.config) != texts(self._loaded.config)
+        if found.changes or rotated or raw != self._loaded.raw or reads_files:
             await self._renewal.swap(await self._renewal.build(loaded, found))
         self._loaded, self._view, self.digest = loaded, view, digest_of(view.shown)
-        outcome: Outcome = "ok" if found.changes else "unchanged"
+        outcome: Outcome = "ok" if found.changes or rotated else "unchanged"
         return self._told(cause, outcome, found=found, warnings=[str(each) for each in warnings])
 
     def _told(

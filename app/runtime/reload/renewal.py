@@ -9,23 +9,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from app.access.who import Producers
 from app.api.access import TokenGuard, demand_token
+from app.api.callers import Access, AccessToken
 from app.config.difference import Change, Difference, builds_anew
-from app.config.key_mappers import load_key_mappers
 from app.config.load import Loaded
 from app.config.model import Config
+from app.config.route_resources import load_resources
 from app.gateway.listener import Listener
 from app.gateway.server import EventsServer
 from app.interfaces import Sink
 from app.model.subscription import Subscription
-from app.routing.keys import PlainMapper
+from app.routing.plan import Resources
 from app.runtime.build import Parts, budget_of, limits_of, open_events, sinks_of
 from app.runtime.logs import rebound
+from app.runtime.producers import door_of
 from app.runtime.state import State
 from app.runtime.store_watcher import StoreWatcher
 from app.telemetry import set_up_logging
+
+if TYPE_CHECKING:
+    from app.kafka_listener.sasl import Logins
 
 RETIRED_WITHIN = 15.0  # seconds to wait for what ends; it goes on ending after that
 
@@ -38,8 +44,10 @@ class Built(NamedTuple):
     loaded: Loaded
     changes: Sequence[Change]
     events: EventsServer | None
-    mappers: Mapping[str, PlainMapper]
+    resources: Resources
     sink_for: Callable[[Subscription], Sink]
+    producers: Producers
+    logins: Mapping[str, Logins | None]
 
     @property
     def config(self) -> Config:
@@ -66,7 +74,8 @@ class Renewal:
     async def build(self, loaded: Loaded, found: Difference) -> Built:
         """Nothing is in use yet. Raises SetupError for what cannot be made, and StoreUnavailable."""
         parts, config = self._parts, loaded.config
-        demand_token(config.server.admin.host, token_of(config))
+        producers = Producers(config.producers)
+        demand_token(config.server.admin.host, access_of(config))
         await parts.catalog.consider(loaded)
         sink_for = sinks_of(config, parts.logs, parts.clock, parts.callbacks, parts.counters)
         if parts.supervisor is not None:
@@ -74,22 +83,37 @@ class Renewal:
         return Built(
             loaded=loaded,
             changes=found.changes,
-            events=parts.events and open_events(config, parts.logs, parts.counters, None),
-            mappers=load_key_mappers(config.routes),
+            events=self._events(config, producers),
+            producers=producers,
+            logins={
+                name: await each.logins_of(config, producers)
+                for name, each in self._state.listeners.items()
+            },
+            resources=load_resources(config.routes),
             sink_for=sink_for,
         )
+
+    def _events(self, config: Config, producers: Producers) -> EventsServer | None:
+        parts = self._parts
+        if parts.events is None:
+            return None
+        door = door_of(config, producers, parts.issuers, parts.clock)
+        return open_events(config, parts.logs, parts.counters, None, door, parts.clock)
 
     async def swap(self, built: Built) -> None:
         """Returns when what is old has ended, or goes on ending in its own time."""
         parts, config = self._parts, built.config
         await parts.catalog.become(built.loaded)
-        self._parts = parts._replace(config=config)
+        built.producers.follow(parts.producers, parts.clock.monotonic())
+        self._parts = parts._replace(config=config, producers=built.producers)
+        for name, logins in built.logins.items():
+            self._state.listeners[name].expect(logins)
         if parts.events is not None and built.events is not None:
             parts.events.become(built.events)
         rebound(config, parts.logs)
         parts.registry.rebound(config.limits.subscriptions)
-        self._state.become(config, built.mappers)
-        self._guard.expect(token_of(config))
+        self._state.become(config, built.resources, built.producers)
+        self._guard.expect(access_of(config))
         self._admin.limits = limits_of(config)
         if any(each.setting.startswith("log.") for each in built.changes):
             set_up_logging(config.log.level, as_json=config.log.format == "json")
@@ -122,6 +146,16 @@ async def _try_sinks(
             await sink_for(each).stop()
 
 
-def token_of(config: Config) -> str | None:
-    token = config.server.admin.token
-    return token.get_secret_value() if token else None
+def access_of(config: Config) -> Access:
+    """``server.admin.token`` has every scope, those of ``tokens`` have their own."""
+    admin = config.server.admin
+    named = [
+        AccessToken(
+            each.name,
+            [text.get_secret_value() for text in (each.token, each.previous_token) if text],
+            frozenset(each.scopes),
+        )
+        for each in admin.tokens
+    ]
+    every = Access.by(admin.token.get_secret_value() if admin.token else None)
+    return Access([*every.tokens, *named], admin.mask)

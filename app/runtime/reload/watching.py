@@ -21,6 +21,21 @@ async def watch(reloader: Reloader, clock: Clock) -> None:
             await reloader.reload("file")
 
 
+async def watch_credentials(reloader: Reloader, clock: Clock) -> None:
+    """Looks at the files of producers' keys, as ``watch`` looks at the configuration. A key that is replaced
+    holds from then on; what cannot be read or is no key leaves the old one in force. For ever."""
+    seen = await asyncio.to_thread(reloader.credential_files)
+    while True:
+        await clock.sleep(reloader.every or IDLE)
+        if not reloader.every:
+            continue
+        found = await asyncio.to_thread(reloader.credential_files)
+        if found != seen:
+            await clock.sleep(SETTLED)
+            seen = await asyncio.to_thread(reloader.credential_files)
+            await reloader.reload("file")
+
+
 async def _changed(reloader: Reloader, clock: Clock) -> bool:
     found = await asyncio.to_thread(_digest, reloader)
     if found in {None, reloader.seen}:

@@ -33,7 +33,10 @@ What the chart needs to know, as YAML:
   store        sqlite | postgresql
   embedded     names of embedded logs; kafka: names of Kafka brokers without an instance_id
   partitions   most of one topic, as the configuration has it
+  access       who may send events, as the configuration says it
   eventsPort, adminPort, adminScheme, eventsScheme, kafkaPort (0: no listener that others can reach)
+  adminTokens  how many server.admin.tokens it has
+  metricsSecret  name of the Secret with the token for Prometheus
   grace        seconds a pod needs to leave, at most
 */}}
 {{- define "skybridge.facts" -}}
@@ -67,11 +70,14 @@ store: {{ ($config.store | default dict).kind | default "sqlite" }}
 embedded: {{ toJson $embedded }}
 kafka: {{ toJson $kafka }}
 partitions: {{ .Values.worker.partitions | int | default $partitions }}
+access: {{ $events.access | default "" | quote }}
 eventsPort: {{ $events.port | default 8080 | int }}
 adminPort: {{ $admin.port | default 8081 | int }}
 eventsScheme: {{ ternary "https" "http" (or (not (empty $events.tls)) (not (empty .Values.tls.events.existingSecret))) }}
 adminScheme: {{ ternary "https" "http" (or (not (empty $admin.tls)) (not (empty .Values.tls.admin.existingSecret))) }}
 kafkaPort: {{ $kafkaPort }}
+adminTokens: {{ len ($admin.tokens | default list) }}
+metricsSecret: {{ .Values.metricsToken.existingSecret | default .Values.adminToken.existingSecret }}
 {{/* As the service bounds itself: not ready, then three steps of drain and 5 s of release each; and 5 s for the node. */ -}}
 grace: {{ add (.Values.preStopSeconds | int) (include "skybridge.seconds" $notReady | int) (mul 3 (add $drain 5)) 5 }}
 {{- end -}}

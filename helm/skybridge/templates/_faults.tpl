@@ -88,6 +88,9 @@ here stands what takes two values, or the configuration, to see.
 {{- define "skybridge.faultsOfDoors" -}}
 {{- $faults := list -}}
 {{- $values := .root.Values -}}
+{{- if not .facts.access -}}
+{{- $faults = append $faults "server.events.access of the configuration is not set, and other pods reach the listener. Cure: producers, and list them under producers; or open, which lets every client send." -}}
+{{- end -}}
 {{- if and $values.ingress.enabled (not $values.ingress.hosts) -}}
 {{- $faults = append $faults "ingress.hosts is empty. Cure: name the host that senders post to." -}}
 {{- end -}}

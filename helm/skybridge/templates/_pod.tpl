@@ -165,6 +165,13 @@ volumes:
   valueFrom: {{ $token }}
 - name: SKYBRIDGE_ADMIN_TOKEN
   valueFrom: {{ $token }}
+{{- if .root.Values.serviceMonitor.enabled }}
+{{- $metrics := printf "SKYBRIDGE_SERVER__ADMIN__TOKENS__%v__" .facts.adminTokens }}
+- {name: {{ $metrics }}NAME, value: prometheus}
+- {name: {{ $metrics }}SCOPES, value: '["metrics"]'}
+- name: {{ $metrics }}TOKEN
+  valueFrom: {secretKeyRef: {name: {{ .facts.metricsSecret }}, key: {{ .root.Values.metricsToken.key }}}}
+{{- end }}
 - {name: SKYBRIDGE_SERVER, value: "{{ .facts.adminScheme }}://127.0.0.1:{{ .facts.adminPort }}"}
 {{- range $listener, $tls := .root.Values.tls }}
 {{- if $tls.existingSecret }}

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from app.api.app import create_app
+from app.api.callers import Access
 from topics_service import Service
 
 
@@ -28,7 +29,7 @@ def stopped() -> asyncio.Event:
 @pytest.fixture
 async def client(service: Any, stopped: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
     """Of whatever service the module makes."""
-    app = create_app(service, token=None, stopped=stopped)
+    app = create_app(service, allowed=Access(), stopped=stopped)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         yield client

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
+from app.access.who import Producers
 from app.api.access import demand_token
 from app.api.app import create_app, document, skeleton
+from app.api.callers import Access
 from app.api.running import Disk, KafkaListenerState, Reload, RoleState
 from app.bindings import kafka
 from app.bindings.documents import FormatName
@@ -21,6 +23,7 @@ from app.bindings.transcode import Writing
 from app.errors import BrokerUnavailable, SetupError
 from app.interfaces import DeadLetter
 from app.model.metadata import Health, LogMetadata
+from app.model.producer import Producer
 from app.model.route import Route, Target
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import LABEL_BOUND, Counters
@@ -59,10 +62,13 @@ class Service:
         self.roles_now = {"gateway": RoleState(True), "worker": RoleState(True)}
         self.groups: list[Any] = []
         self.listeners: tuple[KafkaListenerState, ...] = ()
+        self.producers = Producers(())
         begun = Reload(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
         self.configured = SimpleNamespace(
             source="skybridge.yaml", digest=begun.digest, last=begun, taken=begun, shown={}
         )
+
+    def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None: ...
 
     def groups(self, broker: str, topic: str) -> dict[str, str]:
         return {}
@@ -116,7 +122,7 @@ def _client(
     stopped: asyncio.Event | None = None,
     base: str = "http://127.0.0.1",
 ) -> httpx.AsyncClient:
-    app = create_app(service, token=token, stopped=stopped or asyncio.Event())  # type: ignore[arg-type]
+    app = create_app(service, allowed=Access.by(token), stopped=stopped or asyncio.Event())  # type: ignore[arg-type]
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=base)
 
 
@@ -208,6 +214,25 @@ async def test_each_kafka_listener_is_shown_and_measured(
     assert 'skybridge_kafka_held_bytes{broker="log"} 70.0' in metrics
 
 
+async def test_each_producer_is_shown_with_what_it_has_sent(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """How much, how fast, and when last."""
+    listed = [{"name": name, "keys": [f"the-key-of-the-{name}"]} for name in ("shop", "till")]
+    service.producers = Producers([Producer.model_validate(each) for each in listed])
+    service.producers.callers["shop"].take(30, service.clock.monotonic())
+    service.producers.callers["shop"].tally.refused += 2
+    shop, till = (await client.get("/status")).json()["producers"]
+    assert shop == {
+        "name": "shop",
+        "events": 30,
+        "refused": 2,
+        "events_per_second": 0.5,
+        "last_event_seconds": 0.0,
+    }
+    assert (till["name"], till["last_event_seconds"]) == ("till", None)
+
+
 async def test_a_store_in_trouble_hides_nothing_else(
     service: Service, client: httpx.AsyncClient
 ) -> None:
@@ -228,7 +253,8 @@ def _operations() -> list[tuple[str, str]]:
         (method, path)
         for path, operations in paths.items()
         for method in operations
-        if method in {"get", "post", "put", "patch", "delete"} and not path.startswith("/events")
+        if method in {"get", "post", "put", "patch", "delete"}
+        and not path.startswith(("/events", "/in/"))
     ]
 
 
@@ -347,15 +373,15 @@ async def test_loopback_names_are_welcome_without_a_token(service: Service, base
 def test_off_loopback_it_does_not_start_without_a_token(host: str) -> None:
     """Design: off loopback the admin listener refuses to start without a token."""
     with pytest.raises(SetupError, match="token") as refusal:
-        demand_token(host, None)
+        demand_token(host, Access())
     assert refusal.value.setting == "server.admin.token"
-    demand_token(host, "t0ken-of-the-admin")
+    demand_token(host, Access.by("t0ken-of-the-admin"))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 def test_on_loopback_it_starts_without_a_token(host: str) -> None:
     """The way a laptop runs it."""
-    demand_token(host, None)
+    demand_token(host, Access())
 
 
 async def test_peek_shows_events_with_their_data_as_it_was(

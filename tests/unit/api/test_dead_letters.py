@@ -13,6 +13,7 @@ import pytest
 
 from app.api import parameters
 from app.api.app import create_app
+from app.api.callers import Access
 from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
 from app.interfaces import LetterChoice
@@ -39,7 +40,7 @@ def present() -> Present:
 
 @pytest.fixture(scope="module")
 def app(present: Present) -> Any:
-    return create_app(present, token=None, stopped=asyncio.Event())  # type: ignore[arg-type]
+    return create_app(present, allowed=Access(), stopped=asyncio.Event())  # type: ignore[arg-type]
 
 
 @pytest.fixture

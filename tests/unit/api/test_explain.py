@@ -13,6 +13,7 @@ from app.model.metadata import LogMetadata
 from app.model.route import Route
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
+from app.routing.plan import NO_RESOURCES
 from topics_service import EVENT, Service
 
 PATH = "/v1/explain"
@@ -40,7 +41,7 @@ async def service() -> Service:
 
     given: dict[str, Any] = {
         "routes": [Route.model_validate(each) for each in routes],
-        "mappers": {},
+        "resources": NO_RESOURCES,
         "declared": declared,
         "subscriptions": lambda: [
             SubscriptionStatus(

@@ -114,7 +114,8 @@ async def test_a_rejected_event_is_a_dead_letter_with_a_copy(service, client):
     (copy, _), *more = service.copies.partitions[Partition("dead", 0)]
     assert dict(copy.headers)["skybridge-dead-letter-cause"] == b"rejected"
     assert more == []
-    assert service.told == [("dead-lettered", {"cause": "rejected"})]
+    told = [each for each in service.told if not each[0].startswith("audited")]
+    assert told == [("dead-lettered", {"cause": "rejected"})]
     assert ids(await receive(client)) == [2]
 
 
@@ -154,7 +155,7 @@ async def test_what_is_too_old_is_handed_out_no_more(service, client):
     (letter,) = await service.store.letters.find(ALL)
     assert (letter.cause, letter.event.id) == ("max-age", "1")
     assert service.counters.values()["deliveries"][("billing", "expired")] == 1
-    assert await service.store.pulled.count() == {"billing": 1}
+    assert await service.store.pulled.count("billing") == 1
 
 
 async def test_a_document_that_nobody_reads_is_shown_as_it_is(service, client):

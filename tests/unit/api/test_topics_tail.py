@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from app.api.app import create_app
+from app.api.callers import Access
 from app.api.follow import Tail
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
@@ -103,7 +104,7 @@ async def test_a_broker_that_goes_away_ends_a_tail_with_the_problem(
 
 async def test_a_tail_is_left_behind_by_nobody(service: Service) -> None:
     """A client that goes ends its stream: else each closed browser would ask the broker for ever."""
-    app = create_app(service, token=None, stopped=asyncio.Event())  # type: ignore[arg-type]
+    app = create_app(service, allowed=Access(), stopped=asyncio.Event())  # type: ignore[arg-type]
     server = HttpServer(app)
     closed = asyncio.Event()
     metadata = service.log.metadata

@@ -8,7 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.access import PEERS, PERIOD, WRONG_TOKENS, TokenGuard
+from app.api.access import TokenGuard
+from app.api.callers import Access
+from app.api.wrong_tokens import PEERS, PERIOD, WRONG_TOKENS
 from virtual_clock import VirtualClock
 
 RIGHT, WRONG = "t0ken-of-the-admin", "t0ken-of-somebody"
@@ -21,7 +23,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def guard(clock: VirtualClock) -> TokenGuard:
-    return TokenGuard(_answers, RIGHT, clock.monotonic)
+    return TokenGuard(_answers, Access.by(RIGHT), clock.monotonic)
 
 
 async def _answers(scope: Any, receive: Any, send: Any) -> None:

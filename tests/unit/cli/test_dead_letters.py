@@ -17,6 +17,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from app.api.app import create_app
+from app.api.callers import Access
 from app.cli import app, dead_letters, exits, printing, redrive_progress
 from app.interfaces import LetterChoice
 from letters_service import Service, a_letter, a_message, a_row, an_attempt
@@ -32,7 +33,7 @@ class Served:
         self.service = Service(folder)
         self.url = ""
         self._loop = asyncio.new_event_loop()
-        application = create_app(self.service, token=None, stopped=asyncio.Event())  # type: ignore[arg-type]
+        application = create_app(self.service, allowed=Access(), stopped=asyncio.Event())  # type: ignore[arg-type]
         self._server = uvicorn.Server(
             uvicorn.Config(application, port=0, log_level="error", lifespan="off", ws="none")
         )

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.cli.feed.github import ADAPTER, delivery_of, to_event
+from app.cli.feed.github import delivery_of, to_event
 from app.event.value import DataForm
+from app.intakes.github import ADAPTER
 
 RECEIVED = "2026-11-21T00:00:00Z"
 REPOSITORY = {

@@ -148,7 +148,16 @@ def test_a_secret_of_a_file_that_rotates_is_no_change(
 @pytest.mark.parametrize("section", [*Config.model_fields])
 def test_every_section_has_an_effect(section: str) -> None:
     """Whoever adds a section decides; without a word it needs a restart."""
-    live = {"routes", "subscriptions", "limits", "log", "pipeline", "reload"}
+    live = {
+        "routes",
+        "producers",
+        "intakes",
+        "subscriptions",
+        "limits",
+        "log",
+        "pipeline",
+        "reload",
+    }
     assert (effect_of(section) == "live") == (section in live)
 
 

@@ -390,26 +390,65 @@ def test_a_token_that_is_too_short_is_refused_with_a_cure(lint_text: Lint) -> No
     assert "s3cret" not in found
 
 
-OPEN = (
-    "warning server.events.host: the events listener off loopback authenticates no client: every client "
-    "that reaches it may send"
+A, B = "one-token-of-sixteen", "two-token-of-sixteen"
+
+
+@pytest.mark.parametrize(
+    ("admin", "starts"),
+    [
+        (f"tokens: [{{name: a, token: {A}, scopes: [read]}}]", []),
+        (f"host: 0.0.0.0, tokens: [{{name: a, token: {A}, scopes: [read]}}]",
+         ["warning server.admin.tokens[0].token: the token crosses the network in clear"]),
+        ("tokens: [{name: a, token: short, scopes: [read]}]",
+         ["error server.admin.tokens[0].token: has fewer than 16 characters and can be guessed"]),
+        (f"tokens: [{{name: a, token: {A}, previous_token: '', scopes: [read]}}]",
+         ["error server.admin.tokens[0].previous_token: is empty"]),
+        (f"tokens: [{{name: a, token: {A}, scopes: [read]}}, {{name: a, token: {B}, scopes: [read]}}]",
+         ["error server.admin.tokens[1].name: 'a' is taken by server.admin.tokens[0]"]),
+        (f"tokens: [{{name: signal, token: {A}, scopes: [read]}}]",
+         ["error server.admin.tokens[0].name: 'signal' stands for another caller in the audit"]),
+        (f"token: {A}, tokens: [{{name: a, token: {A}, scopes: [read]}}]",
+         ["error server.admin.tokens[0].token: is the same text as server.admin.token"]),
+        (f"tokens: [{{name: a, token: {A}, previous_token: {A}, scopes: [read]}}]",
+         ["error server.admin.tokens[0].previous_token: is the same text as server.admin.tokens[0].token"]),
+    ],
+)  # fmt: skip
+def test_tokens_cannot_be_guessed_or_mistaken(
+    lint_text: Lint, admin: str, starts: list[str]
+) -> None:
+    """The audit names the caller by its token."""
+    found = lint_text(f"{ROUTE}server: {{admin: {{{admin}}}}}\n")
+    assert [each.partition(" Cure")[0] for each in found] == starts
+    assert A not in "".join(found)
+
+
+UNSAID = (
+    "error server.events.access: must be set off loopback: producers, or open, which lets every client "
+    "that reaches the listener send"
+)
+NOBODY = (
+    "error server.events.access: no producer is configured that can send over HTTP: every event would be "
+    "refused"
 )
 
 
 @pytest.mark.parametrize(
     ("events", "told"),
     [
-        ("host: 0.0.0.0", [OPEN]),
-        ("host: '::'", [OPEN]),
-        ("host: bridge.internal, tls: {cert: CERT, key: CERT}", [OPEN]),
-        ("host: 0.0.0.0, tls: {cert: CERT, key: CERT, client_ca: CERT}", []),
+        ("host: 0.0.0.0", [UNSAID]),
+        ("host: '::'", [UNSAID]),
+        ("host: bridge.internal, tls: {cert: CERT, key: CERT}", [UNSAID]),
+        ("host: 0.0.0.0, tls: {cert: CERT, key: CERT, client_ca: CERT}", [UNSAID]),
+        ("host: 0.0.0.0, access: open", []),
+        ("host: 0.0.0.0, access: producers", [NOBODY]),
+        ("access: producers", [NOBODY]),
         ("host: localhost", []),
     ],
 )
-def test_an_events_listener_that_asks_nobody_is_a_warning(
+def test_off_loopback_it_is_said_who_may_send(
     lint_text: Lint, tmp_path: Path, events: str, told: list[str]
 ) -> None:
-    """Off loopback it takes events of anybody, unless clients have to show a certificate."""
+    """Nobody opens the door without knowing it."""
     (tmp_path / "c.pem").write_text("")
     events = events.replace("CERT", str(tmp_path / "c.pem"))
     found = lint_text(f"{ROUTE}server: {{events: {{{events}}}}}\n")
@@ -585,3 +624,67 @@ def test_a_header_that_is_never_passed_along_is_refused_with_the_reason(
 
 def test_a_subscription_may_name_the_beginning_of_headers(lint_text: Lint) -> None:
     assert lint_text(ROUTE + subscription(forward_headers="['x-*', '*', traceparent]")) == []
+
+
+# --- routes that look at data, and routes that store an event once
+
+
+def routed(*routes: str) -> str:
+    return f"routes: [{', '.join(f'{{{route}}}' for route in routes)}]\n"
+
+
+LOGGED = "to: {broker: log, topic: t}, key: {mapper: attribute, attribute: id}"
+
+
+@pytest.mark.parametrize(
+    ("schema", "setting", "message"),
+    [
+        ("{file: /srv/none.json}", "schema", "/srv/none.json cannot be read: No such file"),
+        ("{file: DRAFT7}", "schema.file", "is for http://json-schema.org/draft-07/schema"),
+        (
+            "{dataschema: {'urn:a': OPEN, 'urn:b': DRAFT7}}",
+            "schema.dataschema.urn:b",
+            "is for http",
+        ),
+        (
+            "{file: OPEN, on_invalid: {route: nobody}}",
+            "schema.on_invalid.route",
+            "there is no route",
+        ),
+        (
+            "{file: OPEN, on_invalid: {route: r}}",
+            "schema.on_invalid.route",
+            "route 'r' has a schema of its own",
+        ),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_an_error(
+    lint_text: Lint, tmp_path: Path, schema: str, setting: str, message: str
+) -> None:
+    """``skybridge check`` compiles every schema."""
+    (tmp_path / "open.json").write_text("true")
+    (tmp_path / "old.json").write_text('{"$schema": "http://json-schema.org/draft-07/schema#"}')
+    schema = schema.replace("OPEN", f"{tmp_path}/open.json").replace(
+        "DRAFT7", f"{tmp_path}/old.json"
+    )
+    (found,) = lint_text(routed(f"name: r, {LOGGED}, schema: {schema}"))
+    assert found.startswith(f"error routes[0].{setting}: ")
+    assert message in found
+
+
+def test_schemas_that_can_be_used_have_no_findings(lint_text: Lint, tmp_path: Path) -> None:
+    (tmp_path / "open.json").write_text("true")
+    schema = f"schema: {{file: {tmp_path}/open.json, on_invalid: {{route: odd}}}}"
+    orders = f"name: orders, filters: [{{exact: {{type: o}}}}], {LOGGED}, {schema}"
+    assert lint_text(routed(orders, f"name: odd, {LOGGED}")) == []
+
+
+def test_deduplicate_in_memory_alone_is_a_warning(lint_text: Lint) -> None:
+    """The embedded log remembers through a restart; no other broker can."""
+    assert lint_text(routed(f"name: r, {LOGGED}, deduplicate: {{window: 10m}}")) == []
+    route = "name: r, to: {broker: main, topic: t}, deduplicate: {window: 10m}"
+    found = lint_text(kafka() + routed(route), minimal=False)
+    (found,) = [each for each in found if "deduplicate" in each]
+    assert found.startswith(
+        "warning routes[0].deduplicate: events on 'main' are remembered in the memory"
+    )

@@ -37,12 +37,45 @@ def findings(lint_text: Lint, text: str) -> list[str]:
         '"[::1]:0"',
         "localhost:19092",
         '{listen: "127.0.0.1:19092", create_topics: false}',
-        '{listen: "127.0.0.1:19092", sasl: {users: {ann: s3cret}}}',
     ],
 )
 def test_a_listener_on_loopback_is_nobody_elses_affair(lint_text: Lint, listener: str) -> None:
     """What is the default elsewhere must not be warned of."""
     assert findings(lint_text, config(listener)) == []
+
+
+OLD = "warning brokers.log.kafka_listener.sasl.users: is the old form, and gives each user every right"
+SPARK = "producers: [{name: spark, kafka: {password: s3cret, read: ['*']}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("listener", "rest", "told"),
+    [
+        ('{listen: "127.0.0.1:1", sasl: {users: {ann: s3cret}}}', "", [OLD]),
+        ('{listen: "127.0.0.1:1", sasl: {users: {ann: s3cret}}}', SPARK, [OLD]),
+        (
+            '{listen: "127.0.0.1:1", sasl: {users: {spark: s3cret}}}',
+            SPARK,
+            [
+                OLD,
+                "error brokers.log.kafka_listener.sasl.users.spark: is a producer with kafka too",
+            ],
+        ),
+        (
+            '{listen: "127.0.0.1:1", sasl: {mechanisms: [PLAIN]}}',
+            "",
+            ["error brokers.log.kafka_listener.sasl: nobody can log in"],
+        ),
+        ('{listen: "127.0.0.1:1", sasl: {mechanisms: [PLAIN]}}', SPARK, []),
+        ('"127.0.0.1:1"', SPARK, []),
+    ],
+)
+def test_users_are_producers_with_kafka(
+    lint_text: Lint, listener: str, rest: str, told: list[str]
+) -> None:
+    """The old form is read, and told of; nobody has two passwords."""
+    found = findings(lint_text, config(listener, rest))
+    assert [each.partition(" Cure")[0] for each in found] == told
 
 
 @pytest.mark.parametrize(

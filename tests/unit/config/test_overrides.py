@@ -66,6 +66,32 @@ def test_lists_are_stepped_into_by_number_and_written_as_json(load_text: Load) -
     assert loaded.config.webhooks.allow_private == ("10.0.0.0/8", "x.internal")
 
 
+ADDED = {
+    "SKYBRIDGE_SERVER__ADMIN__TOKENS__{}__NAME": "prometheus",
+    "SKYBRIDGE_SERVER__ADMIN__TOKENS__{}__SCOPES": '["metrics"]',
+    "SKYBRIDGE_SERVER__ADMIN__TOKENS__{}__TOKEN": "token-of-prometheus",
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("[]", ["prometheus"]),
+        ("[{name: a, token: t, scopes: [read]}]", ["a", "prometheus"]),
+        (None, ["prometheus"]),
+    ],
+)
+def test_the_number_behind_the_last_item_adds_one(
+    load_text: Load, written: str | None, names: list[str]
+) -> None:
+    """A chart gives Prometheus a token beside those of the file."""
+    admin = "" if written is None else f"server: {{admin: {{tokens: {written}}}}}\n"
+    environ = {name.format(len(names) - 1): text for name, text in ADDED.items()}
+    tokens = load_text(admin, environ, minimal=True).config.server.admin.tokens
+    assert [each.name for each in tokens] == names
+    assert tokens[-1].scopes == ("metrics",)
+
+
 @pytest.mark.parametrize(
     "variable",
     [

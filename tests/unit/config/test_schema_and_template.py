@@ -82,11 +82,14 @@ def test_what_is_commented_out_in_the_first_file_works(load_text: Load, tmp_path
         "RABBITMQ_PASSWORD": "p",
         "PULSAR_TOKEN": "t",
         "SKYBRIDGE_ADMIN_TOKEN": "token-of-the-admin",
+        "GITHUB_SECRET": "s",
+        "SHOP_KEY": "the-key-of-the-shop-0",
     }
     loaded = load_text(listeners + settings, secrets)
     config = loaded.config
     assert set(config.brokers) == {"log", "main", "rabbit", "pulsar"}
     assert [route.name for route in config.routes] == ["orders", "everything"]
+    assert [each.name for each in config.intakes] == ["github"]
     assert [each.id for each in config.subscriptions] == ["billing"]
     assert config.server.events.tls is not None
     assert config.server.admin.token is not None

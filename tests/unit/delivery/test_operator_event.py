@@ -11,6 +11,7 @@ from app.errors import InvalidEvent
 from app.interfaces import notify
 
 WORDS = {notify.DISABLED, notify.ENABLED, notify.PAUSED, notify.LAGGING, notify.DEAD_LETTERED}
+WORDS |= set(notify.AUDITED.values())
 
 
 def an_event(kind="disabled", **given):
@@ -29,6 +30,15 @@ def test_it_names_the_subscription_as_subject_key_and_in_its_data():
     assert event.type == "dev.skybridge.subscription.disabled"
     assert event.attributes["subject"] == event.attributes["partitionkey"] == "billing"
     assert json.loads(event.data) == {"subscription": "billing", "cause": "status-410"}
+
+
+def test_an_entry_of_the_audit_belongs_to_no_subscription():
+    """Its subject is the operation."""
+    told = {"id_": "1", "source": "/skybridge/shop", "time": "2026-01-01T00:00:00Z"}
+    event = make("audited-change", "pause_subscription", {"who": "ana"}, **told)
+    assert event.type == "dev.skybridge.audit.change"
+    assert event.attributes["subject"] == "pause_subscription"
+    assert json.loads(event.data) == {"who": "ana"}
 
 
 @pytest.mark.parametrize("wrong", [{"id_": ""}, {"source": ""}, {"time": "yesterday"}])

@@ -21,6 +21,7 @@ from app.gateway.answers import ACCEPTED, Answer
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
 from app.gateway.request import Request
+from app.model.receipt import Receipt
 from app.model.route import Route
 from app.routing.plan import NoRoute, Router, UnknownRoute
 from app.telemetry import Counters
@@ -372,3 +373,63 @@ async def test_events_are_counted_by_mode() -> None:
     bench.publish(single())
     bench.publish(batch("shop.a", "shop.b"))
     assert bench.count("events_received") == {("binary",): 1, ("batch",): 2}
+
+
+DEDUPLICATED = {
+    "name": "once",
+    "to": [{"broker": "a", "topic": "x"}, {"broker": "b", "topic": "y"}],
+    "deduplicate": {"window": "10m"},
+}
+
+
+class OnceBench(Bench):
+    def __init__(self) -> None:
+        super().__init__()
+        routes = [Route.model_validate(DEDUPLICATED)]
+        logs: Any = {"a": self.a, "b": self.b}
+        self.publisher = Publisher(Router(routes), logs, self.counters)
+
+    def settle(self, *repeats: str) -> None:
+        """The fates at both logs, in their order."""
+        for log, repeat in zip((self.a, self.b), repeats, strict=True):
+            receipt = Receipt(log.name, "t", 0, "7", repeat)
+            log.submits[-1].future.set_result([receipt])
+
+
+async def test_the_same_identity_goes_to_each_place():
+    bench = OnceBench()
+    bench.publish(single("any"))
+    (one,), (other,) = (log.submits[0].identities for log in (bench.a, bench.b))
+    assert one == other
+    assert one.window.milliseconds == 600_000
+
+
+async def test_what_was_stored_before_is_answered_as_a_duplicate_and_counted():
+    bench = OnceBench()
+    bench.publish(single("any", RECEIPTS))
+    bench.settle("duplicate", "duplicate")
+    answer = await bench.answer()
+    assert (b"skybridge-duplicate", b"true") in answer.headers
+    entries = json.loads(answer.body)
+    assert [(each["position"], each["duplicate"]) for each in entries] == [("7", True)] * 2
+    assert bench.count("events_repeated") == {
+        ("once", "a", "duplicate"): 1,
+        ("once", "b", "duplicate"): 1,
+    }
+    assert bench.count("events_published") == {}
+
+
+async def test_what_one_place_had_and_the_other_had_not_is_no_duplicate():
+    bench = OnceBench()
+    bench.publish(single("any"))
+    bench.settle("duplicate", "")
+    assert await bench.answer() == ACCEPTED
+    assert bench.count("events_published") == {("once", "b"): 1}
+
+
+async def test_other_data_of_one_identity_is_published_and_counted():
+    bench = OnceBench()
+    bench.publish(single("any"))
+    bench.settle("differs", "")
+    assert await bench.answer() == ACCEPTED
+    assert bench.count("events_repeated") == {("once", "a", "differs"): 1}

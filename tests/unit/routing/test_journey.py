@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bindings.record import ContentMode, Decoded
-from app.errors import SenderError
+from app.errors import Fault, SenderError
 from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
 from app.model.route import Route
 from app.model.subscription import Subscription
 from app.routing.journey import HOPS, Guide, Journey
-from app.routing.plan import Router
+from app.routing.plan import Resources, Router
 
 ORDERS = {
     "name": "orders",
@@ -219,3 +219,24 @@ def test_it_never_says_other_than_the_hot_path_does(
     verdicts = [each.wants for hop in journey.hops for each in hop.subscriptions]
     expected = compile_filters(reader.filters)(event.event)
     assert verdicts == [expected for hop in journey.hops if hop.topic == "orders"]
+
+
+def test_data_that_does_not_match_its_schema_is_told_and_goes_where_it_would() -> None:
+    """The same check as on the way in; ``reject`` shows the problem, another route shows its topic."""
+
+    def check(_: CloudEvent) -> list[Fault]:
+        return [Fault("invalid-data", "1 is not a string.", "/data/id")]
+
+    for on_invalid, taker, topic in (
+        ("reject", "orders", None),
+        ("count", "orders", "orders"),
+        ({"route": "everything"}, "everything", "events"),
+    ):
+        schema = {"schema": {"file": "order.json", "on_invalid": on_invalid}}
+        routes = [Route.model_validate(each) for each in ({**ORDERS, **schema}, EVERYTHING)]
+        guide = Guide(routes, (), Resources(checks={"orders": check}))
+        journey = guide.explain(an_event(), None)
+        assert chosen(journey) == [taker]
+        assert [fault.at for fault in journey.routes[0].invalid] == ["/data/id"]
+        assert [hop.topic for hop in journey.hops] == ([topic] if topic else [])
+        assert (journey.refused is None) == (topic is not None)

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.api.audit_trail import Trail
 from app.config.source import Source
 from app.errors import StoreUnavailable
 from app.runtime.build import build
@@ -224,7 +225,12 @@ async def test_a_service_without_a_source_refuses_and_looks_at_nothing(house: Ho
     """It was put together by a program: there is no file to read again."""
     async with house.running() as service:
         bare = Reloader(
-            None, service.parts.catalog.loaded, service.reloader._renewal, SystemClock(), Counters()
+            None,
+            service.parts.catalog.loaded,
+            service.reloader._renewal,
+            SystemClock(),
+            Counters(),
+            Trail(service.state),
         )
         assert bare.every == 0
         told = await bare.reload("api")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.access.who import Producers
 from app.config.load import Loaded, load
 from app.errors import BrokerUnavailable
 from app.interfaces import Attempt
@@ -96,6 +97,8 @@ def _state(
         keeper=None,
         operator_events=None,
         watcher=None,
+        issuers=None,  # type: ignore[arg-type]
+        producers=Producers(()),
     )
     state = State(parts)
     state.begun = True

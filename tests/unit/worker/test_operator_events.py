@@ -7,6 +7,7 @@ import json
 import pytest
 
 from app.bindings.table import BINDINGS
+from app.delivery.backoff import LONGEST_WAIT
 from app.errors import BrokerRefused, BrokerUnavailable
 from app.model.message import Partition
 from app.model.route import Target
@@ -101,7 +102,7 @@ async def test_a_full_queue_drops_and_counts(rig):
     for number in range(operator_events.QUEUE + 7):
         rig.events.notify("lagging", f"s{number}", {})
     assert rig.counted("dropped") == 7
-    await rig.clock.advance(operator_events.LONGEST_WAIT)
+    await rig.clock.advance(LONGEST_WAIT)
     await until(lambda: rig.counted("published") == operator_events.QUEUE)
 
 
@@ -112,7 +113,7 @@ async def test_what_a_broker_may_take_later_is_sent_again_in_its_order(rig):
     await rig.clock.rest()
     rig.events.notify("enabled", "billing", {})
     assert rig.told == []
-    await rig.clock.advance(operator_events.LONGEST_WAIT)
+    await rig.clock.advance(LONGEST_WAIT)
     await until(lambda: [word for word, _, _ in rig.told] == ["disabled", "enabled"])
 
 

@@ -8,11 +8,13 @@ import pytest
 
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable, StaleOwner, StoreFull, StoreUnavailable
-from app.interfaces import LetterChoice, Replay
-from app.model.message import Partition
+from app.interfaces import LetterChoice, Outgoing, Replay
+from app.model.message import Message, Partition
+from app.sinks.pull_queue import STORED, PullQueueSink, Wakeups
 from app.store import open_store
 from pull_worker import GROUP, Patient, Pulling, ids
-from worker_doubles import an_event
+from virtual_clock import VirtualClock
+from worker_doubles import a_subscription, an_event
 
 ALL = LetterChoice()
 FOREIGN = Record(b"k", (("ce_id", b"1"),), b"x")
@@ -147,7 +149,7 @@ async def test_at_the_bound_the_log_is_the_buffer(pulling, orders):
     assert "max_waiting" in pulling.status.cause
     await committed(pulling, 10)
     consumer = pulling.log.members[GROUP][-1]
-    assert consumer.paused == {orders}
+    await pulling.until(lambda: consumer.paused == {orders})
     taken = await pulling.receive(4)
     await pulling.acknowledge(taken)
     await committed(pulling, 14)
@@ -176,6 +178,51 @@ async def test_a_subscription_at_its_bound_does_not_ask_the_store_all_the_time(p
     before = pulling.store.pulled.calls
     await pulling.clock.advance(3)
     assert pulling.store.pulled.calls <= before + 5
+
+
+async def test_an_empty_queue_is_counted_and_not_looked_through(pulling):
+    """A thousand that nobody uses are looked at every five seconds."""
+    pulling.store.pulled = Patient(pulling.store.pulled)
+    await pulling.begin()
+    queue = pulling.store.pulled
+    await pulling.until(lambda: queue.calls >= 4)
+    assert queue.asked == {"count"}
+
+
+async def test_a_count_forgets_nothing_that_was_stored_meanwhile(store):
+    """What the store counted before a transaction does not know of it."""
+    subscription = a_subscription(sink={"pull": {"max_waiting": 3}})
+    queue = Patient(store.pulled)
+    sink = PullQueueSink(subscription, queue, VirtualClock(), Wakeups(), 3, lambda: 0.5)
+    await sink.count()
+    asked, counted = asyncio.Event(), asyncio.Event()
+
+    async def count(_: str) -> int:
+        asked.set()
+        await counted.wait()
+        return 0
+
+    queue.count = count
+    counting = asyncio.create_task(sink.count())
+    await asked.wait()
+    orders = Partition("orders", 0)
+    messages = [Message(an_event(n), orders, str(n), n, 0, 1) for n in range(3)]
+    offer = [sink.piece(Outgoing(each, None, 1.0)) for each in messages]
+    assert await sink.send_together(offer, 1.0) == STORED
+    counted.set()
+    await counting
+    assert sink.queued() == 3
+
+
+async def test_what_a_full_queue_refuses_was_not_tried(pulling):
+    """It is found among what waits, as what is behind it."""
+    await pulling.publish(*(an_event(n, f"k{n}") for n in range(8)))
+    await pulling.begin(pull={"max_waiting": 4})
+    await pulling.waiting(4)
+    await pulling.until(lambda: pulling.status.state == "paused")
+    await pulling.clock.advance(3)
+    waiting = pulling.dispatcher.waiting
+    await pulling.until(lambda: all(waiting(str(n)) for n in range(4, 8)))
 
 
 async def test_a_foreign_record_is_buried_before_it_is_settled(pulling):
@@ -241,7 +288,7 @@ async def test_nothing_is_offered_while_the_lease_is_in_doubt(pulling):
     await pulling.publish(an_event(1))
     await pulling.until(lambda: pulling.status.held == 1)
     await pulling.clock.advance(10)
-    assert await pulling.store.pulled.count() == {}
+    assert await pulling.store.pulled.count("billing") == 0
     consumer.leases = True
     await pulling.waiting(1)
 
@@ -253,7 +300,7 @@ async def test_an_owner_that_was_replaced_writes_nothing(pulling, orders):
     await pulling.publish(an_event(1))
     await pulling.until(pulling.task.done)
     assert pulling.task.exception().split(StaleOwner)[1] is None
-    assert await pulling.store.pulled.count() == {}
+    assert await pulling.store.pulled.count("billing") == 0
 
 
 async def test_a_lost_partition_is_forgotten(pulling, orders):
@@ -263,7 +310,7 @@ async def test_a_lost_partition_is_forgotten(pulling, orders):
     await pulling.until(lambda: pulling.status.held == 4)
     pulling.log.lose(GROUP, [orders])
     await pulling.until(lambda: not pulling.status.partitions)
-    assert pulling.status.held == 0
+    await pulling.until(lambda: pulling.status.held == 0)
 
 
 async def test_a_stop_leaves_in_the_log_what_is_no_row(pulling, orders):
@@ -283,7 +330,7 @@ async def test_a_paused_one_takes_nothing(pulling):
     await pulling.until(lambda: pulling.status.state == "paused")
     assert "holiday" in pulling.status.cause
     await pulling.clock.advance(5)
-    assert await pulling.store.pulled.count() == {}
+    assert await pulling.store.pulled.count("billing") == 0
     pulling.dispatcher.enable()
     await pulling.waiting(1)
 

@@ -17,6 +17,7 @@ from app.filters.dialects import compile_filters
 from app.filters.index import types_of
 from app.filters.model import Filter
 from app.interfaces import Consumer, Wanted
+from app.log.catalogue import PartitionLog
 from app.model.message import Assigned, Message, Page, Partition
 from app.model.start import EARLIEST
 from log_steps import ManualTime
@@ -50,6 +51,7 @@ class House:
         )
         self.log = PortableLog(self.driver, PATIENT)
         self.pages: list[int] = []
+        self.read: list[int] = []  # of these, by the reading thread
         self.passed = 0
 
     async def open(self, watch: pytest.MonkeyPatch) -> None:
@@ -58,9 +60,19 @@ class House:
 
         async def counted(place: Partition, offset: int, **bounds: int) -> Page:
             self.pages.append(offset)
+            self.read.append(offset)
             return await page(place, offset, **bounds)
 
+        at_hand = self.driver.engine.at_hand
+
+        def counted_at_hand(log: PartitionLog, offset: int, until: int, most: int) -> Page | None:
+            found = at_hand(log, offset, until, most)
+            if found is not None:
+                self.pages.append(offset)
+            return found
+
         watch.setattr(self.driver.engine, "page", counted)
+        watch.setattr(self.driver.engine, "at_hand", counted_at_hand)
 
     async def publish(self, *records: Record) -> None:
         await self.log.submit(TOPIC, records)
@@ -146,6 +158,32 @@ async def test_a_page_is_read_once_and_an_event_decoded_once_for_all(
     assert not any(task.done() for task in waiting), "who wants nothing of it is not even woken"
     for task in waiting:
         task.cancel()
+
+
+async def test_what_was_stored_a_moment_ago_is_handed_out_without_reading_it(house: House) -> None:
+    """Who waits at the end gets it in the step that tells of it; who comes later reads it, and it is the same."""
+    one = await house.consumer("one", exact={"type": "a"})
+    polling = asyncio.create_task(one.poll(3600))
+    await asyncio.sleep(0)
+    read = len(house.read)
+    await house.publish(an_event(0), an_event(1, "b"), an_event(2))
+    messages = await polling
+    assert isinstance(messages, tuple)
+    assert house.read[read:] == []
+    late = await take(await house.consumer("late", exact={"type": "a"}), 2)
+    assert house.read[read:] == [0]
+    seen = [(m.offset, m.position, m.time_ms, m.record, m.decoded) for m in messages]
+    assert seen == [(m.offset, m.position, m.time_ms, m.record, m.decoded) for m in late]
+
+
+async def test_more_than_a_page_at_once_is_read(house: House) -> None:
+    """The loop has its turn between pages, however much one commit group brings."""
+    one = await house.consumer("one", exact={"type": "a"})
+    polling = asyncio.create_task(one.poll(3600))
+    await asyncio.sleep(0)
+    await house.publish(*(an_event(n) for n in range(PAGE + 1)))
+    assert numbers([*await polling, *await take(one, 1)]) == list(range(PAGE + 1))
+    assert house.read[:2] == [0, PAGE]
 
 
 async def test_one_that_is_behind_reads_by_itself_and_joins_where_the_others_stand(
@@ -285,6 +323,7 @@ async def test_trouble_while_reading_is_raised_by_each_once_and_passes(
 
     with monkeypatch.context() as patch:
         patch.setattr(house.driver.engine, "page", broken)
+        patch.setattr(house.driver.engine, "at_hand", lambda *_: None)
         await asyncio.gather(*(consumer.poll(0) for consumer in consumers))
         await house.publish(an_event(0))
         for consumer in consumers:

@@ -1,0 +1,112 @@
+"""A caller of the events listener, with what is known of it so far. Times are seconds of one clock."""
+
+from __future__ import annotations
+
+from app.access.quota import Allowance, Quota
+from app.access.rights import Rights
+from app.errors import Fault, SenderError
+from app.model.producer import Producer
+from app.model.quota import EventQuota
+from app.model.rates import event_rate
+
+SPAN = 60.0  # seconds over which the rate of a caller is told
+
+
+class QuotaExceeded(SenderError):
+    """429. ``wait``: seconds until as many events would fit; ``remaining`` events do now; ``reset``
+    seconds until all of ``quota`` is there again."""
+
+    def __init__(self, quota: Quota, *, wait: float, remaining: int, reset: float) -> None:
+        detail = (
+            f"The quota is {quota.rate:g} events a second and {quota.burst} at once; "
+            f"{remaining} are left now."
+        )
+        fault = Fault("quota-exceeded", detail)
+        super().__init__("Quota exceeded", status=429, code="quota-exceeded", faults=[fault])
+        self.quota = quota
+        self.wait = min(wait, quota.window)
+        self.remaining = remaining
+        self.reset = reset
+
+
+def quota_of(settings: EventQuota) -> Quota:
+    rate = event_rate(settings.events)
+    return Quota(rate.events / rate.span, settings.burst)
+
+
+def demand(allowance: Allowance, count: int, now: float) -> None:
+    """So many events are taken. Raises QuotaExceeded."""
+    wait = allowance.take(count, now)
+    if wait:
+        raise QuotaExceeded(
+            allowance.quota,
+            wait=wait,
+            remaining=allowance.remaining(now),
+            reset=allowance.reset(now),
+        )
+
+
+class Tally:
+    """How many events came, and when: in all, and in the running and the last whole span."""
+
+    __slots__ = ("_before", "_now", "_since", "events", "last", "refused")
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.refused = 0  # requests
+        self.last: float | None = None
+        self._since = 0.0
+        self._now = self._before = 0
+
+    def add(self, count: int, now: float) -> None:
+        if now - self._since >= SPAN:
+            self._turn(now)
+        self._now += count
+        self.events += count
+        self.last = now
+
+    def rate(self, now: float) -> float:
+        """Events a second, over about the last span."""
+        if now - self._since >= SPAN:
+            self._turn(now)
+        share = 1 - (now - self._since) / SPAN
+        return (self._before * share + self._now) / SPAN
+
+    def _turn(self, now: float) -> None:
+        gone = int((now - self._since) // SPAN)
+        self._before, self._now = (self._now if gone == 1 else 0), 0
+        self._since += gone * SPAN
+
+
+class Caller:
+    """A producer, or an address that is none (``name`` is "", and it has every right).
+
+    ``limited``  its events have to be held against ``rights``.
+    """
+
+    __slots__ = ("allowance", "limited", "name", "rights", "tally")
+
+    def __init__(self, name: str, rights: Rights, quota: Quota | None = None) -> None:
+        self.name = name
+        self.rights = rights
+        self.limited = rights.limited
+        self.allowance = None if quota is None else Allowance(quota)
+        self.tally = Tally()
+
+    @classmethod
+    def of(cls, producer: Producer) -> Caller:
+        quota = None if producer.quota is None else quota_of(producer.quota)
+        return cls(producer.name, Rights(producer.name, producer.may), quota)
+
+    def follow(self, before: Caller, now: float) -> None:
+        """Go on counting where ``before``, the same caller under other settings, is."""
+        self.tally = before.tally
+        if self.allowance is not None and before.allowance is not None:
+            before.allowance.become(self.allowance.quota, now)
+            self.allowance = before.allowance
+
+    def take(self, count: int, now: float) -> None:
+        """So many events have come. Raises QuotaExceeded."""
+        if self.allowance is not None:
+            demand(self.allowance, count, now)
+        self.tally.add(count, now)

@@ -1,0 +1,174 @@
+"""JSON Web Tokens of OpenID Connect issuers (RFC 7515, 7519, 8725): read, verified, their claims checked.
+
+Signatures are by ``joserfc``. RS256, ES256 and EdDSA (RFC 9864 calls it Ed25519) are taken, and nothing
+else: no ``none``, and no HS256, whose "secret" would be the public key.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeGuard
+
+import msgspec
+from joserfc.errors import JoseError, UnsupportedAlgorithmError
+from joserfc.jwk import ECKey, KeySet, OctKey, OKPKey, RSAKey
+from joserfc.jws import JWSRegistry, deserialize_compact
+
+ALGORITHMS = ("RS256", "ES256", "EdDSA", "Ed25519")
+SKEW = 60.0  # seconds by which the clocks of issuer and bridge may differ
+LONGEST = 16 << 10  # bytes of a token
+_KEYS = 100  # of one issuer
+_SHORTEST_RSA = 2048  # bits
+_PARTS = 3
+
+_TIMES = (-1e12, 1e12)  # what a time of a token may be, in seconds since the epoch
+
+Claims = Mapping[str, Any]
+Key = OctKey | RSAKey | ECKey | OKPKey
+"""As the library has it. A shared secret (``OctKey``) never verifies: see ``Keys``."""
+
+
+class BadToken(Exception):
+    """``code``: kebab-case; ``args[0]``: one sentence, without a part of the token."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+
+
+class Head(NamedTuple):
+    """What a token says of itself, before anything of it is proven."""
+
+    algorithm: str
+    key: str | None
+    issuer: str
+
+
+class Keys:
+    """The public keys of an issuer, out of a JWK Set. Raises ValueError for what is none."""
+
+    def __init__(self, document: bytes) -> None:
+        try:
+            entries = msgspec.json.decode(document)["keys"]
+            found = KeySet.import_key_set({"keys": entries[:_KEYS]})
+        except (msgspec.DecodeError, LookupError, TypeError, AttributeError) as error:
+            raise ValueError("is no JWK Set") from error
+        except (JoseError, ValueError) as error:
+            raise ValueError(f"is no JWK Set that can be used: {error}") from error
+        self._keys = [key for key in found.keys if _may_verify(key)]
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keys) and self._told() == other._told()
+
+    __hash__ = None  # type: ignore[assignment]  # compared, never a member of a set
+
+    def named(self, kid: str | None) -> Key | None:
+        """Without a name: the only key, where there is but one."""
+        if kid is None:
+            return self._keys[0] if len(self._keys) == 1 else None
+        return next((key for key in self._keys if key.kid == kid), None)
+
+    def _told(self) -> list[Any]:
+        return [key.as_dict(private=False) for key in self._keys]
+
+
+class _Registry(JWSRegistry):
+    """The four algorithms. The library warns of the name EdDSA, which most issuers use."""
+
+    max_header_length = 4 << 10
+    max_payload_length = LONGEST
+
+    def get_alg(self, name: str) -> Any:
+        if name not in ALGORITHMS:
+            raise UnsupportedAlgorithmError(name)
+        return self.algorithms[name]
+
+
+_REGISTRY = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
+
+
+def read_head(token: bytes) -> Head:
+    """Raises BadToken."""
+    parts = token.split(b".")
+    if len(parts) != _PARTS or len(token) > LONGEST:
+        raise BadToken("malformed-token", "The token is no signed JSON Web Token.")
+    header, claims = _object(parts[0]), _object(parts[1])
+    algorithm, kid, issuer = header.get("alg"), header.get("kid"), claims.get("iss")
+    if algorithm not in ALGORITHMS:
+        raise BadToken("token-algorithm", f"The token is not signed by {', '.join(ALGORITHMS)}.")
+    if not isinstance(issuer, str) or not isinstance(kid, str | None):
+        raise BadToken("malformed-token", "The token names no issuer, or its kid is no text.")
+    return Head(algorithm, kid, issuer)
+
+
+def verify(token: bytes, key: Key, now: float) -> Claims:
+    """The claims of a token that ``key`` has signed and that holds at ``now``, in seconds since the epoch.
+    Raises BadToken."""
+    try:
+        signed = deserialize_compact(token, key, registry=_REGISTRY)
+    except (JoseError, ValueError) as error:
+        raise BadToken("bad-signature", "The signature of the token is wrong.") from error
+    claims = _claims(signed.payload)
+    _check_times(claims, now)
+    return claims
+
+
+def ends_at(claims: Claims) -> float:
+    """When a verified token is taken no more, in seconds since the epoch."""
+    return float(claims["exp"]) + SKEW
+
+
+def _check_times(claims: Claims, now: float) -> None:
+    for name in ("exp", "nbf", "iat"):
+        value = claims.get(name)
+        if name not in claims and name != "exp":
+            continue
+        if not _is_time(value):
+            raise BadToken("malformed-token", f"Claim {name} of the token is no time.")
+        if name == "exp" and now >= value + SKEW:
+            raise BadToken("expired-token", "The token has expired.")
+        if name != "exp" and now < value - SKEW:
+            raise BadToken("early-token", f"The token does not hold yet: {name} is in the future.")
+
+
+def _is_time(value: object) -> TypeGuard[float]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return _TIMES[0] < value < _TIMES[1]
+
+
+def _object(part: bytes) -> dict[str, Any]:
+    try:
+        padded = part + b"=" * (-len(part) % 4)
+        return _claims(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise BadToken("malformed-token", "The token is no signed JSON Web Token.") from error
+
+
+def _claims(payload: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(payload, type=dict[str, Any])
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, ValueError) as error:
+        raise BadToken("malformed-token", "A part of the token is no JSON object.") from error
+
+
+def _may_verify(key: Any) -> bool:
+    if key.get("use", "sig") != "sig":
+        return False
+    if isinstance(key, RSAKey):
+        return int(key.public_key.key_size) >= _SHORTEST_RSA
+    return isinstance(key, ECKey | OKPKey)
+
+
+def one_of(found: Sequence[Any], what: str) -> Any:
+    """The only one. Raises BadToken for none, and for several: which rights would hold is not clear."""
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise BadToken("ambiguous-credential", f"The {what} matches several producers.")
+    raise BadToken("unknown-credential", f"The {what} matches no producer.")

@@ -1,0 +1,150 @@
+"""From a credential to the producer that it is of.
+
+Keys are kept as digests. A digest is looked up, never a key compared: how long that takes tells nothing
+of a key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from app.access.caller import Caller
+from app.access.rights import KafkaAccess, compile_patterns
+from app.model.producer import JwtRule, KafkaRights, Producer
+
+AUTHORIZATION = b"authorization"
+BEARER = b"Bearer "
+San = tuple[str, str]
+"""A subject alternative name: its kind as Python names it (``URI``, ``DNS``, ``IP Address``, ``email``),
+and its text."""
+
+
+def digest_of(credential: bytes) -> bytes:
+    return hashlib.sha256(credential).digest()
+
+
+def header_of(producer: Producer) -> bytes:
+    """The header that carries its key, in lower case."""
+    return AUTHORIZATION if producer.header is None else producer.header.lower().encode()
+
+
+def san_of(text: str) -> San:
+    """The kind follows from the form: a URI has ``:`` and ``/``, an e-mail address ``@``."""
+    if "/" in text and ":" in text:
+        return "URI", text
+    if "@" in text:
+        return "email", text
+    try:
+        return "IP Address", str(ipaddress.ip_address(text))
+    except ValueError:
+        return "DNS", text.lower()
+
+
+def sans_of(certificate: Mapping[str, Any]) -> tuple[San, ...]:
+    """Of a certificate as ``ssl`` shows it."""
+    return tuple(_san(kind, text) for kind, text in certificate.get("subjectAltName", ()))
+
+
+def _san(kind: str, text: str) -> San:
+    if kind == "IP Address":
+        try:
+            return kind, str(ipaddress.ip_address(text.strip()))
+        except ValueError:
+            return kind, text
+    return kind, text.lower() if kind == "DNS" else text
+
+
+class TokenRule(NamedTuple):
+    """Tokens that have ``rule.match`` are of ``caller``."""
+
+    rule: JwtRule
+    caller: Caller
+
+    def matches(self, claims: Mapping[str, Any]) -> bool:
+        return all(has(claims.get(name), value) for name, value in self.rule.match.items())
+
+
+def has(claim: object, value: str | int | bool) -> bool:
+    """Whether a claim is the value, or a list with it. ``true`` is no number."""
+    values = claim if isinstance(claim, list) else [claim]
+    return any(type(each) is type(value) and each == value for each in values)
+
+
+class Producers:
+    """Those of one configuration. ``callers`` by name; ``bearers`` by the digest of ``Bearer KEY``; ``headers``
+    that carry keys, beside Authorization;
+    ``kafka``: what users of Kafka listeners may do. ``posts``: whether any has a credential for HTTP."""
+
+    def __init__(self, producers: Sequence[Producer]) -> None:
+        self.callers = {each.name: Caller.of(each) for each in producers}
+        self.bearers = {
+            digest_of(BEARER + key.get_secret_value().encode()): self.callers[each.name]
+            for each in producers
+            if each.header is None
+            for key in each.keys
+        }
+        self._by_key = {
+            (header_of(each), digest_of(key.get_secret_value().encode())): self.callers[each.name]
+            for each in producers
+            if each.header is not None
+            for key in each.keys
+        }
+        self.kafka = {
+            each.name: (_kafka_access(each.kafka), self.callers[each.name])
+            for each in producers
+            if each.kafka is not None
+        }
+        self.headers = tuple(dict.fromkeys(_own_headers(producers)))
+        self._by_san = {
+            san_of(each.certificate.san): self.callers[each.name]
+            for each in producers
+            if each.certificate is not None
+        }
+        self.rules = tuple(
+            TokenRule(each.jwt, self.callers[each.name])
+            for each in producers
+            if each.jwt is not None
+        )
+        self.posts = any(each.posts for each in producers)
+
+    def follow(self, before: Producers, now: float) -> None:
+        """Quotas and counts go on."""
+        for name, caller in self.callers.items():
+            if (known := before.callers.get(name)) is not None:
+                caller.follow(known, now)
+
+    def by_key(self, header: bytes, digest: bytes) -> Caller | None:
+        """In a header of its own."""
+        return self._by_key.get((header, digest))
+
+    def by_certificate(self, names: Iterable[San]) -> list[Caller]:
+        """One, or none; several where a certificate names several producers."""
+        found = (self._by_san.get(name) for name in names)
+        return list(dict.fromkeys(each for each in found if each is not None))
+
+    def by_claims(self, issuer: str, claims: Mapping[str, Any]) -> list[Caller]:
+        """Of a verified token; several where it matches several producers."""
+        return [
+            each.caller
+            for each in self.rules
+            if each.rule.issuer == issuer
+            and has(claims.get("aud"), each.rule.audience)
+            and each.matches(claims)
+        ]
+
+
+def _kafka_access(rights: KafkaRights) -> KafkaAccess:
+    return KafkaAccess(
+        compile_patterns(rights.write),
+        compile_patterns(rights.read),
+        compile_patterns(rights.groups),
+    )
+
+
+def _own_headers(producers: Iterable[Producer]) -> Iterator[bytes]:
+    for each in producers:
+        if each.keys and each.header is not None:
+            yield header_of(each)

@@ -1,0 +1,86 @@
+"""``/v1/audit``: who operated the service, who looked at event data, and with which outcome."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api import parameters
+from app.api.answers import View
+from app.api.operations import router
+from app.api.parameters import LIMIT, LIMIT_MAX, Id, Moment, Text
+from app.api.problems import Refused
+from app.api.running import Here, store_of
+from app.interfaces import AuditChoice, AuditKind
+
+
+class AuditQuery(BaseModel):
+    """A page of entries: what is left out chooses all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: AuditKind | None = Field(None, description="changes, looks at event data, or refusals")
+    who: Text | None = Field(None, description="name of the token")
+    operation: Text | None = Field(None, description="operation id, as in this document")
+    target: Text | None = Field(None, description="object of the operation")
+    since: Moment | None = Field(
+        None, description="at this time or later: RFC 3339, or milliseconds since the epoch"
+    )
+    until: Moment | None = Field(None, description="before this time")
+    limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="most entries of a page")
+    before: Id | None = Field(None, description="only entries with a lower id, as next says")
+
+    def choice(self) -> AuditChoice:
+        return AuditChoice(
+            kind=self.kind,
+            who=self.who,
+            operation=self.operation,
+            target=self.target,
+            since_ms=self.since,
+            until_ms=self.until,
+        )
+
+
+class AuditEntryView(View):
+    """One use of the admin listener. It never holds event data or secrets."""
+
+    id: int
+    kind: AuditKind
+    at_ms: int
+    who: str = Field(
+        description="name of the token; token for server.admin.token, loopback where none is needed, "
+        "signal or file for a reload without a request"
+    )
+    address: str = Field(description="address of the caller, or of the proxy before it")
+    operation: str
+    target: str = Field(description="object of the operation; empty where it has none")
+    status: int | None = Field(
+        description="status of the answer; null: none is known, because the process or the connection "
+        "ended first"
+    )
+    detail: str = Field(description="how much was changed")
+
+
+class AuditPage(BaseModel):
+    entries: list[AuditEntryView] = Field(description="the newest first")
+    next: str | None = Field(description="path of the next page; null on the last")
+
+
+routes = router(prefix="/v1/audit", tags=["audit"])
+
+
+@routes.get("", operation_id="audit", responses=Refused.responses(422, 503))
+async def audit(
+    running: Here, request: Request, query: Annotated[AuditQuery, Query()]
+) -> AuditPage:
+    """Changes, looks at event data and refusals, the newest first. The store keeps a bounded number
+    of each kind (`store.audit`)."""
+    found = await store_of(running).audit.find(query.choice(), query.limit + 1, query.before)
+    page = found[: query.limit]
+    more = len(found) > query.limit
+    return AuditPage(
+        entries=[AuditEntryView.of(each) for each in page],
+        next=parameters.next_page(request, before=page[-1].id) if more else None,
+    )

@@ -1,0 +1,93 @@
+"""Callers of the admin listener: which token they send, what it may do, and what its requests did."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import MutableMapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from app.api.shown import Shown
+from app.event.masking import compile_mask
+from app.interfaces import AuditEntry
+from app.model.scopes import ALL_SCOPES, EVERY_SCOPE, ON_LOOPBACK, Scope
+
+_KEY = "skybridge.caller"  # in a scope of ASGI
+
+
+class AccessToken(msgspec.Struct, frozen=True):
+    """``texts``: the token, and the previous one where that is still taken."""
+
+    name: str
+    texts: Sequence[str]
+    scopes: frozenset[Scope]
+
+
+class Access(msgspec.Struct, frozen=True):
+    """Who may use the admin listener. Without tokens everybody on loopback may do everything. ``mask``:
+    JSON Pointers into event data, for callers without the scope ``data``."""
+
+    tokens: Sequence[AccessToken] = ()
+    mask: Sequence[str] = ()
+
+    @classmethod
+    def by(cls, token: str | None) -> Access:
+        """One token with every scope, or none."""
+        return cls([AccessToken(ALL_SCOPES, [token], EVERY_SCOPE)] if token else [])
+
+
+class Caller:
+    """One request's. ``entry``: its row in the audit, until the outcome is written there."""
+
+    def __init__(self, name: str, scopes: frozenset[Scope], shown: Shown) -> None:
+        self.name = name
+        self.scopes = scopes
+        self.shown = shown
+        self.entry: AuditEntry | None = None
+
+    def tell(self, *, target: str | None = None, detail: str = "") -> None:
+        """For the audit: the object of the operation, where the path does not name it, and how much was
+        changed. Never event data, never a secret."""
+        if self.entry is not None:
+            target = self.entry.target if target is None else target
+            self.entry = msgspec.structs.replace(self.entry, target=target, detail=detail)
+
+
+class Callers:
+    """Knows tokens by their digests."""
+
+    def __init__(self, access: Access) -> None:
+        mask = compile_mask(access.mask)
+        self._all, self._part = Shown(None), Shown(mask, masks=bool(access.mask))
+        self.open = not access.tokens
+        self._known = [
+            (digest_of(text.encode()), each) for each in access.tokens for text in each.texts
+        ]
+
+    def anybody(self) -> Caller:
+        return Caller(ON_LOOPBACK, EVERY_SCOPE, self._all)
+
+    def by(self, token: bytes) -> Caller | None:
+        """Every digest is compared, so that the time tells nothing."""
+        given = digest_of(token)
+        fits = [each for digest, each in self._known if hmac.compare_digest(digest, given)]
+        return self._caller(fits[0]) if fits else None
+
+    def _caller(self, token: AccessToken) -> Caller:
+        shown = self._all if "data" in token.scopes else self._part
+        return Caller(token.name, token.scopes, shown)
+
+
+def digest_of(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()
+
+
+def attach(scope: MutableMapping[str, Any], caller: Caller) -> None:
+    scope[_KEY] = caller
+
+
+def caller_of(scope: MutableMapping[str, Any]) -> Caller | None:
+    """None for a stranger, whom only liveness and readiness answer."""
+    return cast("Caller | None", scope.get(_KEY))

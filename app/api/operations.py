@@ -1,0 +1,140 @@
+"""Every operation of the admin listener: the scope that it needs, and whether the audit keeps it.
+
+The scope is judged when the head of a request is read, before its body. What is audited is written down
+before it begins: without a store nothing is changed, and no event data is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Annotated, Any, Literal, NamedTuple, cast
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.routing import APIRoute
+
+from app.api.audit_trail import Trail
+from app.api.callers import Caller, caller_of
+from app.api.problems import MissingScope
+from app.api.shown import Shown
+from app.model.scopes import Scope
+
+Audited = Literal["", "change", "look", "use"]
+"""``look``: event data may be shown. ``use``: as ``look``, once an hour for each caller and object."""
+
+
+class Rule(NamedTuple):
+    """``scope`` None: liveness and readiness, which answer everybody."""
+
+    scope: Scope | None
+    audited: Audited = ""
+
+
+_READ, _LOOK, _USE = Rule("read"), Rule("read", "look"), Rule("pull", "use")
+_OPERATE, _CONFIGURE = Rule("operate", "change"), Rule("configure", "change")
+
+RULES: Mapping[str, Rule] = {
+    "health": Rule(None),
+    "readiness": Rule(None),
+    "metrics": Rule("metrics"),
+    "status": _READ,
+    "audit": _READ,
+    "configuration": _READ,
+    "check_configuration": Rule("configure"),
+    "plan_configuration": Rule("configure"),
+    "reload_configuration": _CONFIGURE,
+    "topics": _READ,
+    "topic": _READ,
+    "offsets": _READ,
+    "peek": _LOOK,
+    "tail": _LOOK,
+    "produce": _OPERATE,
+    "explain": _READ,
+    "subscriptions": _READ,
+    "subscriptions_allow": _READ,
+    "subscription": _READ,
+    "subscription_status": _READ,
+    "subscription_allow": _READ,
+    "create_subscription": _CONFIGURE,
+    "replace_subscription": _CONFIGURE,
+    "patch_subscription": _CONFIGURE,
+    "delete_subscription": _CONFIGURE,
+    "draft_query": _READ,
+    "draft_allow": _READ,
+    "draft_retrieve": _READ,
+    "draft_allow_one": _READ,
+    "draft_create": _CONFIGURE,
+    "draft_update": _CONFIGURE,
+    "draft_delete": _CONFIGURE,
+    "pause_subscription": _OPERATE,
+    "resume_subscription": _OPERATE,
+    "test_subscription": _OPERATE,
+    "replay_subscription": _OPERATE,
+    "replays": _READ,
+    "cancel_replays": _OPERATE,
+    "cancel_replay": _OPERATE,
+    "receive": _USE,
+    "acknowledge": _USE,
+    "release": _USE,
+    "reject": _USE,
+    "renew": _USE,
+    "subscription_events": Rule("pull", "look"),
+    "dead_letters": _LOOK,
+    "dead_letter": _LOOK,
+    "count_dead_letters": _READ,
+    "resend_dead_letter": _OPERATE,
+    "redrive_dead_letters": _OPERATE,
+    "discard_dead_letters": _OPERATE,
+    "parked": _LOOK,
+    "parked_keys": _LOOK,
+    "count_parked": _READ,
+    "attempts": _LOOK,
+}
+"""By operation id. One that is missing here does not start (KeyError)."""
+
+
+class Operation(APIRoute):
+    """A route that knows its rule."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        name = cast("str", self.operation_id)
+        rule = RULES[name]
+
+        async def guarded(request: Request) -> Response:
+            caller = caller_of(request.scope)
+            if rule.scope is not None:
+                await _admit(request, cast("Caller", caller), name, rule)
+            return await handle(request)
+
+        return guarded
+
+
+async def _admit(request: Request, caller: Caller, name: str, rule: Rule) -> None:
+    """Raises MissingScope, and StoreUnavailable where the audit cannot be written."""
+    trail = cast("Trail", request.app.state.trail)
+    if rule.scope not in caller.scopes:
+        await trail.refused(request.scope, caller, name)
+        raise MissingScope(name, cast("Scope", rule.scope), caller.name, caller.scopes)
+    if rule.audited == "change":
+        await trail.begin(request.scope, caller, "change", name)
+    elif rule.audited and (rule.scope == "pull" or caller.shown.some):
+        await trail.begin(request.scope, caller, "look", name, hourly=rule.audited == "use")
+
+
+def router(prefix: str = "", *, tags: list[str | Any]) -> APIRouter:
+    """Of operations."""
+    return APIRouter(prefix=prefix, tags=tags, route_class=Operation)
+
+
+async def _caller(request: Request) -> Caller:
+    return cast("Caller", caller_of(request.scope))
+
+
+async def _shown(request: Request) -> Shown:
+    return cast("Caller", caller_of(request.scope)).shown
+
+
+By = Annotated[Caller, Depends(_caller)]
+"""The caller of an operation."""
+To = Annotated[Shown, Depends(_shown)]
+"""What the caller may be shown."""

@@ -1,0 +1,146 @@
+"""Events that a route stores once, on a broker that cannot hold their identities in its own transaction:
+remembered in this process's memory alone, bounded, and forgotten by a restart.
+
+A repeat that comes while the first is on its way waits for its fate. One whose first failed or is unknown
+is published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from app.bindings.record import Record
+from app.interfaces import PublishResult
+from app.model.receipt import Receipt
+from app.routing.identity import Identity, Recent, judge, note_of
+
+Stored = asyncio.Future[list[PublishResult]]
+Identities = Sequence[Identity | None]
+_Place = tuple[str, str]  # route and topic
+
+
+class RecentEvents:
+    """``submit``: the way to the broker. ``now_ms``: a clock; only differences count."""
+
+    def __init__(
+        self,
+        broker: str,
+        submit: Callable[[str, Sequence[Record]], Stored],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._broker = broker
+        self._submit = submit
+        self._now = now_ms
+        self._recent: dict[_Place, Recent] = {}
+        self._under_way: dict[tuple[_Place, bytes], tuple[bytes, Stored]] = {}
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self._recent.values()))
+
+    def submit(self, topic: str, records: Sequence[Record], identities: Identities) -> Stored:
+        """As ``Log.submit``; one future for all records, in their order."""
+        parts = [
+            self._one(topic, record, identity)
+            for record, identity in zip(records, identities, strict=True)
+        ]
+        return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _one(self, topic: str, record: Record, identity: Identity | None) -> Stored:
+        if identity is None:
+            return self._submit(topic, (record,))
+        place = (identity.window.route, topic)
+        before = self._under_way.get((place, identity.key))
+        if before is not None and before[0] == identity.data:
+            return self._after(before[1], topic, record, identity)
+        recent = self._recent.get(place)
+        note = None if recent is None else recent.get(identity.key)
+        verdict, receipt = judge(note, identity, self._now(), self._broker, topic)
+        if receipt is not None:
+            return _known(receipt)
+        differs = verdict == "differs" or before is not None
+        return self._publish(topic, record, identity, differs=differs)
+
+    def _publish(self, topic: str, record: Record, identity: Identity, *, differs: bool) -> Stored:
+        stored = self._submit(topic, (record,))
+        at = ((identity.window.route, topic), identity.key)
+        mine = self._under_way[at] = (identity.data, stored)
+
+        def settle(stored: Stored) -> None:
+            if self._under_way.get(at) is mine:
+                del self._under_way[at]
+            receipt = _receipt_of(stored)
+            if receipt is not None:
+                self._remember(identity, receipt)
+                if differs:
+                    stored.result()[0] = msgspec.structs.replace(receipt, repeat="differs")
+
+        stored.add_done_callback(settle)
+        return stored
+
+    def _remember(self, identity: Identity, receipt: Receipt) -> None:
+        now, window = self._now(), identity.window
+        recent = self._recent.setdefault((window.route, receipt.topic), Recent())
+        note = note_of(identity, now, receipt.partition, receipt.position)
+        recent.remember([(identity.key, note)], window.most, now)
+
+    def _after(self, first: Stored, topic: str, record: Record, identity: Identity) -> Stored:
+        """The fate of the first is that of the repeat, if it was stored."""
+        waits: Stored = asyncio.get_running_loop().create_future()
+
+        def settle(first: Stored) -> None:
+            receipt = _receipt_of(first)
+            if waits.done():
+                return
+            if receipt is not None:
+                waits.set_result([msgspec.structs.replace(receipt, repeat="duplicate")])
+            else:
+                again = self._one(topic, record, identity)
+                again.add_done_callback(lambda done: _pass_on(done, waits))
+
+        first.add_done_callback(settle)
+        return waits
+
+
+def _receipt_of(stored: Stored) -> Receipt | None:
+    if stored.cancelled() or stored.exception() is not None:
+        return None
+    (result,) = stored.result()
+    return result if isinstance(result, Receipt) else None
+
+
+def _known(receipt: Receipt) -> Stored:
+    stored: Stored = asyncio.get_running_loop().create_future()
+    stored.set_result([receipt])
+    return stored
+
+
+def _pass_on(done: Stored, waits: Stored) -> None:
+    if waits.done():
+        return
+    if done.cancelled():
+        waits.cancel()
+    elif (error := done.exception()) is not None:
+        waits.set_exception(error)
+    else:
+        waits.set_result(done.result())
+
+
+def _joined(parts: Sequence[Stored]) -> Stored:
+    """One future for the results of several, in their order."""
+    joined: Stored = asyncio.get_running_loop().create_future()
+    left = len(parts)
+
+    def settle(_: Stored) -> None:
+        nonlocal left
+        left -= 1
+        if left or joined.done():
+            return
+        joined.set_result([result for part in parts for result in part.result()])
+
+    for part in parts:
+        part.add_done_callback(settle)
+    return joined

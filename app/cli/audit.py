@@ -1,0 +1,81 @@
+"""``skybridge audit``: who operated the service, who looked at event data, and with which outcome."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import printing
+from app.cli.admin_client import Service
+from app.cli.verbs import verb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.cli.printing import Column
+
+MOST = 1000  # entries of one page
+
+_ENTRIES: Sequence[Column] = (
+    "id",
+    ("at", printing.moment_of("at_ms")),
+    "kind",
+    "who",
+    ("from", "address"),
+    "operation",
+    "target",
+    "status",
+    "detail",
+)
+
+
+@verb(
+    "audit",
+    "skybridge audit",
+    "skybridge audit --kind look --since 2026-01-01T00:00:00Z",
+    "skybridge audit --who ana --operation pause_subscription",
+    "skybridge audit --target billing --limit 500 --json",
+)
+def audit(
+    kind: Annotated[str, typer.Option("--kind", help="Only change, look or refusal.")] = "",
+    who: Annotated[str, typer.Option("--who", help="Only of the token with this name.")] = "",
+    operation: Annotated[
+        str, typer.Option("--operation", help="Only this operation, by its id in openapi.json.")
+    ] = "",
+    target: Annotated[str, typer.Option("--target", help="Only on this object.")] = "",
+    since: Annotated[
+        str, typer.Option(help="At this time or later: 2026-01-01T00:00:00Z, or milliseconds.")
+    ] = "",
+    until: Annotated[str, typer.Option(help="Before this time.")] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most entries.")] = 50,
+    *,
+    service: Service,
+) -> None:
+    """Show changes, looks at event data and refused requests, the newest first: who, from where, on what, and
+    the status of the answer.
+
+    An entry without a status is of a request that was never answered. Event data and secrets are never part
+    of an entry."""
+    query = {
+        "kind": kind,
+        "who": who,
+        "operation": operation,
+        "target": target,
+        "since": since,
+        "until": until,
+    }
+    service.show_all(_entries(service, query, limit), _ENTRIES)
+
+
+def _entries(service: Service, query: dict[str, str], limit: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    before = None
+    while len(found) < limit:
+        left = min(limit - len(found), MOST)
+        page = service.get("/v1/audit", {**query, "limit": left, "before": before})
+        found += page["entries"]
+        if page["next"] is None:
+            break
+        before = found[-1]["id"]
+    return found

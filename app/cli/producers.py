@@ -1,0 +1,146 @@
+"""``skybridge producers``: who may send, a new key, and whose a credential is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from app.cli import exits, options, printing, verbs
+from app.cli.admin_client import Service
+from app.cli.options import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.access.caller import Caller
+    from app.cli.printing import Column
+    from app.gateway.answers import Answer
+    from app.gateway.door import Door
+
+app = verbs.group("producers", "Producers: the known senders of events, their keys and rights.")
+key = verbs.group("key", "Keys of producers.")
+app.add_typer(key)
+
+_BYTES = 32
+_PREFIX = "sky_"  # by which scanners of source code find a key that was left there
+
+
+@app.verb("list", "skybridge producers list", "skybridge producers list --json")
+def list_(*, service: Service) -> None:
+    """List the producers of a running service: events, rate, refusals and last event of each."""
+    service.show_all(service.get("/status")["producers"], _PRODUCERS)
+
+
+_PRODUCERS: Sequence[Column] = (
+    ("producer", "name"),
+    "events",
+    ("per second", "events_per_second"),
+    "refused",
+    ("last event", lambda each: _ago(each["last_event_seconds"])),
+)
+
+
+def _ago(seconds: float | None) -> str:
+    return "none" if seconds is None else f"{seconds:.0f} s ago"
+
+
+@key.verb(
+    "new", "skybridge producers key new > /run/secrets/shop", "skybridge producers key new --json"
+)
+def new(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Generate a key for a producer, alone on its line: 256 bits of chance.
+
+    Nothing is stored. Write it into a file, name that file in producers[].keys, and give the key to the
+    sender.
+    """
+    import secrets
+
+    made = f"{_PREFIX}{secrets.token_urlsafe(_BYTES)}"
+    if as_json:
+        printing.json_line({"key": made})
+    else:
+        printing.text_line(made)
+
+
+@app.verb(
+    "test",
+    "skybridge producers test /run/secrets/shop --config skybridge.yaml",
+    "skybridge producers test token.jwt --config skybridge.yaml --source /warehouse/1",
+    "skybridge producers key new | skybridge producers test - --config skybridge.yaml",
+)
+def try_(
+    file: Annotated[Path, typer.Argument(help="A file with a key or token; - is stdin.")],
+    config: Annotated[
+        Path,
+        typer.Option("--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration."),
+    ],
+    header: Annotated[str, typer.Option(help="The header that carries it.")] = "Authorization",
+    source: Source = "",
+    type_: Annotated[str, typer.Option("--type", "-t", help="A type that it would send.")] = "",
+    route: Annotated[str, typer.Option(help="A route that it would post to.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Tell which producer a key or token is of, and whether it may send to a route, from a source, of a type.
+
+    Nothing is sent, and the credential is never printed. Keys of token issuers are fetched, as the service
+    does it. Exits with 1 if the credential would be refused, or the producer may not.
+    """
+    import asyncio
+
+    from app.gateway.answers import Answer
+
+    found = asyncio.run(_judged(_door(config), header, options.content(file).strip()))
+    if isinstance(found, Answer):
+        _tell(as_json, {"producer": None, "refused": _details(found)})
+    asked = {"source": source, "type": type_}
+    faults = [each for each in found.rights.faults_of(asked) if asked[each.at]]
+    if route:
+        faults += found.rights.faults_of_route(route)
+    _tell(as_json, {"producer": found.name, "refused": [each.detail for each in faults]})
+
+
+def _door(config: Path) -> Door:
+    from app.access.who import Producers
+    from app.gateway.door import Door
+    from app.gateway.issuers import Issuers
+    from app.runtime.clock import SystemClock
+
+    clock = SystemClock()
+    producers = Producers(options.configuration(config).producers)
+    return Door(producers, Issuers(clock.monotonic).of, clock, is_open=False)
+
+
+async def _judged(door: Door, header: str, credential: bytes) -> Caller | Answer:
+    from app.gateway.request import Pending
+
+    name = header.lower().encode()
+    value = b"Bearer " + credential if name == b"authorization" else credential
+    verdict = door.judge([(name, value)], {name: value}, (), "")
+    if isinstance(verdict, Pending):
+        await verdict.asking
+        return door.judge_again(verdict)
+    assert verdict is not None  # noqa: S101 - this door is not open
+    return verdict
+
+
+def _details(answer: Answer) -> list[str]:
+    import msgspec
+
+    document = msgspec.json.decode(answer.body)
+    return [fault["detail"] for fault in document["faults"]] or [document["title"]]
+
+
+def _tell(as_json: bool, found: dict[str, Any]) -> NoReturn:
+    """Ends the verb."""
+    if as_json:
+        printing.json_line(found)
+    else:
+        name = found["producer"]
+        printing.text_line("of no producer" if name is None else f"producer {name}")
+        for each in found["refused"]:
+            printing.text_line(f"refused  {each}")
+    raise typer.Exit(exits.FAILED if found["refused"] else 0)

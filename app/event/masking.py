@@ -1,0 +1,97 @@
+"""Data of events with some of its values hidden, for readers who may not see all of it.
+
+A mask is a list of JSON Pointers. A step ``*`` stands for every item of an array and every member of an
+object. All other bytes stay as they were written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from app.event.json_pointer import FAULTS, is_json, steps_of
+from app.event.value import CloudEvent
+
+EVERY = "*"
+HIDDEN = msgspec.Raw(b'"***"')
+
+Mask = Callable[[CloudEvent], CloudEvent | None]
+"""The event with its mask applied; None where its data cannot be shown in part, so not at all."""
+
+_FORM = re.compile(r"(/([^~/]|~[01])*)+")
+_SPACE = b" \t\r\n"
+_VALUE = msgspec.json.Decoder(msgspec.Raw)
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+
+Tree = Mapping[str, "Tree"]
+"""The steps of several pointers; an empty tree ends one."""
+
+
+def is_mask(pointer: str) -> bool:
+    """RFC 6901, but not the empty pointer: a mask that hides everything is no mask."""
+    return bool(_FORM.fullmatch(pointer))
+
+
+def compile_mask(pointers: Sequence[str]) -> Mask:
+    """Without pointers no data is shown at all."""
+    tree: dict[str, Tree] = {}
+    for steps in sorted(map(steps_of, pointers), key=len, reverse=True):
+        _put(tree, steps)
+
+    def mask(event: CloudEvent) -> CloudEvent | None:
+        if event.data is None:
+            return event
+        if not tree or not is_json(event):
+            return None
+        try:
+            data = _whole(event.data, tree)
+        except FAULTS:
+            return None
+        return None if data is None else msgspec.structs.replace(event, data=data)
+
+    return mask
+
+
+def _put(tree: dict[str, Tree], steps: Sequence[str]) -> None:
+    """Shorter ones come last: what lies below one is hidden with it."""
+    step, *rest = steps
+    if not rest:
+        tree[step] = {}
+        return
+    inner = tree.setdefault(step, {})
+    if isinstance(inner, dict):
+        _put(inner, rest)
+
+
+def _whole(data: bytes, tree: Tree) -> bytes | None:
+    """A single text or number has no parts that a pointer could name."""
+    data.decode()
+    value = _VALUE.decode(data)
+    return bytes(_masked(value, tree)) if bytes(value).lstrip(_SPACE)[:1] in b"{[" else None
+
+
+def _masked(value: msgspec.Raw, tree: Tree) -> msgspec.Raw:
+    """Where an object repeats a name, the last one is shown."""
+    if not tree:
+        return HIDDEN
+    match bytes(value).lstrip(_SPACE)[:1]:
+        case b"{":
+            members = _OBJECT.decode(value)
+            return _written({name: _inner(each, name, tree) for name, each in members.items()})
+        case b"[":
+            items = _ARRAY.decode(value)
+            return _written([_inner(each, str(n), tree) for n, each in enumerate(items)])
+    return value
+
+
+def _inner(value: msgspec.Raw, step: str, tree: Tree) -> msgspec.Raw:
+    for each in {step, EVERY} & tree.keys():
+        value = _masked(value, tree[each])
+    return value
+
+
+def _written(value: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))

@@ -1,0 +1,225 @@
+"""The door of the events listener: from the head of a request to its caller, or to a refusal.
+
+Credentials are looked for in this order, and the first that is there decides: a producer's own header,
+``Authorization: Bearer``, the client certificate. Nothing of a credential is logged or repeated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from app.access.caller import Caller, quota_of
+from app.access.rights import Rights
+from app.access.tokens import BadToken, Head, Keys, ends_at, one_of, read_head, verify
+from app.access.who import AUTHORIZATION, BEARER, Producers, San, digest_of
+from app.errors import Fault
+from app.gateway.answers import Answer, problem, unavailable
+from app.gateway.issuers import Issuer
+from app.gateway.request import HeaderPairs, Pending
+from app.interfaces import Clock
+from app.model.producer import JwtRule, May
+from app.model.quota import EventQuota
+
+_sha256 = hashlib.sha256  # of every request
+REMEMBERED = 10_000  # verified tokens
+REMEMBERED_FOR = 300.0  # seconds, or until the token expires
+ADDRESSES = 10_000  # whose quotas are counted
+NOT_AUTHENTICATED = "not-authenticated"
+_IPV6_NETWORK = 4  # groups of an IPv6 address that name a network of one owner (/64)
+
+
+Verdict = Caller | Pending | Answer | None
+"""The caller; a question to wait for; a refusal; or, where access is open, nobody in particular."""
+IssuerOf = Callable[[JwtRule], Issuer]
+
+
+class _Remembered(NamedTuple):
+    """``until``: of the monotonic clock. It holds as long as the issuer has the same ``keys``."""
+
+    caller: Caller
+    until: float
+    issuer: Issuer
+    keys: Keys
+
+
+class Door:
+    """``open``: who shows no credential may send all the same, within ``address_quota``."""
+
+    def __init__(
+        self,
+        producers: Producers,
+        issuer_of: IssuerOf,
+        clock: Clock,
+        *,
+        is_open: bool,
+        address_quota: EventQuota | None = None,
+    ) -> None:
+        self.producers = producers
+        self._own_headers = producers.headers
+        self._bearers = producers.bearers
+        self._issuers = {each.rule.issuer: issuer_of(each.rule) for each in producers.rules}
+        self._clock = clock
+        self._monotonic = clock.monotonic
+        self._open = is_open
+        self._quota = None if address_quota is None else quota_of(address_quota)
+        self._tokens: dict[bytes, _Remembered] = {}
+        self._addresses: dict[str, Caller] = {}
+
+    def follow(self, before: Door) -> None:
+        """The quotas of addresses go on; verified tokens are verified again."""
+        if self._quota is not None:
+            self._addresses = before._addresses
+            for caller in self._addresses.values():
+                if caller.allowance is not None:
+                    caller.allowance.become(self._quota, self._monotonic())
+
+    def judge(
+        self,
+        headers: HeaderPairs,
+        named: Mapping[bytes, bytes],
+        sans: Sequence[San],
+        address: str,
+    ) -> Verdict:
+        """``sans``: of the client certificate. ``address``: of the client."""
+        if self._own_headers and (verdict := self._by_own_header(headers, named)) is not None:
+            return verdict
+        value = named.get(AUTHORIZATION)
+        if value is not None:
+            if len(named) == len(headers):  # the usual way: nothing is repeated
+                caller = self._known(_sha256(value).digest())
+                if caller is not None:
+                    return caller
+            if value[:6].lower() == b"bearer" and value[6:7] == b" ":
+                return self._by_bearer(headers, named, value[7:].strip(b" "))
+        if sans and (found := self.producers.by_certificate(sans)):
+            return found[0] if len(found) == 1 else _AMBIGUOUS
+        return self._stranger(address) if self._open else _NO_CREDENTIAL
+
+    def judge_again(self, pending: Pending) -> Caller | Answer:
+        """Once the question has an end."""
+        verdict = self._by_token(pending.token, pending.digest, may_ask=False)
+        assert not isinstance(verdict, Pending)  # noqa: S101 - nothing is asked
+        return verdict
+
+    def _by_own_header(
+        self, headers: HeaderPairs, named: Mapping[bytes, bytes]
+    ) -> Caller | Answer | None:
+        for header in self._own_headers:
+            if (value := named.get(header)) is not None:
+                if _repeats(headers, named, header):
+                    return _REPEATED
+                return self.producers.by_key(header, digest_of(value)) or _UNKNOWN_KEY
+        return None
+
+    def _by_bearer(
+        self, headers: HeaderPairs, named: Mapping[bytes, bytes], credential: bytes
+    ) -> Caller | Pending | Answer:
+        """However the word before it is written."""
+        if _repeats(headers, named, AUTHORIZATION):
+            return _REPEATED
+        digest = digest_of(BEARER + credential)
+        return self._known(digest) or self._by_token(credential, digest, may_ask=True)
+
+    def _by_token(self, token: bytes, digest: bytes, *, may_ask: bool) -> Caller | Pending | Answer:
+        if not self._issuers or token.count(b".") != 2:  # noqa: PLR2004 - of three parts
+            return _UNKNOWN_KEY
+        try:
+            head = read_head(token)
+            return self._verified(token, digest, head, may_ask=may_ask)
+        except BadToken as error:
+            return _refused(error.code, str(error), "invalid_token")
+
+    def _verified(
+        self, token: bytes, digest: bytes, head: Head, *, may_ask: bool
+    ) -> Caller | Pending | Answer:
+        issuer = self._issuers.get(head.issuer)
+        if issuer is None:
+            raise BadToken("unknown-issuer", "The issuer of the token is not known here.")
+        keys = issuer.keys
+        key = None if keys is None else keys.named(head.key)
+        if keys is None or key is None:
+            asking = issuer.ask() if may_ask else None
+            if asking is not None:
+                return Pending(asking, token, digest)
+            if keys is None:
+                return unavailable("issuer-unavailable", _NO_KEYS, _RETRY_AFTER)
+            raise BadToken("unknown-signing-key", "The issuer has no such signing key.")
+        issuer.refresh()
+        now = self._clock.now()
+        claims = verify(token, key, now)
+        caller: Caller = one_of(self.producers.by_claims(head.issuer, claims), "token")
+        until = self._monotonic() + min(REMEMBERED_FOR, ends_at(claims) - now)
+        self._remember(digest, _Remembered(caller, until, issuer, keys))
+        return caller
+
+    def _known(self, digest: bytes) -> Caller | None:
+        """Of a key, or of a token that was verified not long ago."""
+        caller = self._bearers.get(digest)
+        if caller is not None:
+            return caller
+        known = self._tokens.get(digest)
+        if known is None:
+            return None
+        caller, until, issuer, keys = known
+        return caller if issuer.keys is keys and self._monotonic() < until else None
+
+    def _remember(self, digest: bytes, verified: _Remembered) -> None:
+        tokens = self._tokens
+        tokens.pop(digest, None)
+        if len(tokens) >= REMEMBERED:
+            del tokens[next(iter(tokens))]
+        tokens[digest] = verified
+
+    def _stranger(self, address: str) -> Caller | None:
+        if self._quota is None:
+            return None
+        network = _network(address)
+        caller = self._addresses.pop(network, None)
+        if caller is None:
+            caller = Caller("", _EVERY_RIGHT, self._quota)
+            if len(self._addresses) >= ADDRESSES:
+                del self._addresses[next(iter(self._addresses))]
+        self._addresses[network] = caller  # the one that has been silent for longest comes first
+        return caller
+
+
+def _repeats(headers: HeaderPairs, named: Mapping[bytes, bytes], wanted: bytes) -> bool:
+    """Two of a kind: what a proxy checked might not be what is read here."""
+    return len(named) != len(headers) and sum(name == wanted for name, _ in headers) > 1
+
+
+def _network(address: str) -> str:
+    """Of an IPv6 address its first 64 bits: one sender has all that are behind them."""
+    if ":" not in address or "." in address:
+        return address
+    return ":".join(address.split("::", 1)[0].split(":")[:_IPV6_NETWORK])
+
+
+def _refused(code: str, detail: str, error: str = "") -> Answer:
+    """401 with a challenge (RFC 6750 3)."""
+    challenge = 'Bearer realm="skybridge"' + (f', error="{error}"' if error else "")
+    return problem(
+        401,
+        NOT_AUTHENTICATED,
+        "Not authenticated",
+        faults=[Fault(code, detail)],
+        headers=((b"www-authenticate", challenge.encode()),),
+    )
+
+
+_EVERY_RIGHT = Rights("", May())
+_RETRY_AFTER = 5.0  # seconds
+_NO_KEYS = "The keys of the token's issuer could not be got yet"
+_NO_CREDENTIAL = _refused(
+    "no-credential",
+    "Send the key or token of a producer as Authorization: Bearer KEY, or a client certificate.",
+)
+_UNKNOWN_KEY = _refused(
+    "unknown-credential", "The key or token is of no producer.", "invalid_token"
+)
+_REPEATED = _refused("repeated-credential", "The credential was sent twice.", "invalid_request")
+_AMBIGUOUS = _refused(
+    "ambiguous-credential", "The client certificate matches several producers.", "invalid_token"
+)

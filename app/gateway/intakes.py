@@ -1,0 +1,215 @@
+"""``/in/{name}``: a request of any webhook, verified, made an event, and published like any other.
+
+In this order: the name, the signature over the very bytes that came, the quota, the event, and whether it came
+before. Only what is verified is decoded or parsed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+
+from app.access.caller import demand, quota_of
+from app.access.quota import Allowance
+from app.bindings.forwarding import TAKEN_NAMES
+from app.bindings.record import ContentMode, Decoded, Header
+from app.errors import SenderError, SetupError
+from app.event.value import CloudEvent
+from app.gateway.answers import Answer, code_of
+from app.gateway.content_coding import decode_content
+from app.gateway.repeats import DUPLICATE, Done, Repeats
+from app.gateway.request import HeaderPairs, Request, values_of
+from app.intakes.arrival import Arrival
+from app.intakes.compiled import (
+    Verifiers,
+    compile_intake,
+    compile_verifiers,
+    demand_verified,
+    repetition,
+)
+from app.intakes.verification import Scheme
+from app.interfaces import Clock
+from app.model.intake import Intake
+from app.telemetry import Counters
+
+_log = logging.getLogger(__name__)
+
+Publish = Callable[[Request, Done], Answer | None]
+"""Never raises. The answer when it is known at once; otherwise None, and the other is called once later."""
+Secrets = Sequence[Callable[[], str]]
+"""Each called for its text as it is now."""
+
+_CODING = b"content-encoding"
+_TEXT = ((b"content-type", b"text/plain; charset=utf-8"),)
+_REFUSED = 300
+ACCEPTED, DUPLICATED, CHALLENGED = "accepted", "duplicate", "challenge"
+
+
+class UnknownIntake(SenderError):
+    """A request names an intake that does not exist: 404."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is no intake {name[:127]!r}", status=404, code="unknown-intake")
+
+
+class OpenIntake:
+    """One intake of this process: its secrets as they are now, its quota, and what it remembers."""
+
+    def __init__(self, settings: Intake, secrets: Secrets, clock: Clock) -> None:
+        """Raises SetupError, whose setting is one below the intake."""
+        self.settings = settings
+        self._compiled = compile_intake(settings)
+        self._secrets = secrets
+        self._clock = clock
+        self._texts = self._current()
+        self._verifiers = self._made()
+        self._allowance = None if settings.quota is None else Allowance(quota_of(settings.quota))
+        self.repeats = Repeats(settings.max_age, clock.monotonic)
+
+    def follow(self, before: OpenIntake) -> None:
+        """Count and remember what ``before`` did, which has other settings."""
+        before.repeats.window = self.settings.max_age
+        self.repeats = before.repeats
+        if self._allowance is not None and before._allowance is not None:
+            before._allowance.become(self._allowance.quota, self._clock.monotonic())
+            self._allowance = before._allowance
+
+    def verified(self, arrival: Arrival) -> Scheme:
+        """Raises Unverified."""
+        texts = self._current()
+        if texts != self._texts:
+            self._texts = texts
+            self._take()
+        return demand_verified(self._verifiers, arrival, self._clock.now())
+
+    def take(self) -> None:
+        """One event of the quota. Raises QuotaExceeded."""
+        if self._allowance is not None:
+            demand(self._allowance, 1, self._clock.monotonic())
+
+    def arrival(self, headers: HeaderPairs, body: bytes) -> Arrival:
+        return Arrival(headers, body, field=self._compiled.field)
+
+    def challenge(self, arrival: Arrival) -> str | None:
+        asked = self._compiled.challenge
+        return None if asked is None else asked(arrival)
+
+    def attributes(self, arrival: Arrival) -> dict[str, str]:
+        """Raises Unmappable."""
+        return self._compiled.mapper(arrival, self._clock.now())
+
+    def _current(self) -> tuple[str, ...]:
+        return tuple([secret() for secret in self._secrets])
+
+    def _made(self) -> Verifiers:
+        return compile_verifiers(self._compiled, self._texts, self.settings.max_age)
+
+    def _take(self) -> None:
+        """A file that holds no key changes nothing, but is said; at the start it is refused."""
+        try:
+            self._verifiers = self._made()
+        except SetupError as error:
+            _log.error("intake %s keeps its old secrets: %s", self.settings.name, error.args[0])
+
+
+class Intakes:
+    """``forward``: names of request headers, in lower case, that are kept beside the event (I3)."""
+
+    def __init__(
+        self,
+        intakes: Sequence[OpenIntake],
+        counters: Counters,
+        forward: Collection[str] = (),
+    ) -> None:
+        self._intakes: Mapping[str, OpenIntake] = {each.settings.name: each for each in intakes}
+        self._counted = counters.series("intake_requests")
+        self._forward = frozenset(name.encode() for name in forward)
+
+    def become(self, other: Intakes) -> None:
+        """From the next request on. What intakes of the same name remember and have counted stays."""
+        for name, intake in other._intakes.items():
+            if (before := self._intakes.get(name)) is not None:
+                intake.follow(before)
+        self._intakes, self._forward = other._intakes, other._forward
+
+    def demand(self, name: str) -> OpenIntake:
+        """Raises UnknownIntake."""
+        intake = self._intakes.get(name)
+        if intake is None:
+            raise UnknownIntake(name)
+        return intake
+
+    def post(
+        self, name: str, request: Request, publish: Publish, done: Done, limit: int
+    ) -> Answer | None:
+        """As ``publish``. ``limit``: most bytes of a body without its coding. Raises SenderError for a request
+        that becomes no event."""
+        intake = self.demand(name)
+
+        def told(answer: Answer) -> None:
+            self._count(name, answer)
+            done(answer)
+
+        try:
+            answer = self._post(intake, request, publish, told, limit)
+        except SenderError as error:
+            self._counted[name, error.code] += 1
+            raise
+        if answer is not None:
+            self._count(name, answer)
+        return answer
+
+    def _post(
+        self, intake: OpenIntake, request: Request, publish: Publish, done: Done, limit: int
+    ) -> Answer | None:
+        arrival = intake.arrival(request.headers, request.body)
+        scheme = intake.verified(arrival)
+        if (challenge := intake.challenge(arrival)) is not None:
+            return Answer(200, _TEXT, challenge.encode("utf-8", "replace"))
+        intake.take()
+        content = _content(intake, request, arrival, limit)
+        attributes = intake.attributes(content)
+        digest = repetition(scheme, arrival.body, attributes)
+        begin = partial(publish, self._event(intake, request, attributes, content.body))
+        if digest is None or not intake.settings.max_age:
+            return begin(done)
+        return intake.repeats.once(digest, begin, done)
+
+    def _event(
+        self, intake: OpenIntake, request: Request, attributes: dict[str, str], data: bytes
+    ) -> Request:
+        """The request as one whose event is known already."""
+        foreign: tuple[Header, ...] = tuple([
+            (TAKEN_NAMES[name], value) for name, value in request.headers if name in self._forward
+        ])  # fmt: skip
+        event = CloudEvent(attributes, data or None)
+        decoded = Decoded(event, ContentMode.BINARY, None, None, foreign)
+        return Request(
+            request.headers,
+            request.named,
+            b"",
+            intake.settings.route,
+            request.query,
+            event=decoded,
+        )
+
+    def _count(self, name: str, answer: Answer) -> None:
+        self._counted[name, _outcome(answer)] += 1
+
+
+def _outcome(answer: Answer) -> str:
+    if answer is DUPLICATE:
+        return DUPLICATED
+    if answer.status >= _REFUSED:
+        return code_of(answer)
+    return CHALLENGED if answer.headers is _TEXT else ACCEPTED
+
+
+def _content(intake: OpenIntake, request: Request, arrival: Arrival, limit: int) -> Arrival:
+    """Without its coding, which ends here."""
+    if _CODING not in request.named:
+        return arrival
+    coding = values_of(request.headers, _CODING)
+    headers = [pair for pair in request.headers if pair[0] != _CODING]
+    return intake.arrival(headers, decode_content(coding, request.body, limit))

@@ -1,0 +1,154 @@
+"""The public keys of token issuers: by OpenID Connect discovery, or from a file. Kept, and asked again.
+
+An issuer is asked at its first use, then every ``EVERY`` seconds while tokens come, and when a token names
+a key that is not known; in that case at most once in ``AGAIN`` seconds, whatever tokens come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from app.access.tokens import Keys
+from app.model.producer import JwtRule
+
+EVERY = 300.0  # seconds
+AGAIN = 60.0
+WITHIN = 5.0  # seconds for both answers of an issuer together
+LARGEST = 1 << 20  # bytes of an answer
+DISCOVERY = "/.well-known/openid-configuration"
+
+_log = logging.getLogger(__name__)
+
+Fetch = Callable[[], Awaitable[bytes]]
+"""The JWK Set of an issuer. Raises OSError, httpx.HTTPError or ValueError."""
+
+
+class Issuer:
+    """``keys``: None until they have been got once; another object when they are others than before. On the
+    event loop only."""
+
+    def __init__(
+        self,
+        name: str,
+        fetch: Fetch,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.name = name
+        self.keys: Keys | None = None
+        self._fetch = fetch
+        self._monotonic = monotonic
+        self._asked = -AGAIN
+        self._asking: asyncio.Task[None] | None = None
+
+    def ask(self) -> asyncio.Task[None] | None:
+        """A question that is under way or begins now, to wait for; None while it is too early for one."""
+        if self._asking is None:
+            if self._monotonic() - self._asked < AGAIN:
+                return None
+            self._begin()
+        return self._asking
+
+    def refresh(self) -> None:
+        """Ask in the background, if the keys are old. Tokens are judged by the present ones meanwhile."""
+        if self._asking is None and self._monotonic() - self._asked >= EVERY:
+            self._begin()
+
+    async def stop(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait((self._asking,))
+
+    def _begin(self) -> None:
+        self._asked = self._monotonic()
+        self._asking = asyncio.get_running_loop().create_task(self._ask())
+
+    async def _ask(self) -> None:
+        try:
+            async with asyncio.timeout(WITHIN):
+                keys = Keys(await self._fetch())
+        except (OSError, TimeoutError, httpx.HTTPError, ValueError) as error:
+            reason = str(error) or type(error).__name__
+            _log.warning("the keys of issuer %s stay as they are: %s", self.name, reason)
+        else:
+            if keys != self.keys:
+                self.keys = keys
+        finally:
+            self._asking = None
+
+
+def from_file(path: Path) -> Fetch:
+    async def fetch() -> bytes:
+        return await asyncio.to_thread(path.read_bytes)
+
+    return fetch
+
+
+def by_discovery(issuer: str) -> Fetch:
+    """OpenID Connect Discovery 1.0: the configuration names the address of the keys, and the issuer, which
+    must be the one that was asked."""
+
+    async def fetch() -> bytes:
+        async with httpx.AsyncClient(timeout=WITHIN, follow_redirects=False) as client:
+            found = _document(await _got(client, issuer.rstrip("/") + DISCOVERY))
+            if found.get("issuer") != issuer:
+                raise ValueError("its configuration names another issuer")
+            address = found.get("jwks_uri")
+            if not isinstance(address, str) or not _is_safe(address, issuer):
+                raise ValueError("its configuration names no https address of keys")
+            return await _got(client, address)
+
+    return fetch
+
+
+async def _got(client: httpx.AsyncClient, url: str) -> bytes:
+    """At most ``LARGEST`` bytes."""
+    async with client.stream("GET", url) as answer:
+        if answer.status_code != httpx.codes.OK:
+            raise ValueError(f"{url} answers {answer.status_code}")
+        body = b""
+        async for piece in answer.aiter_bytes():
+            body += piece
+            if len(body) > LARGEST:
+                raise ValueError(f"{url} answers more than {LARGEST} bytes")
+        return body
+
+
+def _document(body: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise ValueError("its configuration is no JSON object") from error
+
+
+def _is_safe(address: str, issuer: str) -> bool:
+    """https, or http where the issuer itself has it (on loopback, as ``check`` demands)."""
+    return address.startswith("https://") or (
+        issuer.startswith("http://") and address.startswith("http://")
+    )
+
+
+class Issuers:
+    """Those of a process, over its reloads: their keys are kept."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._known: dict[tuple[str, Path | None], Issuer] = {}
+
+    def of(self, rule: JwtRule) -> Issuer:
+        issuer = self._known.get((rule.issuer, rule.jwks))
+        if issuer is None:
+            fetch = by_discovery(rule.issuer) if rule.jwks is None else from_file(rule.jwks)
+            issuer = Issuer(rule.issuer, fetch, self._monotonic)
+            self._known[rule.issuer, rule.jwks] = issuer
+        return issuer
+
+    async def stop(self) -> None:
+        for issuer in self._known.values():
+            await issuer.stop()

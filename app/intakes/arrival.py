@@ -1,0 +1,102 @@
+"""A request as it arrived at an intake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from app.event.json_pointer import compile_lookup
+from app.event.value import CloudEvent, DataForm
+
+MOST_FIELDS = 1000  # of a form
+FORM = "application/x-www-form-urlencoded"
+_TEXT = msgspec.json.Decoder(str)
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What reading a body of a stranger may raise."""
+
+
+class Arrival:
+    """``headers``: names in lower case, order and repeats kept. ``body``: the bytes that pointers look into.
+
+    ``field``  of a form: the one that may hold a JSON document. Without it a form is an object of its
+               fields, of repeated ones the last.
+    """
+
+    __slots__ = ("_document", "_named", "body", "field", "headers")
+
+    def __init__(
+        self, headers: Sequence[tuple[bytes, bytes]], body: bytes, *, field: str = ""
+    ) -> None:
+        self.headers = headers
+        self.body = body
+        self.field = field
+        self._document: CloudEvent | None = None
+        self._named: dict[bytes, list[bytes]] = {}
+        for name, value in headers:
+            self._named.setdefault(name.lower(), []).append(value)
+
+    def values(self, name: str) -> list[bytes]:
+        """Every header field of that name, which is in lower case."""
+        return self._named.get(name.encode(), [])
+
+    @property
+    def content_type(self) -> str | None:
+        """None where there is none. What is not UTF-8 keeps its bytes as lone surrogates."""
+        found = self.values("content-type")
+        return found[-1].decode("utf-8", "surrogateescape") if found else None
+
+    @property
+    def is_form(self) -> bool:
+        return (self.content_type or "").partition(";")[0].strip().lower() == FORM
+
+    @property
+    def document(self) -> CloudEvent:
+        """The JSON text of the body as the data of an event, for lookups. Empty where there is none."""
+        if self._document is None:
+            self._document = CloudEvent({}, self._json(), DataForm.JSON)
+        return self._document
+
+    def fields(self) -> dict[str, object] | None:
+        """The document, where it is an object."""
+        try:
+            found = msgspec.json.decode(self.document.data or b"")
+        except UNREADABLE:
+            return None
+        return found if isinstance(found, dict) else None
+
+    def _json(self) -> bytes:
+        if not self.is_form:
+            return self.body
+        try:
+            text = self.body.decode()
+            fields = dict(
+                parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+            )
+        except ValueError:
+            return b""
+        found = fields.get(self.field)
+        return msgspec.json.encode(fields) if found is None else found.encode()
+
+
+Lookup = Callable[[Arrival], str | None]
+
+
+def compile_pointer(pointer: str) -> Lookup:
+    """The text of a string, the characters of a number or a boolean; None for anything else. ``pointer``
+    begins with a slash."""
+    find = compile_lookup(pointer)
+
+    def text(arrival: Arrival) -> str | None:
+        found = find(arrival.document)
+        if found is None or found[:1] in {b"{", b"[", b"n"}:
+            return None
+        if not found.startswith(b'"'):
+            return found.decode()
+        try:
+            return _TEXT.decode(found)
+        except UNREADABLE:
+            return None
+
+    return text

@@ -1,0 +1,185 @@
+"""What is known of publishers: how each signs, and which event each of its requests becomes.
+
+One table. Where a publisher signs the body alone, what is made of its headers is the word of the last that
+has seen a signed body: id and type of GitHub's events, for example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from app.intakes import github, gitlab
+from app.intakes.arrival import Arrival
+from app.intakes.mapping import Alternatives, Attributes, Mapper, compile_mapping
+from app.intakes.verification import HeaderKey, Hmac, Scheme, StandardWebhooks, StripeSignature
+from app.model.intake import PresetName
+from app.model.signing_key import KeyKind
+
+Challenge = Callable[[Arrival], str | None]
+"""The text to answer with, of a request that only asks whether somebody listens."""
+
+_LONGEST_CHALLENGE = 4096  # characters
+
+
+class Preset(msgspec.Struct, frozen=True, kw_only=True):
+    """``scheme``     from the secret to the way to verify.
+    ``mapper``     from the name of the intake to its events.
+    ``signed``     for people: what the signature covers. ``headers``: those that an event is made of.
+    ``field``      of a form: the one that holds the JSON document.
+    """
+
+    scheme: Callable[[str], Scheme]
+    mapper: Callable[[str], Mapper]
+    signed: str
+    headers: tuple[str, ...] = ()
+    field: str = ""
+    challenge: Challenge | None = None
+
+
+_STRIPE: Mapping[str, Alternatives] = {
+    "id": ("{pointer:/id}",),
+    "type": ("com.stripe.{pointer:/type}",),
+    "source": (
+        "https://api.stripe.com/v1/accounts/{pointer:/account}",
+        "https://api.stripe.com/v2/accounts/{pointer:/context}",
+        "https://api.stripe.com",
+    ),
+    "subject": ("{pointer:/data/object/id}", "{pointer:/related_object/id}", ""),
+    "time": ("{pointer:/created}", ""),
+}
+_SLACK: Mapping[str, Alternatives] = {  # events, interactions, slash commands
+    "id": (
+        "{pointer:/event_id}",
+        "{pointer:/trigger_id}",
+        "{pointer:/view/id}.{pointer:/view/hash}",
+        "{pointer:/api_app_id}.{pointer:/team_id}.{pointer:/minute_rate_limited}",
+    ),
+    "type": (
+        "com.slack.{pointer:/event/type}",
+        "com.slack.{pointer:/type}",
+        "com.slack.slash_command",
+    ),
+    "source": (
+        "https://app.slack.com/client/{pointer:/team_id}",
+        "https://app.slack.com/client/{pointer:/team/id}",
+        "https://app.slack.com/client/{pointer:/enterprise/id}",
+        "https://slack.com",
+    ),
+    "subject": (
+        "{pointer:/event/channel}",
+        "{pointer:/event/item/channel}",
+        "{pointer:/command}",
+        "{pointer:/callback_id}",
+        "{pointer:/view/callback_id}",
+        "",
+    ),
+    "time": ("{pointer:/event_time}", ""),
+}
+_SHOPIFY: Mapping[str, Alternatives] = {
+    "id": ("{header:x-shopify-webhook-id}",),
+    "type": ("com.shopify.{header:x-shopify-topic}",),
+    "source": ("https://{header:x-shopify-shop-domain}",),
+    "subject": ("{pointer:/admin_graphql_api_id}", "{pointer:/id}", ""),
+    "time": ("{header:x-shopify-triggered-at}", "{pointer:/updated_at}", ""),
+}
+
+
+def _standard(name: str) -> Mapper:
+    """The payload of the specification has type and timestamp; who sends is known by the intake alone."""
+    return compile_mapping({
+        "id": ("{header:webhook-id}",),
+        "type": ("{pointer:/type}",),
+        "source": (f"/in/{name}",),
+        "time": ("{pointer:/timestamp}", ""),
+    })  # fmt: skip
+
+
+def _shopify() -> Mapper:
+    """``orders/create`` as ``orders.create``, like all types."""
+    plain = compile_mapping(_SHOPIFY)
+
+    def mapper(arrival: Arrival, now: float) -> Attributes:
+        attributes = plain(arrival, now)
+        attributes["type"] = attributes["type"].replace("/", ".")
+        return attributes
+
+    return mapper
+
+
+def _slack_challenge(arrival: Arrival) -> str | None:
+    fields = arrival.fields() or {}
+    challenge = fields.get("challenge")
+    if fields.get("type") != "url_verification" or not isinstance(challenge, str):
+        return None
+    return challenge if len(challenge) <= _LONGEST_CHALLENGE else None
+
+
+def _gitlab(secret: str) -> Scheme:
+    """A signing token is a key of Standard Webhooks; the older secret token is sent as it is."""
+    if secret.startswith(KeyKind.SECRET.value):
+        return StandardWebhooks()
+    return HeaderKey("x-gitlab-token")
+
+
+def _always(scheme: Scheme) -> Callable[[str], Scheme]:
+    return lambda _secret: scheme
+
+
+def _same(mapper: Mapper) -> Callable[[str], Mapper]:
+    return lambda _name: mapper
+
+
+PRESETS: Mapping[PresetName, Preset] = MappingProxyType({
+    "github": Preset(
+        scheme=_always(Hmac(header="x-hub-signature-256", prefix="sha256=")),
+        mapper=_same(github.MAPPER),
+        signed="the body",
+        headers=(github.DELIVERY, github.EVENT),
+        field="payload",
+    ),
+    "gitlab": Preset(
+        scheme=_gitlab,
+        mapper=_same(gitlab.MAPPER),
+        signed="id, time and body with a signing token (whsec_); nothing with a secret token",
+        headers=gitlab.IDENTITIES,
+    ),
+    "stripe": Preset(
+        scheme=_always(StripeSignature()),
+        mapper=_same(compile_mapping(_STRIPE)),
+        signed="time and body",
+    ),
+    "slack": Preset(
+        scheme=_always(
+            Hmac(
+                header="x-slack-signature",
+                prefix="v0=",
+                timestamp="x-slack-request-timestamp",
+                signed="v0:{timestamp}:{body}",
+            )
+        ),
+        mapper=_same(compile_mapping(_SLACK)),
+        signed="time and body",
+        field="payload",
+        challenge=_slack_challenge,
+    ),
+    "shopify": Preset(
+        scheme=_always(Hmac(header="x-shopify-hmac-sha256", encoding="base64")),
+        mapper=_same(_shopify()),
+        signed="the body",
+        headers=(
+            "x-shopify-webhook-id",
+            "x-shopify-topic",
+            "x-shopify-shop-domain",
+            "x-shopify-triggered-at",
+        ),
+    ),
+    "standard_webhooks": Preset(
+        scheme=_always(StandardWebhooks()),
+        mapper=_standard,
+        signed="id, time and body",
+        headers=("webhook-id",),
+    ),
+})  # fmt: skip

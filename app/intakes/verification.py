@@ -1,0 +1,263 @@
+"""Whether a request comes from the one that has the secret. Every comparison takes constant time, and every
+signature is compared with every key, whatever was found before.
+
+``scheme.verifier(secrets, max_age)`` makes what is asked of each request: it returns nothing, or raises
+``Unverified``. No message repeats a secret or a signature.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from app.delivery.signing import SIGNATURE
+from app.delivery.verifying import (
+    MALFORMED,
+    MISSING,
+    MOST_SIGNATURES,
+    NO_MATCH,
+    WRONG,
+    Refused,
+    timely,
+    verify,
+)
+from app.errors import Fault, SenderError, SetupError
+from app.intakes.arrival import Arrival
+from app.model.intake import BODY, TIMESTAMP, Encoding
+from app.model.signing_key import read_key
+
+Verifier = Callable[[Arrival, float], None]
+"""Of a request and the wall clock. Raises Refused."""
+
+_PARTS = re.compile(f"({re.escape(TIMESTAMP)}|{re.escape(BODY)})")
+_MISSING_KEY, _WRONG_KEY = "missing-credential", "wrong-credential"
+
+
+class Unverified(SenderError):
+    """A request that has not shown that its sender has the secret: 401. ``code`` says how. ``challenge``: for
+    ``WWW-Authenticate``."""
+
+    def __init__(self, refused: Refused, scheme: Scheme) -> None:
+        fault = Fault(refused.code, f"{refused}.", f"header {scheme.header}")
+        super().__init__("Not verified", status=401, code=refused.code, faults=[fault])
+        about = "" if scheme.kind == "Basic" else f', header="{scheme.header}"'
+        self.challenge = f'{scheme.kind} realm="skybridge"{about}'
+
+
+class Scheme(Protocol):
+    """One way to verify. ``timed``: a time is signed, so that an old request can be told. ``signs``: the body
+    is, so that nobody without the secret can have made it. ``header``: where the proof stands."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def header(self) -> str: ...
+    @property
+    def timed(self) -> bool: ...
+    @property
+    def signs(self) -> bool: ...
+    def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier: ...
+
+
+class Hmac(msgspec.Struct, frozen=True, kw_only=True):
+    """``header`` holds HMAC-SHA256 of the body, or of ``signed`` where the time in header ``timestamp`` is
+    signed too; several of them with commas between."""
+
+    header: str
+    prefix: str = ""
+    encoding: Encoding = "hex"
+    timestamp: str | None = None
+    signed: str = f"{TIMESTAMP}.{BODY}"
+
+    kind = "Signature"
+    signs = True
+
+    @property
+    def timed(self) -> bool:
+        return self.timestamp is not None
+
+    def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:
+        keys, name, parts = _keys(secrets), self.timestamp, _PARTS.split(self.signed)
+
+        def verify(arrival: Arrival, now: float) -> None:
+            given = self._given(arrival)
+            content = arrival.body
+            if name is not None:
+                at = timely(name, one_header(arrival, name, MISSING, MALFORMED), now, max_age)
+                content = _joined(parts, at, content)
+            _compare(given, _expected(keys, content, self.encoding))
+
+        return verify
+
+    def _given(self, arrival: Arrival) -> list[bytes]:
+        values = arrival.values(self.header)
+        if not values:
+            raise Refused(MISSING, f"header {self.header} is missing")
+        entries = [each.strip() for each in b",".join(values).split(b",")]
+        prefix = self.prefix.encode()
+        given = [each[len(prefix) :] for each in entries if each.startswith(prefix)]
+        return [_canonical(each, self.encoding) for each in _bounded(given, self.header)]
+
+
+class StripeSignature(msgspec.Struct, frozen=True):
+    """Stripe's own header: ``t=TIME,v1=HEX``, of rotated secrets several ``v1``."""
+
+    header: str = "stripe-signature"
+
+    kind = "Signature"
+    timed = signs = True
+
+    def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:
+        keys = _keys(secrets)
+
+        def verify(arrival: Arrival, now: float) -> None:
+            text = one_header(arrival, self.header, MISSING, MALFORMED)
+            pairs = [each.strip().partition("=") for each in text.split(",")]
+            times = [value for name, _, value in pairs if name == "t"]
+            given = [value.encode() for name, _, value in pairs if name == "v1"]
+            if len(times) != 1:
+                raise Refused(MALFORMED, f"header {self.header} holds not one t")
+            at = timely(f"t of header {self.header}", times[0], now, max_age)
+            content = b"%b.%b" % (at.encode(), arrival.body)
+            given = [_canonical(each, "hex") for each in _bounded(given, self.header)]
+            _compare(given, _expected(keys, content, "hex"))
+
+        return verify
+
+
+class StandardWebhooks(msgspec.Struct, frozen=True):
+    """Standard Webhooks 1.0, v1 and v1a."""
+
+    kind = "Signature"
+    header = SIGNATURE
+    timed = signs = True
+
+    def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:
+        """SetupError for a secret that is no key."""
+        try:
+            keys = [read_key(text) for text in secrets]
+        except ValueError as error:
+            cure = "copy the secret of the sender, whsec_..."
+            raise SetupError(str(error), setting="secret", cure=cure) from None
+
+        def check(arrival: Arrival, now: float) -> None:
+            headers = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in arrival.headers]
+            verdict = verify(headers, arrival.body, keys, now, max_age)
+            if not verdict.valid:
+                raise Refused(verdict.code, verdict.why)
+
+        return check
+
+
+class HeaderKey(msgspec.Struct, frozen=True):
+    """``header`` holds ``prefix`` and the secret itself."""
+
+    header: str
+    prefix: str = ""
+
+    kind = "ApiKey"
+    timed = signs = False
+
+    def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:  # noqa: ARG002 - no time
+        digests = [_digest((self.prefix + secret).encode()) for secret in secrets]
+
+        def verify(arrival: Arrival, _now: float) -> None:
+            text = one_header(arrival, self.header, _MISSING_KEY, _WRONG_KEY)
+            _compare_key(text.encode("latin-1"), digests, f"header {self.header}")
+
+        return verify
+
+
+class BasicLogin(msgspec.Struct, frozen=True):
+    """User name and password (RFC 7617), in UTF-8."""
+
+    username: str
+
+    kind = "Basic"
+    header = "authorization"
+    timed = signs = False
+
+    def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:  # noqa: ARG002 - no time
+        logins = [f"{self.username}:{secret}".encode() for secret in secrets]
+        digests = [_digest(base64.b64encode(each)) for each in logins]
+
+        def verify(arrival: Arrival, _now: float) -> None:
+            text = one_header(arrival, self.header, _MISSING_KEY, _WRONG_KEY)
+            kind, _, login = text.partition(" ")
+            given = login.strip().encode("latin-1") if kind.lower() == "basic" else b""
+            _compare_key(given, digests, f"header {self.header}")
+
+        return verify
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """Everybody is let in."""
+
+    kind = header = ""
+    timed = signs = False
+
+    def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:  # noqa: ARG002 - none
+        return lambda _arrival, _now: None
+
+
+def one_header(arrival: Arrival, name: str, missing: str, malformed: str) -> str:
+    """The only header field of that name. Raises Refused with one of the two codes."""
+    values = arrival.values(name)
+    if not values:
+        raise Refused(missing, f"header {name} is missing")
+    if len(values) > 1:
+        raise Refused(malformed, f"header {name} is repeated")
+    return values[0].decode("latin-1")
+
+
+def _keys(secrets: Iterable[str]) -> list[bytes]:
+    return [secret.encode() for secret in secrets]
+
+
+def _joined(parts: Sequence[str], at: str, body: bytes) -> bytes:
+    known = {TIMESTAMP: at.encode(), BODY: body}
+    return b"".join([known[part] if part in known else part.encode() for part in parts])
+
+
+def _bounded(given: list[bytes], header: str) -> list[bytes]:
+    if not given:
+        raise Refused(MALFORMED, f"header {header} holds no signature of the expected form")
+    if len(given) > MOST_SIGNATURES:
+        raise Refused(MALFORMED, f"header {header} holds more than {MOST_SIGNATURES} signatures")
+    return given
+
+
+def _canonical(given: bytes, encoding: Encoding) -> bytes:
+    """Digits of hexadecimal in lower case; base64 has one form."""
+    return given.lower() if encoding == "hex" else given
+
+
+def _expected(keys: Sequence[bytes], content: bytes, encoding: Encoding) -> list[bytes]:
+    macs = [hmac.digest(key, content, "sha256") for key in keys]
+    if encoding == "hex":
+        return [mac.hex().encode() for mac in macs]
+    return [base64.b64encode(mac) for mac in macs]
+
+
+def _compare(given: Sequence[bytes], expected: Sequence[bytes]) -> None:
+    if not _matches(given, expected):
+        raise Refused(WRONG, NO_MATCH)
+
+
+def _compare_key(given: bytes, digests: Sequence[bytes], where: str) -> None:
+    if not _matches([_digest(given)], digests):
+        raise Refused(_WRONG_KEY, f"{where} holds another key")
+
+
+def _matches(given: Sequence[bytes], expected: Sequence[bytes]) -> int:
+    return sum([hmac.compare_digest(one, other) for one in given for other in expected])
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).digest()

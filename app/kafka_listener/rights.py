@@ -1,0 +1,89 @@
+"""What a client may do: the rights of its user, and what is nobody's but the service's."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from app.access.caller import Caller
+from app.access.rights import EVERY_RIGHT, KafkaAccess, Rights
+from app.bindings.kafka import decode
+from app.bindings.record import Record
+from app.errors import SenderError
+from app.kafka_listener.gate import CLIPPED, NAMED
+from app.kafka_listener.node import Node, Session
+from app.kafka_listener.wire import ErrorCode
+
+
+class Principal(NamedTuple):
+    """A user. ``proof``: a digest of the password, so that another password ends its sessions. ``caller``: the
+    producer that it is; None for a user of the old form, who has every right."""
+
+    name: str
+    proof: bytes
+    access: KafkaAccess = EVERY_RIGHT
+    caller: Caller | None = None
+
+    @property
+    def limits(self) -> Rights | None:
+        """What each of its events is held against."""
+        rights = None if self.caller is None else self.caller.rights
+        return rights if rights is not None and rights.limits_events else None
+
+
+def proof_of(password: str) -> bytes:
+    """Of equal length, for a comparison in constant time."""
+    return hashlib.sha256(password.encode()).digest()
+
+
+def to_write(session: Session, topic: str) -> ErrorCode:
+    return _of_topic(allowed=session.access.write(topic))
+
+
+def to_read(session: Session, topic: str) -> ErrorCode:
+    return _of_topic(allowed=session.access.read(topic))
+
+
+def to_see(session: Session, topic: str) -> ErrorCode:
+    """As in Kafka, whoever may read or write a topic may ask what it is."""
+    access = session.access
+    return _of_topic(allowed=access.read(topic) or access.write(topic))
+
+
+def to_administer(session: Session) -> ErrorCode:
+    """Topics as a whole: no right of a producer."""
+    return _of_topic(allowed=session.access is EVERY_RIGHT)
+
+
+def to_ask_group(session: Session, group: str) -> ErrorCode:
+    if session.access.groups(group):
+        return ErrorCode.none
+    return ErrorCode.group_authorization_failed
+
+
+def to_use_group(node: Node, session: Session, group: str) -> ErrorCode:
+    """To be its member, and to move or forget its positions. The group of a subscription is the service's."""
+    if node.own_groups and group.startswith(node.own_groups):
+        return ErrorCode.group_authorization_failed
+    return to_ask_group(session, group)
+
+
+def not_allowed(limits: Rights, records: Sequence[Record]) -> Mapping[int, str]:
+    """Index of each record that is no event, or one that its producer may not send, to why."""
+    found: dict[int, str] = {}
+    for index, record in enumerate(records):
+        try:
+            faults = limits.faults_of(decode(record).event.attributes)
+        except SenderError as error:
+            found[index] = str(error)[:CLIPPED]
+        else:
+            if faults:
+                found[index] = " ".join(fault.detail for fault in faults)[:CLIPPED]
+        if len(found) >= NAMED:
+            break
+    return found
+
+
+def _of_topic(*, allowed: bool) -> ErrorCode:
+    return ErrorCode.none if allowed else ErrorCode.topic_authorization_failed

@@ -1,0 +1,134 @@
+"""Events that a route stores once: their identities, in memory and in the file.
+
+A commit group asks ``judge`` of each event as it stages it, beside what it has staged itself
+(``Recognition``), and writes what it found new in the transaction of its records: after a kill both are
+there or neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import apsw
+import msgspec
+
+from app.model.receipt import Receipt
+from app.routing.identity import Entry, Identity, Recent, Verdict, Window, judge, note_of
+
+Kept = tuple[str, str]
+"""Route and topic."""
+
+ROWS = 2_000  # that are deleted in one transaction
+_INSERT = "INSERT INTO identities(route, topic, most, until_ms, entries) VALUES(?, ?, ?, ?, ?)"
+_write = msgspec.msgpack.encode
+_read = msgspec.msgpack.Decoder(list[Entry]).decode
+
+
+class Staged(NamedTuple):
+    """What a commit group adds to one topic by one route."""
+
+    window: Window
+    notes: dict[bytes, bytes]
+
+
+class Identities:
+    """In the writer thread only, but for ``count``."""
+
+    def __init__(self, broker: str, now_ms: Callable[[], int]) -> None:
+        self._broker = broker
+        self._now = now_ms
+        self._recent: dict[Kept, Recent] = {}
+        self.count = 0
+        self.oldest_ms = 1 << 62  # when the first row may go; far off where there is none
+
+    def load(self, db: apsw.Connection) -> None:
+        now = self._now()
+        for route, topic, most, until, entries in db.execute(
+            "SELECT route, topic, most, until_ms, entries FROM identities ORDER BY number"
+        ):
+            self.oldest_ms = min(self.oldest_ms, until)
+            self.remember((route, topic), _read(entries), most, now)
+
+    def begin(self) -> Recognition:
+        return Recognition(self, self._broker, self._now())
+
+    def note(self, kept: Kept, key: bytes) -> bytes | None:
+        recent = self._recent.get(kept)
+        return None if recent is None else recent.get(key)
+
+    def remember(self, kept: Kept, entries: Iterable[Entry], most: int, now_ms: int) -> None:
+        recent = self._recent.setdefault(kept, Recent())
+        before = len(recent)
+        recent.remember(entries, most, now_ms)
+        self.count += len(recent) - before
+
+    def forget(self, db: apsw.Connection) -> int:
+        """Rows that no longer count; returns how many went. A transaction of its own, and bounded."""
+        now = self._now()
+        with db:
+            db.execute(
+                "DELETE FROM identities WHERE number IN"
+                " (SELECT number FROM identities WHERE until_ms < ? ORDER BY until_ms LIMIT ?)",
+                (now, ROWS),
+            )
+            gone = db.changes()
+            ((oldest,),) = db.execute("SELECT min(until_ms) FROM identities")
+        self.oldest_ms = oldest or 1 << 62
+        for recent in self._recent.values():
+            recent.forget_before(now)
+        self._count()
+        return gone
+
+    def forget_topic(self, db: apsw.Connection, topic: str) -> Callable[[], None]:
+        """In the transaction that deletes it. Returns what to do once that is committed."""
+        db.execute("DELETE FROM identities WHERE topic = ?", (topic,))
+
+        def forget() -> None:
+            for kept in [kept for kept in self._recent if kept[1] == topic]:
+                del self._recent[kept]
+            self._count()
+
+        return forget
+
+    def _count(self) -> None:
+        self.count = sum(map(len, self._recent.values()))
+
+
+class Recognition:
+    """The identities of one commit group. Dropped without ``publish``, nothing happened."""
+
+    def __init__(self, known: Identities, broker: str, now_ms: int) -> None:
+        self._known = known
+        self._broker = broker
+        self._now = now_ms
+        self._staged: dict[Kept, Staged] = {}
+
+    def judge(self, topic: str, identity: Identity) -> tuple[Verdict, Receipt | None]:
+        key, kept = identity.key, (identity.window.route, topic)
+        staged = self._staged.get(kept)
+        if staged is None:
+            staged = self._staged[kept] = Staged(identity.window, {})
+        note = staged.notes.get(key) or self._known.note(kept, key)
+        return judge(note, identity, self._now, self._broker, topic)
+
+    def stage(self, identity: Identity, receipt: Receipt) -> None:
+        """Of what was just judged."""
+        notes = self._staged[identity.window.route, receipt.topic].notes
+        notes[identity.key] = note_of(identity, self._now, receipt.partition, receipt.position)
+
+    def store(self, db: apsw.Connection) -> None:
+        """In the transaction of the records."""
+        for (route, topic), (window, notes) in self._staged.items():
+            if notes:
+                until = self._now + window.milliseconds
+                row = (route, topic, window.most, until, _write(list(notes.items())))
+                db.execute(_INSERT, row)
+
+    def publish(self) -> None:
+        """After the commit."""
+        known = self._known
+        for kept, (window, notes) in self._staged.items():
+            if notes:
+                known.remember(kept, notes.items(), window.most, self._now)
+                known.oldest_ms = min(known.oldest_ms, self._now + window.milliseconds)

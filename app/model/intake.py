@@ -1,0 +1,150 @@
+"""An intake as a user writes it: how requests of a webhook are verified, and which event each becomes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from app.model.duration import Duration
+from app.model.quota import EventQuota
+from app.model.route import Name, Strict
+from app.model.secret import Secret
+
+PresetName = Literal["github", "gitlab", "stripe", "slack", "shopify", "standard_webhooks"]
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+Encoding = Literal["hex", "base64"]
+TIMESTAMP, BODY = "{timestamp}", "{body}"
+_BEST = 'best "${env:NAME}" or "${file:/path}"'
+_KEY = f"whsec_ or whpk_ and base64, as skybridge secret makes them; {_BEST}"
+_PREVIOUS = "the previous one, accepted beside it while the sender changes"
+
+
+class VerifyStandardWebhooks(Strict):
+    """Signatures after Standard Webhooks, HMAC-SHA256 or ed25519, over id, time and body."""
+
+    kind: Literal["standard_webhooks"] = Field(description="signed after Standard Webhooks")
+    secret: Secret = Field(description=_KEY)
+    previous_secret: Secret | None = Field(None, description=_PREVIOUS)
+
+
+class VerifyHmac(Strict):
+    """A header with the HMAC-SHA256 of the body."""
+
+    kind: Literal["hmac_sha256"] = Field(description="a header with an HMAC-SHA256 of the body")
+    header: HeaderName = Field(description="name of the header; it may hold several, with commas")
+    secret: Secret = Field(description=f"the key of the HMAC, as text; {_BEST}")
+    previous_secret: Secret | None = Field(None, description=_PREVIOUS)
+    encoding: Encoding = Field("hex", description="how the HMAC is written")
+    prefix: str = Field("", description="text before it, such as sha256=")
+    timestamp: HeaderName | None = Field(
+        None,
+        description="header with the time of the request, in seconds since 1970, which is signed "
+        "too: a request older than max_age is refused",
+    )
+    signed: str = Field(
+        f"{TIMESTAMP}.{BODY}",
+        description="with timestamp: the text that is signed, with {timestamp} and {body} in it",
+    )
+
+    @model_validator(mode="after")
+    def signed_has_both(self) -> VerifyHmac:
+        if self.timestamp is None and "signed" in self.model_fields_set:
+            raise ValueError("signed needs timestamp: without a time the body alone is signed")
+        if self.signed.count(TIMESTAMP) != 1 or self.signed.count(BODY) != 1:
+            raise ValueError("signed holds {timestamp} once and {body} once")
+        return self
+
+
+class VerifyBasic(Strict):
+    """User name and password (RFC 7617)."""
+
+    kind: Literal["basic"] = Field(description="user name and password")
+    username: Annotated[str, Field(pattern=r"^[^:\x00-\x1f\x7f]+$")] = Field(
+        description="user name"
+    )
+    password: Secret = Field(description=_BEST)
+    previous_password: Secret | None = Field(None, description=_PREVIOUS)
+
+
+class VerifyApiKey(Strict):
+    """A key in a header."""
+
+    kind: Literal["api_key"] = Field(description="a key in a header")
+    header: HeaderName = Field("x-api-key", description="name of the header")
+    secret: Secret = Field(description=f"the key; {_BEST}")
+    previous_secret: Secret | None = Field(None, description=_PREVIOUS)
+    prefix: str = Field("", description='text before the key, such as "Bearer "')
+
+
+class VerifyNothing(Strict):
+    """Every request is accepted: only where the events listener is on loopback."""
+
+    kind: Literal["none"] = Field(description="nothing is verified; for loopback only")
+
+
+Verify = Annotated[
+    VerifyStandardWebhooks | VerifyHmac | VerifyBasic | VerifyApiKey | VerifyNothing,
+    Field(discriminator="kind"),
+]
+
+_Template = Annotated[str, Field(min_length=1)]
+
+
+class EventTemplates(Strict):
+    """The attributes of the event, as templates: ``{header:NAME}`` is a header of the request,
+    ``{pointer:/json/pointer}`` a value in its body; ``{{`` and ``}}`` are braces.
+
+    In a form the pointer ``/name`` is the field of that name. A request from which one of them cannot be
+    made is answered 422.
+    """
+
+    id: _Template = Field(description="id: the same for a repetition, another for another event")
+    type: _Template = Field(description="type")
+    source: _Template = Field(description="source, a URI or a part of one")
+    subject: _Template | None = Field(None, description="subject; without it, none")
+    time: _Template | None = Field(
+        None, description="time, RFC 3339 or seconds since 1970; without it, none"
+    )
+
+
+class Intake(Strict):
+    """A webhook whose requests become events: ``POST /in/{name}`` on the events listener."""
+
+    name: Name = Field(description="name of the intake: its path is /in/{name}")
+    preset: PresetName | None = Field(
+        None,
+        description="verification and event as a publisher has them, instead of verify and event",
+    )
+    secret: Secret | None = Field(
+        None, description=f"with preset: the secret that the publisher signs with; {_BEST}"
+    )
+    previous_secret: Secret | None = Field(None, description=f"with preset: {_PREVIOUS}")
+    verify: Verify | None = Field(None, description="how a request is verified, without a preset")
+    event: EventTemplates | None = Field(None, description="the event, without a preset")
+    route: Name | None = Field(
+        None, description="the route that takes the events; without it, the first that matches"
+    )
+    quota: EventQuota | None = Field(
+        None, description="how many events it takes, beyond: 429; without it, any number"
+    )
+    max_age: Duration = Field(
+        "5m",
+        validate_default=True,
+        description="a signed time further from now than this is answered 401; where no time is "
+        "signed, a body that comes again within it is answered as a duplicate (0s: never)",
+    )
+
+    @model_validator(mode="after")
+    def one_way(self) -> Intake:
+        if self.preset is None:
+            if self.verify is None or self.event is None:
+                raise ValueError("an intake has a preset and its secret, or verify and event")
+            if self.secret is not None or self.previous_secret is not None:
+                raise ValueError("without a preset, the secret stands under verify")
+            return self
+        if self.verify is not None or self.event is not None:
+            raise ValueError(f"preset {self.preset} has its own verify and event: leave them out")
+        if self.secret is None:
+            raise ValueError(f"preset {self.preset} needs secret")
+        return self

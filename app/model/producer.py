@@ -1,0 +1,104 @@
+"""A producer as a user writes it: how it is known, what it may send, and how much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from app.model.quota import EventQuota
+from app.model.route import Name, Strict
+from app.model.secret import Secret
+
+ISSUER = r"^https?://[^\s?#]+$"
+HEADER = r"^[A-Za-z0-9][A-Za-z0-9-]*$"
+
+
+def _ends_in_star(pattern: str) -> str:
+    if "*" in pattern[:-1]:
+        raise ValueError("has a * before its end: write an exact text, or a prefix and * behind it")
+    return pattern
+
+
+Pattern = Annotated[str, Field(min_length=1), AfterValidator(_ends_in_star)]
+"""An exact text, or a prefix with ``*`` behind it, which stands for any characters, ``/`` and none too."""
+Patterns = Annotated[tuple[Pattern, ...], Field(min_length=1)]
+EVERYTHING = ("*",)
+
+
+class May(Strict):
+    """What a producer may send. Each list defaults to everything."""
+
+    routes: Patterns = Field(
+        EVERYTHING, description="names of routes that its events may take, or prefixes with *"
+    )
+    sources: Patterns = Field(
+        EVERYTHING, description="values of source that its events may have, or prefixes with *"
+    )
+    types: Patterns = Field(
+        EVERYTHING, description="values of type that its events may have, or prefixes with *"
+    )
+
+
+class JwtRule(Strict):
+    """Which tokens of an OpenID Connect issuer are this producer's."""
+
+    issuer: Annotated[str, Field(pattern=ISSUER)] = Field(
+        description="the issuer: claim iss, and where its configuration is discovered"
+    )
+    audience: Annotated[str, Field(min_length=1)] = Field(
+        description="the value that claim aud must be or contain"
+    )
+    match: Annotated[dict[str, str | int | bool], Field(min_length=1)] = Field(
+        description="claims of this producer and their values: {azp: warehouse}; a claim that is a "
+        "list must contain the value"
+    )
+    jwks: Path | None = Field(
+        None, description="file of the issuer's keys (JWK Set); without it, OpenID discovery"
+    )
+
+
+class Certificate(Strict):
+    """Which client certificates are this producer's."""
+
+    san: Annotated[str, Field(min_length=1)] = Field(
+        description="a subject alternative name of the certificate: a URI (spiffe://example/scanner), "
+        "DNS name, address or e-mail address; needs server.events.tls.client_ca"
+    )
+
+
+class KafkaRights(Strict):
+    """Login and rights on the Kafka listeners of embedded logs. Each list defaults to nothing."""
+
+    password: Secret = Field(description="password of the user that has the producer's name")
+    write: tuple[Pattern, ...] = Field((), description="topics to write to, or prefixes with *")
+    read: tuple[Pattern, ...] = Field((), description="topics to read, or prefixes with *")
+    groups: tuple[Pattern, ...] = Field(
+        (), description="consumer groups to join and commit for, or prefixes with *"
+    )
+
+
+class Producer(Strict):
+    """A sender of events that is known by a credential."""
+
+    name: Name = Field(description="name in metrics, errors and status")
+    keys: Annotated[tuple[Secret, ...], Field(max_length=2)] = Field(
+        (),
+        description='API keys, two at most, for rotation; best "${env:NAME}" or "${file:/path}"',
+    )
+    header: Annotated[str, Field(pattern=HEADER)] | None = Field(
+        None, description="header that carries the key; without it, Authorization: Bearer KEY"
+    )
+    jwt: JwtRule | None = Field(None, description="known by a JSON Web Token (OpenID Connect)")
+    certificate: Certificate | None = Field(None, description="known by a client certificate")
+    kafka: KafkaRights | None = Field(None, description="may log in at Kafka listeners")
+    may: May = Field(May(), description="what it may send")
+    quota: EventQuota | None = Field(
+        None, description="how many events it may send; without it, any number"
+    )
+
+    @property
+    def posts(self) -> bool:
+        """Whether it has a credential for HTTP."""
+        return bool(self.keys) or self.jwt is not None or self.certificate is not None

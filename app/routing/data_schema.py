@@ -1,0 +1,125 @@
+"""Whether an event's data keeps to a JSON Schema (2020-12): every fault with its JSON Pointer.
+
+A schema refers to nothing outside its own file, and its patterns run in linear time: neither it nor an event
+can make the gateway fetch anything or hang.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any, NoReturn
+
+import jsonschema_rs
+import msgspec
+
+from app.errors import Fault, SenderError, SetupError
+from app.event.json_pointer import is_json
+from app.event.validate import clip, shorten
+from app.event.value import CloudEvent
+from app.model.route import DataSchema
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+MOST = 50  # faults of one event that are listed
+
+Check = Callable[[CloudEvent], Sequence[Fault]]
+"""What of an event's data does not keep to the schema; nothing for data that does."""
+
+_decode = msgspec.json.decode
+
+
+class InvalidData(SenderError):
+    """422: the data of the event is not what its route asks for."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(
+            "The data does not match the schema", status=422, code="invalid-data", faults=faults
+        )
+
+
+def compile_check(setting: DataSchema, texts: Mapping[str, bytes], at: str) -> Check:
+    """``texts``: of the files, by the path in the setting. Raises SetupError that names the setting."""
+    if setting.file is not None:
+        return _of_schema(texts[str(setting.file)], f"{at}.file")
+    checks = {
+        uri: _of_schema(texts[str(file)], f"{at}.dataschema.{uri}")
+        for uri, file in (setting.dataschema or {}).items()
+    }
+    return _of_table(checks)
+
+
+def _of_table(checks: Mapping[str, Check]) -> Check:
+    def check(event: CloudEvent) -> Sequence[Fault]:
+        uri = event.attributes.get("dataschema")
+        if uri is None:
+            detail = "The event has no dataschema, and its route needs one."
+            return (Fault("missing-dataschema", detail, "/dataschema"),)
+        chosen = checks.get(uri)
+        if chosen is None:
+            detail = f"The route has no schema for dataschema {clip(uri)}."
+            return (Fault("unknown-dataschema", detail, "/dataschema"),)
+        return chosen(event)
+
+    return check
+
+
+def _of_schema(text: bytes, at: str) -> Check:
+    validator = _validator(text, at)
+    is_valid, errors = validator.is_valid, validator.iter_errors
+
+    def check(event: CloudEvent) -> Sequence[Fault]:
+        if event.data is None:
+            return (Fault("missing-data", "The event has no data.", "/data"),)
+        if not is_json(event):
+            declared = shorten(event.datacontenttype or "of no type")
+            return (Fault("data-not-json", f"The data is {declared}, not JSON.", "/data"),)
+        try:
+            value = _decode(event.data)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            return (Fault("data-not-json", f"The data is not JSON: {error}.", "/data"),)
+        if is_valid(value):
+            return ()
+        return tuple(_listed(errors(value)))
+
+    return check
+
+
+def _listed(errors: Any) -> Sequence[Fault]:
+    found = [
+        Fault("invalid-data", f"{shorten(error.message)}.", _pointer(error.instance_path))
+        for error in islice(errors, MOST + 1)
+    ]
+    if len(found) > MOST:
+        found[MOST] = Fault("invalid-data", f"There are more than {MOST} faults.", "/data")
+    return found
+
+
+def _pointer(path: Sequence[str | int]) -> str:
+    """RFC 6901, from the event down."""
+    return "".join(
+        f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in ("data", *path)
+    )
+
+
+def _validator(text: bytes, at: str) -> jsonschema_rs.Draft202012Validator:
+    try:
+        schema = json.loads(text)
+    except ValueError as error:
+        raise SetupError(f"is not JSON: {error}", setting=at, cure="repair the file") from error
+    draft = schema.get("$schema", DRAFT) if isinstance(schema, dict) else DRAFT
+    if not isinstance(draft, str) or draft.removesuffix("#") != DRAFT:
+        cure = f"write the schema for {DRAFT}"
+        raise SetupError(f"is for {shorten(str(draft))}", setting=at, cure=cure)
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            schema, retriever=_refuse, pattern_options=jsonschema_rs.RegexOptions()
+        )
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        message = str(error).partition("\n")[0]
+        cure = "write JSON Schema 2020-12 that refers to its own file alone, with patterns without look-around and back references"
+        raise SetupError(f"is no schema: {message}", setting=at, cure=cure) from error
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise ValueError(f"a schema may refer to its own file alone, not to {uri}")

@@ -1,0 +1,100 @@
+"""The uses of the admin listener, as rows: who changed or looked at what, when, and with which outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+
+from app.interfaces import AuditChoice, AuditEntry
+from app.store.rows import struct_of, text, values_of
+from app.store.tables import audit
+from app.store.transactions import Transactions
+
+STRIDE = (
+    100  # rows by which a bound is exceeded at most: surplus ones are deleted at every hundredth id
+)
+LONGEST = 500  # characters of a text
+
+_c = audit.c
+
+
+class AuditBounds(NamedTuple):
+    """Most rows of each kind."""
+
+    change: int = 100_000
+    look: int = 100_000
+    refusal: int = 10_000
+
+
+class Audit:
+    """Fills ``interfaces.AuditTrail``. A write that is repeated shows its entry twice."""
+
+    def __init__(self, transactions: Transactions, bounds: AuditBounds) -> None:
+        self._transactions = transactions
+        self._bounds = bounds
+
+    async def add(self, entry: AuditEntry) -> int:
+        return await self._transactions.together(_add, entry, self._bounds)
+
+    async def conclude(self, entry: AuditEntry) -> None:
+        await self._transactions.together(_conclude, entry)
+
+    async def find(
+        self, choice: AuditChoice, limit: int = 100, before: int | None = None
+    ) -> list[AuditEntry]:
+        query = select(audit).where(*_chosen(choice)).order_by(_c.id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(_c.id < before)
+        return await self._transactions.run(_find, query)
+
+
+def _add(connection: Connection, entry: AuditEntry, bounds: AuditBounds) -> int:
+    texts = {name: clipped(getattr(entry, name)) for name in ("who", "address", "operation")}
+    row = values_of(entry, audit, **texts, **_outcome(entry))
+    number: int = connection.execute(insert(audit).values(row).returning(_c.id)).scalar_one()
+    if number % STRIDE == 0:
+        for kind, most in bounds._asdict().items():
+            _trim(connection, kind, most)
+    return number
+
+
+def _trim(connection: Connection, kind: str, most: int) -> None:
+    of_kind = _c.kind == kind
+    surplus = select(_c.id).where(of_kind).order_by(_c.id.desc()).offset(most).limit(1)
+    first = connection.scalar(surplus)
+    if first is not None:
+        connection.execute(delete(audit).where(of_kind, _c.id <= first))
+
+
+def _conclude(connection: Connection, entry: AuditEntry) -> None:
+    connection.execute(update(audit).where(_c.id == entry.id).values(_outcome(entry)))
+
+
+def _outcome(entry: AuditEntry) -> dict[str, Any]:
+    return {
+        "target": clipped(entry.target),
+        "status": entry.status,
+        "detail": clipped(entry.detail),
+    }
+
+
+def _find(connection: Connection, query: Any) -> list[AuditEntry]:
+    return [struct_of(AuditEntry, row) for row in connection.execute(query)]
+
+
+def clipped(outside: str) -> str:
+    """As it is kept."""
+    return text(outside)[:LONGEST]
+
+
+def _chosen(choice: AuditChoice) -> Iterator[ColumnElement[bool]]:
+    for name in ("kind", "who", "operation", "target"):
+        wanted = getattr(choice, name)
+        if wanted is not None:
+            yield _c[name] == wanted
+    if choice.since_ms is not None:
+        yield _c.at_ms >= choice.since_ms
+    if choice.until_ms is not None:
+        yield _c.at_ms < choice.until_ms

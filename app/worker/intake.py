@@ -1,0 +1,76 @@
+"""How much is taken of the log (rules 4 to 6): of which partitions nothing more, and the wait for room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from app.interfaces import Consumer
+from app.model.message import Partition
+from app.worker.budget import MOST_HELD
+from app.worker.offset_commits import OffsetCommits
+from app.worker.origins import OwnedPartition
+from app.worker.ownership import Ownership
+from app.worker.parking import Parking
+from app.worker.scheduler import Scheduler
+from app.worker.shared import DispatcherPart, Shared
+from app.worker.waiting import happened
+
+BRIEF = 0.5  # seconds that it may be full without a pause, which throws away what was read ahead
+
+
+class Intake(DispatcherPart):
+    """Of one subscription. ``ready``: the partitions that are ours and loaded."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        scheduler: Scheduler,
+        parking: Parking,
+        commits: OffsetCommits,
+        ownership: Ownership,
+        ready: Mapping[Partition, OwnedPartition],
+    ) -> None:
+        super().__init__(shared)
+        self._scheduler = scheduler
+        self._parking = parking
+        self._commits = commits
+        self._ownership = ownership
+        self._ready = ready
+        self._full_since: float | None = None
+
+    def full(self, consumer: Consumer) -> set[Partition]:
+        """Of which nothing more may be taken; once full, until an eighth of it is free."""
+        owned, paused = self._ownership.partitions, self._commits.paused
+        held = MOST_HELD * 7 // 8 if paused else MOST_HELD
+        crowded = self._part.held > held or not self._part.may_hold() or self._parking.full
+        if crowded or not self._scheduler.takes:
+            return set(owned)
+        most = self._subscription.window
+        eighth = max(1, most // 8) - 1
+        return {
+            each
+            for each in owned
+            if each not in self._ready
+            or consumer.window(each) >= (most - eighth if each in paused else most)
+        }
+
+    def at_bound(self, full: set[Partition]) -> bool:
+        """All that could be read is full, and attempts are under way that will make room."""
+        owned = self._ownership.partitions.keys()
+        at_bound = bool(full) and full == owned and self._scheduler.busy
+        if not at_bound:
+            self._full_since = None
+        elif self._full_since is None:
+            self._full_since = self._clock.monotonic()
+        return at_bound
+
+    @property
+    def is_brief(self) -> bool:
+        """Nothing is paused yet, and it has been full for a moment only."""
+        since, now = self._full_since, self._clock.monotonic()
+        return since is not None and now - since < BRIEF and not self._commits.paused
+
+    async def room(self, seconds: float) -> None:
+        """Until an eighth of what is held came down, or so many seconds are over."""
+        self._scheduler.tell_after(max(1, self._scheduler.lanes.held // 8))
+        await happened(self._scheduler.landed, self._clock, seconds)

@@ -1,0 +1,79 @@
+"""What a look at each event costs at the door: who sends, how much, whether it came before, and its data."""
+
+from __future__ import annotations
+
+import json
+import sys
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import lab
+import table
+from cost import memory
+
+KEY = "the-key-of-the-bench"
+NONE = "none of these"
+PREFACE = """## Doors
+
+HTTP → embedded log, single events of 0.6 kB of 64 connections, each with an id of its own: with a producer's key,
+its rights and its quota, with `deduplicate`, and with a `schema`, each beside a service with none of these.
+"""
+MAY = {"routes": ["everything"], "sources": ["/orders/*"], "types": ["com.example.order.*"]}
+QUOTA = {"events": "1000000/s", "burst": 1_000_000}
+SCHEMA = {
+    "type": "object",
+    "required": ["order", "amount"],
+    "properties": {
+        "order": {"type": "string", "pattern": "^A-[0-9]+$"},
+        "amount": {"type": "number", "minimum": 0},
+        "note": {"type": "string"},
+    },
+}
+
+
+def producer(**settings: Any) -> list[dict[str, Any]]:
+    return [{"name": "bench", "keys": [KEY], **settings}]
+
+
+def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """By what stands in the row: the settings of its service."""
+    schema = folder / "schema.json"
+    schema.write_text(json.dumps(SCHEMA))
+    return {
+        NONE: {},
+        "a producer's key": {"producers": producer()},
+        "a producer's key and its rights": {"producers": producer(may=MAY)},
+        "a producer's key, its rights and its quota": {"producers": producer(may=MAY, quota=QUOTA)},
+        "deduplicate": {"route": "deduplicate: {window: 10m}"},
+        "schema": {"route": f"schema: {{file: {schema}}}"},
+    }
+
+
+def measure(folder: Path, rounds: int, events: int) -> tuple[list[table.Row], list[str]]:
+    started: list[Any] = []
+    services: dict[str, lab.Service] = {}
+    rows = {}
+    with lab.stopping(started):
+        for name, settings in settings_of(folder).items():
+            at = folder / f"service-{len(services)}"
+            log = {"kind": "embedded", "path": str(at / "log")}
+            service = services[name] = lab.Service(at, log, **settings)
+            service.start()
+            started.append(service)
+            rows[name] = table.Row(f"HTTP → embedded log, {name}", NONE, inf)
+            _cost(service, events // 10)  # warm: imports, caches, topics
+        for number in range(rounds):
+            print(f"doors, round {number + 1} of {rounds}", file=sys.stderr)
+            for name, service in services.items():
+                rows[name].measured.append(_cost(service, events))
+        for name, row in rows.items():
+            row.floor = rows[NONE].measured
+            used = memory(services[name].pid)
+            row.memory = f"{used.now:.0f}/{used.peak:.0f}"
+    rows.pop(NONE)
+    return list(rows.values()), [f"{rounds} rounds of {events:,} events each."]
+
+
+def _cost(service: lab.Service, events: int) -> float:
+    return lab.cpu_of_load(service.pid, service.port, "single", events, f"--key={KEY}")

@@ -1,0 +1,108 @@
+"""GitHub's 329 example payloads, signed and posted as GitHub does, through a service to its log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.bindings import kafka
+from app.cli.feed import SECRET, Feed, github_feed
+from app.errors import SetupError
+from app.event.validate import faults_of
+from app.model.message import Partition
+from app.runtime.service import Service
+from lacking import lacking
+from raw_http import RawConnection, event, request
+
+COUNT = 329
+DISTINCT = 324  # five are the very bytes of another one
+PARTITIONS = 8
+SERVERS = Path(__file__).parents[2] / ".servers"
+Start = Callable[[dict[str, Any]], Awaitable[Service]]
+
+
+@pytest.fixture(scope="module")
+def feed() -> Feed:
+    environ = {"SKYBRIDGE_CACHE": str(SERVERS), **os.environ}
+    try:
+        return github_feed(environ, "2026-11-21T00:00:00Z")
+    except SetupError as missing:
+        lacking(missing)
+
+
+def settings(**intake: Any) -> dict[str, Any]:
+    return {
+        "routes": [{
+            "name": "github", "to": {"broker": "log", "topic": "github"},
+            "key": {"mapper": "partitionkey"},
+        }],
+        "intakes": [{
+            "name": "github", "preset": "github", "route": "github",
+            "secret": "the new one", "previous_secret": SECRET, **intake,
+        }],
+    }  # fmt: skip
+
+
+async def post_all(feed: Feed, service: Service) -> list[tuple[int, bool]]:
+    """Status, and whether it was a duplicate, of each."""
+    port = int(service.events_url.rpartition(":")[2])
+    found = []
+    async with await RawConnection.open(port) as peer:
+        for webhook in feed.webhooks:
+            await peer.send(request("/in/github", webhook.body, headers=webhook.headers))
+            answer = await peer.answer()
+            found.append((answer.status, "skybridge-duplicate" in answer.headers))
+    return found
+
+
+async def test_every_payload_becomes_the_event_that_the_adapter_makes_of_it(
+    feed: Feed, started: Start
+) -> None:
+    """Events of an organisation, which have no repository, included."""
+    service = await started(settings(max_age="0s"))
+    assert await post_all(feed, service) == [(202, False)] * COUNT
+    log = service.parts.logs["log"]
+    async with asyncio.timeout(60):
+        records = [
+            message.record
+            for number in range(PARTITIONS)
+            async for message in log.read(Partition("github", number), "0")
+        ]
+    expected = {event.id: event for event in feed.events}
+    assert len(records) == len(expected) == COUNT
+    without = 0
+    for record in records:
+        found = kafka.decode(record).event
+        wanted = expected[found.id]
+        assert not faults_of(found.attributes, str)
+        assert found.data == wanted.data
+        same = {name: text for name, text in found.attributes.items() if name != "time"}
+        assert same == {name: text for name, text in wanted.attributes.items() if name != "time"}
+        without += "partitionkey" not in found.attributes
+    assert without > 20
+
+
+async def test_the_same_bytes_again_are_a_duplicate(feed: Feed, started: Start) -> None:
+    service = await started(settings())
+    first = await post_all(feed, service)
+    assert first.count((202, True)) == COUNT - DISTINCT
+    assert await post_all(feed, service) == [(202, True)] * COUNT
+
+
+async def test_where_only_producers_may_send_an_intake_verifies_its_own(
+    feed: Feed, started: Start
+) -> None:
+    """A publisher has no key of a producer, and a stranger has nothing to do at ``/events``."""
+    access = {"events": {"port": 0, "access": "producers"}, "admin": {"port": 0}}
+    service = await started(settings() | {"server": access})
+    webhook = feed.webhooks[0]
+    async with await RawConnection.open(int(service.events_url.rpartition(":")[2])) as peer:
+        await peer.send(request("/in/github", webhook.body, headers=webhook.headers))
+        assert (await peer.answer()).status == 202
+        await peer.send(event(1))
+        assert (await peer.answer()).status == 401

@@ -1,0 +1,338 @@
+"""Who may send what, over a socket: exact status, exact problem, and nothing published that is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import trustme
+
+from oidc_issuer import OidcIssuer, oidc_issuer
+from producer_house import (
+    HEADER_KEY,
+    KEY,
+    OTHER_KEY,
+    SAN,
+    House,
+    Pairs,
+    Papers,
+    bearer,
+    one,
+    posted,
+    producer_house,
+    producers,
+)
+from raw_http import Closed, RawAnswer, event, request
+
+KINDS = ("key", "previous key", "header", "RS256", "ES256", "EdDSA", "certificate")
+MODES = ("binary", "structured", "batch")
+WAYS = ("/events", "/events/orders")
+FORBIDDEN = "urn:skybridge:problem:not-allowed"
+UNKNOWN = "urn:skybridge:problem:not-authenticated"
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[OidcIssuer]:
+    with oidc_issuer() as running:
+        yield running
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Papers:
+    return Papers(tmp_path)
+
+
+@pytest.fixture
+async def house(issuer: OidcIssuer, papers: Papers) -> AsyncIterator[House]:
+    async with producer_house(producers(issuer.url), tls=papers.tls) as house:
+        house.tls = papers.client()
+        yield house
+
+
+class Sender(NamedTuple):
+    """A producer as one of its kind proves itself."""
+
+    name: str
+    credential: Pairs
+    tls: ssl.SSLContext | None = None
+
+
+def sender(kind: str, issuer: OidcIssuer, papers: Papers) -> Sender:
+    match kind:
+        case "key":
+            return Sender("shop", bearer(KEY))
+        case "previous key":
+            return Sender("shop", bearer(OTHER_KEY))
+        case "header":
+            return Sender("till", [("x-api-key", HEADER_KEY)])
+        case "certificate":
+            return Sender("scanner", (), papers.client(SAN))
+        case algorithm:
+            return Sender("warehouse", bearer(issuer.token(algorithm, azp="warehouse")))
+
+
+def problem(answer: RawAnswer) -> tuple[str, list[str]]:
+    """Its type, and the codes of its faults."""
+    assert answer.headers["content-type"] == "application/problem+json"
+    document = json.loads(answer.body)
+    assert document["status"] == answer.status
+    return document["type"], [fault["code"] for fault in document["faults"]]
+
+
+SENT = [
+    (one(), []),
+    (one(source="/shop/../warehouse/1"), []),  # compared as it is written
+    (one(source="/shopping"), ["source-not-allowed"]),
+    (one(kind="com.example.orders"), ["type-not-allowed"]),
+    (one(source="/a", kind="b"), ["source-not-allowed", "type-not-allowed"]),
+]
+
+
+@pytest.mark.parametrize("target", WAYS)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_kind_of_producer_may_send_what_it_may_and_nothing_else(
+    house: House, issuer: OidcIssuer, papers: Papers, kind: str, mode: str, target: str
+) -> None:
+    """The matrix: what is allowed, a forbidden source, type, and both; in each mode, both ways in. A batch
+    is refused whole, and each of its faults is named."""
+    who = sender(kind, issuer, papers)
+    for sent, codes in SENT:
+        before = len(house.log.bodies)
+        answer = await house.ask(posted(mode, sent, target, who.credential), who.tls)
+        stored = len(house.log.bodies) - before
+        if not codes:
+            assert (answer.status, stored) == (202, 2 if mode == "batch" else 1)
+            continue
+        assert (answer.status, stored) == (403, 0)
+        assert problem(answer) == (FORBIDDEN, codes)
+        for fault in json.loads(answer.body)["faults"]:
+            assert f"Producer {who.name} may not" in fault["detail"]
+            assert fault.get("index") == (1 if mode == "batch" else None)
+    assert {submitted.topic for submitted in house.log.submits} == {"orders"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_route_that_is_not_allowed_is_closed_by_its_name_too(
+    house: House, issuer: OidcIssuer, papers: Papers, kind: str, mode: str
+) -> None:
+    """Whether it exists or not: nobody learns which routes there are."""
+    who = sender(kind, issuer, papers)
+    codes = ["route-not-allowed"] * (2 if mode == "batch" else 1)
+    for target in ("/events/rest", "/events/no-such-route"):
+        answer = await house.ask(posted(mode, one(), target, who.credential), who.tls)
+        assert (answer.status, problem(answer)) == (403, (FORBIDDEN, codes))
+    assert house.log.submits == []
+
+
+async def test_a_route_that_the_rules_choose_must_be_allowed() -> None:
+    """A producer that may send every type comes to routes that it may not use."""
+    shop = {"name": "shop", "keys": [KEY], "may": {"routes": ["orders"]}}
+    async with producer_house([shop]) as house:
+        refused = await house.ask(posted("binary", one(kind="other"), "/events", bearer(KEY)))
+        assert (refused.status, problem(refused)) == (403, (FORBIDDEN, ["route-not-allowed"]))
+        assert house.log.submits == []
+
+
+async def test_who_is_limited_does_not_pass_by_the_filters_of_a_route() -> None:
+    """``/events/{route}`` asks no filter, but for a producer that may not send everything."""
+    limited = {"name": "shop", "keys": [KEY], "may": {"sources": ["/shop/*"]}}
+    free = {"name": "free", "keys": [OTHER_KEY]}
+    other = one(kind="other")
+    async with producer_house([limited, free]) as house:
+        refused = await house.ask(posted("binary", other, "/events/orders", bearer(KEY)))
+        assert (refused.status, problem(refused)[1]) == (422, ["no-route"])
+        assert house.log.submits == []
+        taken = await house.ask(posted("binary", other, "/events/orders", bearer(OTHER_KEY)))
+        assert taken.status == 202
+
+
+async def test_a_document_that_cannot_be_read_needs_every_right() -> None:
+    """Its source and type are not known."""
+    limited = {"name": "shop", "keys": [KEY], "may": {"sources": ["/shop/*"]}}
+    headers = [("content-type", "application/cloudevents+x"), *bearer(KEY)]
+    async with producer_house([limited]) as house:
+        answer = await house.ask(request("/events", b"?", headers=headers))
+        assert (answer.status, problem(answer)) == (403, (FORBIDDEN, ["source-not-allowed"]))
+
+
+# --- wrong credentials
+
+
+def unsigned(issuer: OidcIssuer, algorithm: str) -> str:
+    """The claims of a good token under ``none``, or under HS256 with the public key as the secret."""
+    claims = issuer.token(azp="warehouse").split(".")[1]
+    header = _url(json.dumps({"alg": algorithm, "typ": "JWT", "kid": "RS256-1"}).encode())
+    if algorithm == "none":
+        return f"{header}.{claims}."
+    secret = json.dumps(issuer.ask("/jwks")["keys"][0]).encode()
+    return f"{header}.{claims}.{_url(hmac.digest(secret, f'{header}.{claims}'.encode(), hashlib.sha256))}"
+
+
+def _url(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def swapped(issuer: OidcIssuer) -> str:
+    """With the signature of another token."""
+    good, other = issuer.token(azp="warehouse"), issuer.token(azp="other")
+    return f"{good.rpartition('.')[0]}.{other.rpartition('.')[2]}"
+
+
+WRONG: dict[str, Any] = {
+    "none at all": ("no-credential", lambda _: []),
+    "another scheme": ("no-credential", lambda _: [("authorization", f"Basic {KEY}")]),
+    "unknown key": ("unknown-credential", lambda _: bearer("x" * 30)),
+    "empty key": ("no-credential", lambda _: [("authorization", "Bearer ")]),
+    "key of the other header": ("unknown-credential", lambda _: bearer(HEADER_KEY)),
+    "key in the other header": ("unknown-credential", lambda _: [("x-api-key", KEY)]),
+    "two keys": ("repeated-credential", lambda _: [*bearer("x" * 30), *bearer(KEY)]),
+    "two tokens": ("repeated-credential", lambda i: bearer(i.token(azp="warehouse")) * 2),
+    "expired": ("expired-token", lambda i: bearer(i.token(azp="warehouse", exp=1_000))),
+    "early": ("early-token", lambda i: bearer(i.token(azp="warehouse", nbf=1 << 39))),
+    "no end": ("malformed-token", lambda i: bearer(i.token(azp="warehouse", exp=None))),
+    "endless": ("malformed-token", lambda i: bearer(i.token(azp="warehouse", exp=10**30))),
+    "wrongly signed": ("bad-signature", lambda i: bearer(swapped(i))),
+    "alg none": ("token-algorithm", lambda i: bearer(unsigned(i, "none"))),
+    "alg HS256": ("token-algorithm", lambda i: bearer(unsigned(i, "HS256"))),
+    "other issuer": ("unknown-issuer", lambda i: bearer(i.token(iss="https://evil.example"))),
+    "other audience": ("unknown-credential", lambda i: bearer(i.token(azp="warehouse", aud="x"))),
+    "other claims": ("unknown-credential", lambda i: bearer(i.token(azp="shop"))),
+    "no claims": ("unknown-credential", lambda i: bearer(i.token())),
+    "three parts": ("malformed-token", lambda _: bearer("a.b.c")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", WRONG)
+async def test_whoever_is_not_known_is_told_so(
+    house: House, issuer: OidcIssuer, case: str, mode: str
+) -> None:
+    """401 with a challenge, on both ways in; nothing of a credential comes back."""
+    code, making = WRONG[case]
+    credential = making(issuer)
+    for target in WAYS:
+        answer = await house.ask(posted(mode, one(), target, credential))
+        assert (answer.status, problem(answer)) == (401, (UNKNOWN, [code]))
+        assert answer.headers["www-authenticate"].startswith('Bearer realm="skybridge"')
+        for _, value in credential:
+            secret = value.removeprefix("Bearer ")
+            assert not secret or secret.encode() not in answer.body
+    assert house.log.submits == []
+
+
+async def test_a_client_certificate_of_nobody_is_no_producer(house: House, papers: Papers) -> None:
+    """The right authority signed it, and it names no producer, or several."""
+    stranger = await house.ask(posted("binary", one(), "/events"), papers.client("spiffe://x/y"))
+    assert (stranger.status, problem(stranger)) == (401, (UNKNOWN, ["no-credential"]))
+    listed = [{"name": n, "certificate": {"san": f"spiffe://x/{n}"}} for n in ("a", "b")]
+    house.become(listed)
+    both = papers.client("spiffe://x/a", "spiffe://x/b")
+    several = await house.ask(posted("binary", one(), "/events"), both)
+    assert (several.status, problem(several)) == (401, (UNKNOWN, ["ambiguous-credential"]))
+
+
+async def test_a_certificate_of_another_authority_gets_no_connection(
+    house: House, papers: Papers
+) -> None:
+    """It is optional to show one, not to show a true one."""
+    other = papers.client(SAN, authority=trustme.CA())
+    with pytest.raises((OSError, Closed)):
+        await house.ask(posted("binary", one(), "/events"), other)
+    assert house.log.submits == []
+
+
+async def test_the_refusal_comes_before_the_body_and_options_needs_none(house: House) -> None:
+    """A sender that waits for 100 Continue never sends its body to a door that is shut."""
+    peer = await house.connection()
+    headers = [("content-length", "10000"), ("expect", "100-continue")]
+    await peer.send(request("/events", headers=headers, length=False))
+    assert (await peer.answer()).status == 401
+    await peer.close()
+    options = request("/events", method="OPTIONS", headers=[("webhook-request-origin", "x")])
+    assert (await house.ask(options)).status == 200
+
+
+async def test_answers_before_a_refusal_leave_first(house: House) -> None:
+    """And nothing behind it is taken."""
+    peer = await house.connection()
+    good = posted("binary", one(), "/events", bearer(KEY))
+    await peer.send(good, good, posted("binary", one(), "/events"), good)
+    assert [answer.status for answer in await peer.answers(3)] == [202, 202, 401]
+    assert len(house.log.bodies) == 2
+    await peer.close()
+
+
+# --- open doors, reloads
+
+
+async def test_an_open_door_lets_strangers_in_but_no_wrong_key() -> None:
+    """A sender that shows a credential means it."""
+    shop = {"name": "shop", "keys": [KEY], "may": {"sources": ["/shop/*"]}}
+    async with producer_house([shop], is_open=True) as house:
+        for raw, status in (
+            (event(1), 202),
+            (posted("binary", one(), "/events", bearer(KEY)), 202),
+            (posted("binary", one(source="/x"), "/events", bearer(KEY)), 403),
+            (posted("binary", one(), "/events", bearer("x" * 30)), 401),
+        ):
+            assert (await house.ask(raw)).status == status
+
+
+async def test_a_key_that_is_taken_away_is_refused_from_the_next_request_on() -> None:
+    """On connections that are open too, and at once."""
+    async with producer_house([{"name": "shop", "keys": [KEY, OTHER_KEY]}]) as house:
+        peers = await house.connection(), await house.connection()
+        asked = [posted("binary", one(), "/events", bearer(key)) for key in (KEY, OTHER_KEY)]
+
+        async def statuses() -> list[int]:
+            for peer, raw in zip(peers, asked, strict=True):
+                await peer.send(raw)
+            return [(await peer.answer()).status for peer in peers]
+
+        assert await statuses() == [202, 202]
+        house.become([{"name": "shop", "keys": [OTHER_KEY]}])
+        assert await statuses() == [401, 202]
+        for peer in peers:
+            await peer.close()
+
+
+async def test_keys_of_an_issuer_are_rotated_while_events_come_in() -> None:
+    """A token under a new key is taken at its first use, and the old ones are refused from then on. What is
+    forged does not make us ask more often."""
+    with oidc_issuer() as issuer:
+        async with producer_house(producers(issuer.url)) as house:
+            old = posted("binary", one(), "/events", bearer(issuer.token(azp="warehouse")))
+            answers = await asyncio.gather(*(house.ask(old) for _ in range(20)))
+            assert {answer.status for answer in answers} == {202}
+            assert issuer.asked == 1
+            issuer.rotate()
+            new = posted("binary", one(), "/events", bearer(issuer.token(azp="warehouse")))
+            assert (await house.ask(new)).status == 401  # asked a moment ago
+            (known,) = house.issuers._known.values()
+            known._asked -= 60  # a minute passes
+            answers = await asyncio.gather(*(house.ask(new) for _ in range(20)))
+            assert {answer.status for answer in answers} == {202}
+            refused = await house.ask(old)
+            assert (refused.status, problem(refused)[1]) == (401, ["unknown-signing-key"])
+            assert issuer.asked == 2
+
+
+async def test_an_issuer_that_is_away_is_told_as_our_fault() -> None:
+    """A good token must not be called wrong: its sender would throw its events away."""
+    with oidc_issuer() as issuer:
+        url, token = issuer.url, issuer.token(azp="warehouse")
+    async with producer_house(producers(url)) as house:
+        answer = await house.ask(posted("binary", one(), "/events", bearer(token)))
+        assert answer.status == 503
+        assert json.loads(answer.body)["type"] == "urn:skybridge:problem:issuer-unavailable"
+        assert "retry-after" in answer.headers

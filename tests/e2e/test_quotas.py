@@ -1,0 +1,151 @@
+"""Quotas over a socket: 429 says when and how much, and no producer pays for another."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.model.quota import EventQuota
+from app.runtime.clock import SystemClock
+from example_counts import examples
+from producer_house import KEY, OTHER_KEY, bearer, one, posted, producer_house
+from raw_http import event
+
+
+class Still(SystemClock):
+    """Its time passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.at = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+QUOTA = {"events": "10/s", "burst": 4}
+
+
+async def test_beyond_its_quota_a_producer_is_told_when_to_come_again() -> None:
+    """``Retry-After``, and the fields of the draft; the connection stays."""
+    clock = Still()
+    listed = [
+        {"name": "shop", "keys": [KEY], "quota": QUOTA},
+        {"name": "other", "keys": [OTHER_KEY]},
+    ]
+    async with producer_house(listed, clock=clock) as house:
+        peer = await house.connection()
+        single = posted("binary", one(), "/events", bearer(KEY))
+        batch = posted("batch", one(), "/events", bearer(KEY))  # of two
+        for raw, status in (
+            (batch, 202),
+            (single, 202),
+            (batch, 429),
+            (single, 202),
+            (single, 429),
+        ):
+            await peer.send(raw)
+            answer = await peer.answer()
+            assert answer.status == status
+        assert answer.headers["retry-after"] == "1"
+        assert answer.headers["ratelimit-policy"] == '"events";q=4;w=1'
+        assert answer.headers["ratelimit"] == '"events";r=0;t=1'
+        assert json.loads(answer.body)["type"] == "urn:skybridge:problem:quota-exceeded"
+        assert len(house.log.bodies) == 4
+        await peer.send(posted("binary", one(), "/events", bearer(OTHER_KEY)))
+        assert (await peer.answer()).status == 202
+        clock.at += 0.1
+        await peer.send(single)
+        assert (await peer.answer()).status == 202
+        counts = house.counters.values()
+        assert counts["producer_refusals"] == {("shop", "quota-exceeded"): 2}
+        assert counts["producer_events"] == {("shop",): 5, ("other",): 1}
+        await peer.close()
+
+
+async def test_a_reload_gives_nobody_the_burst_again() -> None:
+    listed = [{"name": "shop", "keys": [KEY], "quota": QUOTA}]
+    async with producer_house(listed, clock=Still()) as house:
+        raw = posted("batch", one(), "/events", bearer(KEY))
+        assert [(await house.ask(raw)).status for _ in range(2)] == [202, 202]
+        slow = {**QUOTA, "events": "1/h"}
+        house.become([{"name": "shop", "keys": [KEY], "quota": slow}])
+        assert (await house.ask(raw)).status == 429
+
+
+async def test_strangers_share_the_quota_of_their_address() -> None:
+    """Where access is open; producers have their own."""
+    clock = Still()
+    quota = EventQuota.model_validate(QUOTA)
+    listed = [{"name": "shop", "keys": [KEY]}]
+    async with producer_house(listed, is_open=True, address_quota=quota, clock=clock) as house:
+        statuses = [(await house.ask(event(n))).status for n in range(6)]
+        assert statuses == [202] * 4 + [429] * 2
+        assert (await house.ask(posted("binary", one(), "/events", bearer(KEY)))).status == 202
+        assert "producer_refusals" not in house.counters.values()
+
+
+@pytest.mark.parametrize("seconds", [60])
+async def test_ten_times_the_rate_gets_rate_and_burst(seconds: int) -> None:
+    """By a clock of our own, through the whole of a listener."""
+    clock = Still()
+    quota = {"events": "5/s", "burst": 10}
+    async with producer_house(
+        [{"name": "shop", "keys": [KEY], "quota": quota}], clock=clock
+    ) as house:
+        peer = await house.connection()
+        raw = posted("binary", one(), "/events", bearer(KEY))
+        taken = 0
+        for _ in range(seconds * 50):
+            await peer.send(raw)
+            taken += (await peer.answer()).status == 202
+            clock.at += 1 / 50
+        await peer.close()
+        assert taken == pytest.approx(5 * seconds + 10, rel=0.02)
+
+
+@pytest.mark.nightly
+async def test_ten_times_the_rate_gets_rate_and_burst_in_a_real_minute() -> None:
+    """Sent as fast as it goes, at ten times the rate at least, by the clock of the system."""
+    quota = {"events": "20/s", "burst": 100}
+    async with producer_house([{"name": "shop", "keys": [KEY], "quota": quota}]) as house:
+        peer = await house.connection()
+        raw = posted("binary", one(), "/events", bearer(KEY))
+        begun, sent, taken = time.monotonic(), 0, 0
+        while time.monotonic() - begun < 60:
+            await peer.send(raw)
+            taken += (await peer.answer()).status == 202
+            sent += 1
+        await peer.close()
+        assert sent > 60 * 200
+        assert taken == pytest.approx(20 * 60 + 100, rel=0.02)
+
+
+VALUES = st.one_of(
+    st.binary(max_size=200),
+    st.binary(max_size=200).map(lambda raw: b"Bearer " + raw),
+    st.lists(st.binary(max_size=40), min_size=3, max_size=3).map(
+        lambda p: b"Bearer " + b".".join(p)
+    ),
+)
+_KEPT = bytes(set(range(256)) - set(b"\r\n\0"))
+
+
+@given(values=st.lists(VALUES, min_size=1, max_size=30))
+@examples(60)
+async def test_no_authorization_is_a_fault_of_ours_or_lets_anybody_in(values: list[bytes]) -> None:
+    """Whatever stands there: 401, or 400 for what is no HTTP."""
+    jwt = {"issuer": "http://127.0.0.1:1", "audience": "a", "match": {"azp": "a"}}
+    listed = [{"name": "shop", "keys": [KEY]}, {"name": "w", "jwt": jwt}]
+    async with producer_house(listed) as house:
+        for value in values:
+            kept = bytes(byte for byte in value if byte in _KEPT)
+            head = (
+                b"POST /events HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\nauthorization: " + kept
+            )
+            answer = await house.ask(head + b"\r\n\r\n")
+            assert answer.status in {400, 401}
+        assert house.log.submits == []

@@ -1,0 +1,219 @@
+"""What a producer may do on a Kafka listener, asked by clients that were not written here."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kio.schema.metadata.v9.request import MetadataRequest
+from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+
+from app.access.who import Producers
+from app.kafka_listener.sasl import Logins
+from app.model.producer import Producer as Settings
+from app.runtime.clock import SystemClock
+from kafka_listening import Listening, kafka_listening
+
+PASSWORDS = {"shop": "of the shop", "reader": "of the reader", "old": "of the old form"}
+OURS = "skybridge.shop."
+EVENT = [("ce_specversion", "1.0"), ("ce_id", "1"), ("ce_type", "t"), ("ce_source", "/shop/1")]
+
+
+def producers(**shop: Any) -> Producers:
+    listed = [
+        {"name": "shop", "kafka": {"password": "p", "write": ["orders", "orders-*"]}, **shop},
+        {"name": "reader", "kafka": {"password": "p", "read": ["orders"], "groups": ["*"]}},
+    ]
+    return Producers([Settings.model_validate(each) for each in listed])
+
+
+def logins(made: Producers, **passwords: str) -> Logins:
+    return Logins({**PASSWORDS, **passwords}, ["PLAIN"], made.kafka)
+
+
+@asynccontextmanager
+async def listening(folder: Path, **shop: Any) -> AsyncIterator[Listening]:
+    made = producers(**shop)
+    async with kafka_listening(folder, logins=logins(made), own_groups=OURS) as kafka:
+        yield kafka
+
+
+def words(user: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": user,
+        "sasl.password": PASSWORDS[user],
+    }
+
+
+async def kcat(kafka: Listening, user: str, *args: str, stdin: bytes = b"") -> tuple[bytes, str]:
+    """Its output, and what it complained of."""
+    settings = [f"-X{name}={value}" for name, value in words(user).items()]
+    command = ["kcat", "-b", kafka.servers, *settings, *args]
+    result = await asyncio.to_thread(
+        subprocess.run, command, input=stdin, capture_output=True, timeout=180, check=False
+    )
+    return result.stdout, result.stderr.decode()
+
+
+@pytest.mark.usefixtures("with_kcat")
+async def test_topics_are_written_and_read_by_those_who_may(tmp_path: Path) -> None:
+    """What is not allowed is refused as Kafka refuses it, and nothing is stored or told."""
+    async with listening(tmp_path) as kafka:
+        assert await kcat(kafka, "shop", "-P", "-t", "orders", stdin=b"one\n") == (b"", "")
+        assert await kcat(kafka, "old", "-P", "-t", "other", stdin=b"two\n") == (b"", "")
+        for user, topic in (("shop", "other"), ("shop", "new"), ("reader", "orders")):
+            _, said = await kcat(kafka, user, "-P", "-t", topic, stdin=b"x\n")
+            assert "authorization failed" in said.lower()
+        for user, topic in (("shop", "orders"), ("reader", "other")):
+            read, said = await kcat(kafka, user, "-C", "-t", topic, "-e", "-q")
+            assert (read, "authorization failed" in said.lower()) == (b"", True)
+        read, _ = await kcat(kafka, "reader", "-C", "-t", "orders", "-e", "-q")
+        assert read == b"one\n"
+        assert set(kafka.engine.topics()) == {"orders", "other"}
+        listed, _ = await kcat(kafka, "reader", "-L")
+        assert b'topic "orders"' in listed
+        assert b"other" not in listed
+
+
+@pytest.mark.usefixtures("with_kcat")
+@pytest.mark.parametrize(
+    ("user", "group", "allowed"),
+    [
+        ("reader", "mine", True),
+        ("shop", "mine", False),
+        ("reader", f"{OURS}billing", False),
+        ("old", f"{OURS}billing", False),
+        ("old", "mine", True),
+    ],
+)
+async def test_nobody_but_the_service_is_in_the_group_of_a_subscription(
+    tmp_path: Path, user: str, group: str, allowed: bool
+) -> None:
+    """Whatever groups its user may use."""
+    async with listening(tmp_path) as kafka:
+        await kcat(kafka, "shop", "-P", "-t", "orders", stdin=b"one\n")
+        earliest = "-Xauto.offset.reset=earliest"
+        read, said = await kcat(kafka, user, earliest, "-G", group, "-c", "1", "-q", "orders")
+        assert (read, "authorization" in said.lower()) == (
+            (b"one\n", False) if allowed else (b"", True)
+        )
+
+
+async def send(kafka: Listening, *headers: tuple[str, str]) -> KafkaError | None:
+    told: list[KafkaError | None] = []
+    client = Producer({"bootstrap.servers": kafka.servers, **words("shop")})
+    client.produce("orders", b"{}", headers=list(headers), on_delivery=lambda e, _: told.append(e))
+    await asyncio.to_thread(client.flush, 60)
+    return told[0]
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        (EVENT, None),
+        ([*EVENT[:3], ("ce_source", "/warehouse/1")], KafkaError.INVALID_RECORD),
+        ([*EVENT[:2], ("ce_type", "x"), EVENT[3]], KafkaError.INVALID_RECORD),
+        (EVENT[:2], KafkaError.INVALID_RECORD),
+        ([], KafkaError.INVALID_RECORD),
+    ],
+)
+async def test_what_a_limited_producer_writes_is_always_looked_at(
+    tmp_path: Path, headers: Any, code: int | None
+) -> None:
+    """In every topic: what is no event cannot be said to be allowed."""
+    may = {"sources": ["/shop/*"], "types": ["t"]}
+    async with listening(tmp_path, may=may) as kafka:
+        error = await send(kafka, *headers)
+        assert (None if error is None else error.code()) == code
+        stored = kafka.counters.values().get("kafka_records", {})
+        assert stored.get(("produced",), 0) == (1 if code is None else 0)
+
+
+async def test_topics_as_a_whole_are_no_affair_of_a_producer(tmp_path: Path) -> None:
+    """It may make those that it may write to, which writing would make too."""
+    async with listening(tmp_path) as kafka:
+        admin = AdminClient({"bootstrap.servers": kafka.servers, **words("shop")})
+
+        async def code(done: Any) -> Any:
+            try:
+                await asyncio.to_thread(done.result, 60)
+            except KafkaException as error:
+                return error.args[0].code()
+            return None
+
+        made = admin.create_topics([NewTopic("orders", 1), NewTopic("other", 1)])
+        denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert [await code(made[name]) for name in ("orders", "other")] == [None, denied]
+        assert await code(admin.delete_topics(["orders"])["orders"]) == denied
+        assert set(kafka.engine.topics()) == {"orders"}
+        gone = admin.delete_consumer_groups(["a-group"])["a-group"]
+        assert await code(gone) == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("change", ["gone", "other password", "no logins"])
+async def test_a_user_that_is_taken_away_is_let_go_at_its_next_request(
+    tmp_path: Path, change: str
+) -> None:
+    """On the connection that it has."""
+    made = producers()
+    async with listening(tmp_path) as kafka:
+        client = await kafka.connect()
+        await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
+        token = f"\0shop\0{PASSWORDS['shop']}".encode()
+        await client.call(SaslAuthenticateRequest(auth_bytes=token))
+        ask = MetadataRequest(
+            topics=None,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        assert (await client.call(ask)).topics == ()
+        kafka.node.logins = {
+            "gone": Logins({"old": "x"}, ["PLAIN"]),
+            "other password": logins(made, shop="another one"),
+            "no logins": None,
+        }[change]
+        if change == "no logins":
+            assert (await client.call(ask)).topics == ()
+        else:
+            from kafka_listening import framed
+
+            assert await client.ask(framed(ask)) == b""
+        await client.close()
+
+
+class Waiting(SystemClock):
+    """Says how long it was made to wait, and does not."""
+
+    def __init__(self) -> None:
+        self.at = 1_000.0
+        self.waited: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.waited.append(seconds)
+        self.at += seconds
+
+
+async def test_a_producer_beyond_its_quota_waits(tmp_path: Path) -> None:
+    """Kafka has no refusal for it: the answer comes when the events fit."""
+    made = producers(quota={"events": "10/s", "burst": 5})
+    clock = Waiting()
+    async with kafka_listening(tmp_path, logins=logins(made), clock=clock) as kafka:
+        client = Producer({"bootstrap.servers": kafka.servers, "linger.ms": 1_000, **words("shop")})
+        for n in range(25):
+            client.produce("orders", b"%d" % n, partition=0)
+        assert await asyncio.to_thread(client.flush, 60) == 0
+        assert kafka.counters.values()["producer_events"] == {("shop",): 25}
+        assert sum(clock.waited) == pytest.approx(2.0)

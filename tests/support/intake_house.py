@@ -1,0 +1,95 @@
+"""An events listener with intakes over a scripted log, on a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from app.gateway.intakes import Intakes, OpenIntake
+from app.gateway.publish import Publisher
+from app.gateway.server import EventsServer
+from app.intakes.compiled import secrets_of
+from app.model.intake import Intake
+from app.model.route import Route
+from app.routing.plan import Router
+from app.telemetry import Counters
+from listening import listening
+from publishers import KEY, SECRET, Sent
+from raw_http import RawAnswer, RawConnection, request
+from scripted_log import ScriptedLog
+from virtual_clock import VirtualClock
+
+ROUTES = (
+    {"name": "hooks", "to": {"broker": "log", "topic": "hooks"}, "key": {"mapper": "partitionkey"}},
+    {"name": "nothing", "filters": [{"exact": {"type": "never"}}], "to": {"broker": "log", "topic": "n"}},
+)  # fmt: skip
+EVENT = {
+    "id": "{header:x-id}",
+    "type": "com.example.{pointer:/kind}",
+    "source": "/erp/{pointer:/plant}",
+    "subject": "{pointer:/order/id}",
+}
+INTAKES: tuple[dict[str, Any], ...] = (
+    *(
+        {"name": preset, "preset": preset, "secret": SECRET, "route": "hooks"}
+        for preset in ("github", "gitlab", "stripe", "slack", "shopify")
+    ),
+    {"name": "standard", "preset": "standard_webhooks", "secret": KEY, "route": "hooks"},
+    {
+        "name": "erp", "route": "hooks", "event": EVENT,
+        "verify": {"kind": "hmac_sha256", "header": "x-mark", "secret": SECRET},
+    },
+    {
+        "name": "key", "route": "hooks", "event": EVENT,
+        "verify": {"kind": "api_key", "secret": SECRET},
+    },
+    {
+        "name": "login", "route": "hooks", "event": EVENT,
+        "verify": {"kind": "basic", "username": "shop", "password": SECRET},
+    },
+    {
+        "name": "few", "preset": "github", "secret": SECRET, "route": "hooks",
+        "quota": {"events": "1/s", "burst": 2},
+    },
+    {"name": "by-rules", "preset": "github", "secret": SECRET},
+)  # fmt: skip
+
+
+class IntakeHouse:
+    """``server`` is set while it listens."""
+
+    server: EventsServer
+
+    def __init__(
+        self, intakes: Sequence[dict[str, Any]] = INTAKES, *, at_once: bool = True
+    ) -> None:
+        self.clock = VirtualClock()
+        self.counters = Counters()
+        self.log: Any = ScriptedLog(at_once=at_once)
+        self.settings = [Intake.model_validate(each) for each in intakes]
+        routes = [Route.model_validate(each) for each in ROUTES]
+        self.publisher = Publisher(Router(routes), {"log": self.log}, self.counters)
+        self.intakes = Intakes(
+            [self.opened(each) for each in self.settings], self.counters, ("traceparent",)
+        )
+
+    def opened(self, settings: Intake) -> OpenIntake:
+        secrets = [secret.get_secret_value for secret in secrets_of(settings)]
+        return OpenIntake(settings, secrets, self.clock)
+
+    @asynccontextmanager
+    async def open(self, **settings: Any) -> AsyncIterator[IntakeHouse]:
+        async with listening(
+            self.publisher, counters=self.counters, intakes=self.intakes, **settings
+        ) as server:
+            self.server = server
+            yield self
+
+    async def post(self, name: str, sent: Sent, *, method: str = "POST") -> RawAnswer:
+        async with await RawConnection.open(self.server.port) as peer:
+            await peer.send(request(f"/in/{name}", sent.body, headers=sent.headers, method=method))
+            return await peer.answer()
+
+    def counted(self, name: str = "intake_requests") -> dict[tuple[str, ...], int]:
+        return dict(self.counters.values().get(name, {}))

@@ -1,0 +1,193 @@
+"""An events listener with producers of every kind, on TLS, before a log that remembers what is published."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from app.access.who import Producers
+from app.gateway.door import Door
+from app.gateway.issuers import Issuers
+from app.gateway.publish import Publisher
+from app.gateway.server import EventsServer
+from app.gateway.tls import Tls
+from app.interfaces import Clock
+from app.model.producer import Producer
+from app.model.quota import EventQuota
+from app.model.route import Route
+from app.routing.plan import Router
+from app.runtime.clock import SystemClock
+from app.telemetry import Counters
+from listening import listening
+from raw_http import RawAnswer, RawConnection, request
+from scripted_log import ScriptedLog
+
+ROUTES = [
+    {"name": "orders", "filters": [{"prefix": {"type": "com.example.order."}}], "to": {"broker": "log", "topic": "orders"}},
+    {"name": "rest", "to": {"broker": "log", "topic": "rest"}},
+]  # fmt: skip
+MAY = {"routes": ["orders"], "sources": ["/shop/*"], "types": ["com.example.order.*"]}
+KEY, OTHER_KEY, HEADER_KEY = (
+    "the-key-of-the-shop-0",
+    "the-key-of-the-shop-1",
+    "the-key-of-the-till-0",
+)
+SAN = "spiffe://example/scanner"
+Pairs = Sequence[tuple[str, str]]
+
+
+def producers(issuer: str) -> list[dict[str, Any]]:
+    return [
+        {"name": "shop", "keys": [KEY, OTHER_KEY], "may": MAY},
+        {"name": "till", "keys": [HEADER_KEY], "header": "X-Api-Key", "may": MAY},
+        {"name": "warehouse", "jwt": {"issuer": issuer, "audience": "skybridge", "match": {"azp": "warehouse"}}, "may": MAY},
+        {"name": "scanner", "certificate": {"san": SAN}, "may": MAY},
+    ]  # fmt: skip
+
+
+def bearer(credential: str) -> Pairs:
+    return [("authorization", f"Bearer {credential}")]
+
+
+class House:
+    def __init__(
+        self,
+        server: EventsServer,
+        log: ScriptedLog,
+        counters: Counters,
+        issuers: Issuers,
+        clock: Clock,
+    ) -> None:
+        self.server = server
+        self.issuers = issuers
+        self.clock = clock
+        self.log = log
+        self.counters = counters
+        self.tls: ssl.SSLContext | None = None
+
+    async def ask(self, raw: bytes, tls: ssl.SSLContext | None = None) -> RawAnswer:
+        """Over a connection of its own."""
+        async with await RawConnection.open(self.server.port, tls or self.tls) as peer:
+            await peer.send(raw)
+            return await peer.answer()
+
+    async def connection(self, tls: ssl.SSLContext | None = None) -> RawConnection:
+        return await RawConnection.open(self.server.port, tls or self.tls)
+
+    def become(self, listed: Sequence[Mapping[str, Any]], *, is_open: bool = False) -> None:
+        """As a reload does."""
+        made = Producers([Producer.model_validate(each) for each in listed])
+        resource = self.server._resource
+        before = resource.door
+        if before is not None:
+            made.follow(before.producers, self.clock.monotonic())
+        resource.door = Door(made, self.issuers.of, self.clock, is_open=is_open)
+
+
+@asynccontextmanager
+async def producer_house(
+    listed: Sequence[Mapping[str, Any]],
+    *,
+    is_open: bool = False,
+    address_quota: EventQuota | None = None,
+    tls: Tls | None = None,
+    clock: Clock | None = None,
+) -> AsyncIterator[House]:
+    clock = clock or SystemClock()
+    log, counters, issuers = ScriptedLog(at_once=True), Counters(), Issuers(clock.monotonic)
+    routes = Router([Route.model_validate(each) for each in ROUTES])
+    logs: Any = {"log": log}
+    publisher = Publisher(routes, logs, counters, monotonic=clock.monotonic)
+    made = Producers([Producer.model_validate(each) for each in listed])
+    door = Door(made, issuers.of, clock, is_open=is_open, address_quota=address_quota)
+    async with listening(publisher, counters=counters, door=door, tls=tls) as server:
+        yield House(server, log, counters, issuers, clock)
+    await issuers.stop()
+
+
+class Papers:
+    """A certificate authority, the listener's certificate, and those of its clients."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._authority = trustme.CA()
+        server = self._authority.issue_cert("localhost")
+        (folder / "ca.pem").write_bytes(self._authority.cert_pem.bytes())
+        (folder / "key.pem").write_bytes(server.private_key_pem.bytes())
+        (folder / "cert.pem").write_bytes(b"".join(c.bytes() for c in server.cert_chain_pems))
+
+    @property
+    def tls(self) -> Tls:
+        return Tls(
+            certificate=self._folder / "cert.pem",
+            key=self._folder / "key.pem",
+            client_ca=self._folder / "ca.pem",
+            demands_client=False,
+        )
+
+    def client(self, *uris: str, authority: trustme.CA | None = None) -> ssl.SSLContext:
+        """A client that trusts the listener, and shows a certificate with these names; none shows none."""
+        context = ssl.create_default_context()
+        self._authority.configure_trust(context)
+        if uris:
+            both = self._folder / f"client-{len(list(self._folder.iterdir()))}.pem"
+            both.write_bytes(_certificate(authority or self._authority, uris))
+            context.load_cert_chain(both)
+        return context
+
+
+def _certificate(authority: trustme.CA, uris: Sequence[str]) -> bytes:
+    """Key and certificate. The names are URIs, which the library of the authority cannot issue."""
+    issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
+    signer: Any = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in uris])
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a client")]))
+        .issuer_name(issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(issuer.not_valid_before_utc)
+        .not_valid_after(issuer.not_valid_after_utc)
+        .add_extension(names, critical=False)
+        .add_extension(identifier, critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return private + made.public_bytes(serialization.Encoding.PEM)
+
+
+def one(
+    source: str = "/shop/1", kind: str = "com.example.order.made", number: int = 1
+) -> dict[str, str]:
+    return {"specversion": "1.0", "id": str(number), "source": source, "type": kind}
+
+
+def posted(mode: str, event: Mapping[str, str], target: str, credential: Pairs = ()) -> bytes:
+    """``event`` in a mode; a batch has an event before it that is allowed."""
+    if mode == "binary":
+        headers = [(f"ce-{name}", value) for name, value in event.items()]
+        return request(
+            target, b"{}", headers=[*headers, ("content-type", "application/json"), *credential]
+        )
+    if mode == "structured":
+        body, kind = json.dumps(event), "application/cloudevents+json"
+    else:
+        body, kind = json.dumps([one(number=0), event]), "application/cloudevents-batch+json"
+    return request(target, body.encode(), headers=[("content-type", kind), *credential])

@@ -1,0 +1,56 @@
+"""Bytes that were requests once, sent to a listener that must answer or close in a short time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Sequence
+
+from app.gateway.limits import Limits
+from raw_http import RawConnection
+
+PATIENCE = 60.0  # seconds; the deadlines of LIMITS are far shorter
+LIMITS = Limits(head_timeout=0.2, body_timeout=0.3, keep_alive=0.3, linger=0.1, body=4000)
+_ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Z][A-Za-z ]*\r\n")
+
+TOKENS = [
+    b"\r\n", b"\n", b"\r", b"\0", b"\xff\xfe", b"%", b"%C0%A0", b":", b" ", b"\t", b"content-length: 5\r\n",
+    b"transfer-encoding: chunked\r\n", b"0\r\n\r\n", b"\r\n\r\n", b"HTTP/1.0", b"ce-id: 2\r\n", b"{", b"]",
+    b'"', b"\\ud800", b"1e400", b"null", b"content-encoding: gzip\r\n", b"expect: 100-continue\r\n",
+    b"connection: upgrade\r\nupgrade: x\r\n", b"\xed\xa0\x80", b"99999999999999999999",
+]  # fmt: skip
+
+
+def wounded(chance: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """One to three of ``seeds`` behind each other, with a few wounds."""
+    data = bytearray(b"".join(chance.choices(seeds, k=chance.randint(1, 3))))
+    for _ in range(chance.randint(1, 5)):
+        place = chance.randrange(len(data) + 1)
+        wound = chance.randrange(5)
+        if wound == 0:
+            data[place : place + 1] = bytes([chance.randrange(256)])
+        elif wound == 1:
+            del data[place : place + chance.randint(1, 30)]
+        elif wound == 2:
+            data[place:place] = chance.choice(TOKENS)
+        elif wound == 3:
+            data[place:place] = data[place : place + chance.randint(1, 60)]
+        else:
+            del data[place:]
+    return bytes(data)
+
+
+async def sent(port: int, case: bytes, *, ends: bool = False) -> list[int]:
+    """Every status that came back before the peer closed, which it must do within the deadline. ``ends``: it
+    is told that nothing more comes."""
+    async with await RawConnection.open(port) as peer:
+        peer.writer.write(case)
+        if ends:
+            peer.writer.write_eof()
+        async with asyncio.timeout(PATIENCE):
+            try:
+                answers = await peer.reader.read()
+            except ConnectionError:
+                return []
+    return [int(status) for status in _ANSWER.findall(answers)]

@@ -1,0 +1,125 @@
+"""Intakes: what cannot work, and what would let anybody in, is refused with its place and its cure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from app.config.finding import Finding
+from app.config.shown import view_of
+
+Lint = Callable[..., list[str]]
+ROUTES = "routes: [{name: hooks, to: {broker: log, topic: a}}]\n"
+EVENT = "event: {id: '{header:x-id}', type: t, source: /s}"
+
+
+def intake(text: str, more: str = "") -> str:
+    return f"{ROUTES}{more}intakes: [{{name: in, {text}}}]\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "preset: github, secret: s, route: hooks, quota: {events: 50/s, burst: 500}",
+        "preset: gitlab, secret: s, previous_secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        f"verify: {{kind: none}}, {EVENT}",
+        f"verify: {{kind: basic, username: u, password: p}}, {EVENT}, max_age: 0s",
+    ],
+)
+def test_a_good_intake_is_clean(lint_text: Lint, text: str) -> None:
+    assert lint_text(intake(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "setting", "message"),
+    [
+        ("preset: github, secret: s, route: hoks", "route", "there is no route 'hoks'"),
+        ("preset: standard_webhooks, secret: s", "secret", "begins with none of whsec_"),
+        ("preset: stripe, secret: s, max_age: 0s", "max_age", "would refuse every signed time"),
+        (f"verify: {{kind: standard_webhooks, secret: s}}, {EVENT}", "verify.secret", "begins with none"),
+        (
+            "verify: {kind: none}, event: {id: '{header:x}', type: 't.{pointer:}', source: /s}",
+            "event.type", "{pointer:} names nothing of a request",
+        ),
+        ("verify: {kind: none}, event: {id: '1', type: t, source: /s}", "event.id", "is the same for every event"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_an_error(
+    lint_text: Lint, text: str, setting: str, message: str
+) -> None:
+    (found,) = lint_text(intake(text))
+    assert found.startswith(f"error intakes[0].{setting}: {message}")
+
+
+def test_nothing_is_verified_on_loopback_alone(lint_text: Lint) -> None:
+    """Else everybody on the network could send as anybody."""
+    text = intake(f"verify: {{kind: none}}, {EVENT}", "server: {events: {host: 0.0.0.0}}\n")
+    found = [each for each in lint_text(text) if "intakes" in each]
+    assert len(found) == 1
+    assert found[0].startswith("error intakes[0].verify.kind: none accepts every request")
+
+
+OFF_LOOPBACK = "server: {events: {host: 0.0.0.0, access: producers}}\n"
+
+
+def test_an_intake_may_be_the_only_way_in(lint_text: Lint) -> None:
+    """No producer is needed where only publishers of webhooks send."""
+    assert lint_text(intake("preset: github, secret: s", OFF_LOOPBACK)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("preset: gitlab, secret: s", True),
+        ("preset: gitlab, secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", False),
+        (f"verify: {{kind: basic, username: u, password: p}}, {EVENT}", True),
+        (f"verify: {{kind: hmac_sha256, header: h, secret: s}}, {EVENT}", False),
+    ],
+)
+def test_a_key_in_clear_is_a_warning(lint_text: Lint, text: str, warned: bool) -> None:
+    found = lint_text(intake(text, OFF_LOOPBACK))
+    assert [each.partition(":")[0] for each in found] == ["warning intakes[0]"] * warned
+
+
+def test_two_of_a_name_are_an_error(lint_text: Lint) -> None:
+    one = "{name: in, preset: github, secret: s}"
+    (found,) = lint_text(f"{ROUTES}intakes: [{one}, {one}]\n")
+    assert found.startswith("error intakes[1].name: 'in' is taken")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("preset: github", "preset github needs secret"),
+        ("preset: github, secret: s, verify: {kind: none}", "preset github has its own verify and event"),
+        (f"preset: github, secret: s, {EVENT}", "preset github has its own verify and event"),
+        ("verify: {kind: none}", "an intake has a preset and its secret, or verify and event"),
+        (f"verify: {{kind: none}}, {EVENT}, secret: s", "without a preset, the secret stands under verify"),
+        ("preset: githup, secret: s", "is not one of the choices"),
+        (f"verify: {{kind: md5}}, {EVENT}", "unknown kind"),
+        (f"verify: {{kind: hmac_sha256, header: h, secret: s, signed: 'x'}}, {EVENT}", "signed needs timestamp"),
+        (
+            f"verify: {{kind: hmac_sha256, header: h, secret: s, timestamp: t, signed: '{{body}}'}}, {EVENT}",
+            "signed holds {timestamp} once and {body} once",
+        ),
+        (f"verify: {{kind: api_key, header: 'a b', secret: s}}, {EVENT}", "has the wrong form"),
+    ],
+)  # fmt: skip
+def test_settings_that_do_not_fit_each_other_are_refused(
+    refusal: Callable[..., list[Finding]], text: str, message: str
+) -> None:
+    (found,) = refusal(intake(text), minimal=True)
+    assert message in found.message
+
+
+def test_no_finding_and_no_shown_configuration_has_a_secret(
+    refusal: Callable[..., list[Finding]], load_text: Callable[..., object]
+) -> None:
+    text = intake("preset: github, secret: not-for-eyes, previous_secret: nor-this")
+    shown = str(view_of(load_text(text, minimal=True)).shown)  # type: ignore[arg-type]
+    assert "intakes" in shown
+    assert "not-for-eyes" not in shown
+    assert "nor-this" not in shown
+    misspelt = intake(f"verify: {{kind: api_key, sekret: not-for-eyes}}, {EVENT}")
+    assert "not-for-eyes" not in str(refusal(misspelt, minimal=True))

@@ -1,0 +1,324 @@
+"""What the requests of each publisher become: payloads in the shape of its documentation."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+import publishers
+from app.event.validate import faults_of
+from app.intakes.arrival import Arrival
+from app.intakes.compiled import compile_intake
+from app.intakes.mapping import Unmappable
+from app.intakes.presets import PRESETS
+from app.model.intake import Intake
+from publishers import Sent
+
+NOW = 1_800_000_000.0
+CAME = "2027-01-15T08:00:00Z"  # NOW
+
+
+def attributes(preset: str, sent: Sent) -> dict[str, str]:
+    settings = Intake.model_validate({"name": "hooks", "preset": preset, "secret": "s"})
+    compiled = compile_intake(settings)
+    found = compiled.mapper(Arrival(sent.pairs, sent.body, field=compiled.field), NOW)
+    assert not faults_of(found, str)
+    return found
+
+
+def check(preset: str, sent: Sent, **expected: str | None) -> None:
+    found = attributes(preset, sent)
+    assert {name: found.get(name) for name in expected} == expected
+    assert found["datacontenttype"] == dict(sent.pairs)[b"content-type"].decode()
+
+
+STRIPE = {
+    "id": "evt_1NG8Du2eZvKYlo2CUI79vXWy",
+    "object": "event",
+    "created": 1686089970,
+    "data": {"object": {"id": "seti_1NG8Du2eZvKYlo2C9XMqbR0x", "object": "setup_intent"}},
+    "type": "setup_intent.created",
+}
+
+
+def test_stripe() -> None:
+    check(
+        "stripe",
+        publishers.stripe(STRIPE, NOW),
+        id="evt_1NG8Du2eZvKYlo2CUI79vXWy",
+        type="com.stripe.setup_intent.created",
+        source="https://api.stripe.com",
+        subject="seti_1NG8Du2eZvKYlo2C9XMqbR0x",
+        time="2023-06-06T22:19:30Z",
+    )
+
+
+def test_stripe_of_a_connected_account() -> None:
+    sent = publishers.stripe(STRIPE | {"account": "acct_1"}, NOW)
+    check("stripe", sent, source="https://api.stripe.com/v1/accounts/acct_1")
+
+
+def test_stripe_thin_event() -> None:
+    """Of version 2: times are text, and the object is named and not contained."""
+    thin = {
+        "id": "evt_test_65R9Ijk8dKEYZcXeRWn16R9A7j1FSQ3w3TGDPLLGSM4CW0",
+        "object": "v2.core.event",
+        "type": "v1.billing.meter.error_report_triggered",
+        "created": "2024-09-17T06:20:52.246Z",
+        "related_object": {"id": "mtr_test_61R9IeP0SgKbYROOx41PEAQhH0qO23oW", "type": "billing.meter"},
+    }  # fmt: skip
+    check(
+        "stripe",
+        publishers.stripe(thin, NOW),
+        type="com.stripe.v1.billing.meter.error_report_triggered",
+        time="2024-09-17T06:20:52.246Z",
+        subject="mtr_test_61R9IeP0SgKbYROOx41PEAQhH0qO23oW",
+    )
+
+
+SLACK = {
+    "token": "z26uFbvR1xHJEdHE1OQiO6t8",
+    "team_id": "T123ABC456",
+    "api_app_id": "A123ABC456",
+    "event": {"type": "message", "channel": "C123ABC456", "user": "U1", "text": "Live", "ts": "1"},
+    "type": "event_callback",
+    "event_id": "Ev123ABC456",
+    "event_time": 1515449522,
+}
+
+
+def test_slack_event() -> None:
+    check(
+        "slack",
+        publishers.slack(SLACK, NOW),
+        id="Ev123ABC456",
+        type="com.slack.message",
+        source="https://app.slack.com/client/T123ABC456",
+        subject="C123ABC456",
+        time="2018-01-08T22:12:02Z",
+    )
+
+
+def test_slack_slash_command() -> None:
+    form = urlencode(
+        {
+            "token": "gIkuvaNzQIHg97ATvDxqgjtO",
+            "team_id": "T0001",
+            "channel_id": "C2147483705",
+            "command": "/weather",
+            "text": "94070",
+            "trigger_id": "13345224609.738474920.8088930838d88f008e0",
+            "api_app_id": "A123456",
+        }
+    ).encode()
+    check(
+        "slack",
+        publishers.slack(form, NOW),
+        id="13345224609.738474920.8088930838d88f008e0",
+        type="com.slack.slash_command",
+        source="https://app.slack.com/client/T0001",
+        subject="/weather",
+        time=None,
+    )
+
+
+def test_slack_interaction() -> None:
+    """JSON in a field of a form."""
+    payload = {
+        "type": "block_actions",
+        "team": {"id": "T9TK3CUKW", "domain": "example"},
+        "trigger_id": "12466734323.1395872398",
+        "callback_id": "approve",
+    }
+    form = urlencode({"payload": publishers.text(payload)}).encode()
+    check(
+        "slack",
+        publishers.slack(form, NOW),
+        id="12466734323.1395872398",
+        type="com.slack.block_actions",
+        source="https://app.slack.com/client/T9TK3CUKW",
+        subject="approve",
+    )
+
+
+def test_slack_challenge_is_told_from_an_event() -> None:
+    challenge = PRESETS["slack"].challenge
+    assert challenge is not None
+    asked = {
+        "token": "Jhj5dZrVaK7ZwHHjRyZWjbDl",
+        "challenge": "3eZbrw1a",
+        "type": "url_verification",
+    }
+    for payload, text in ((asked, "3eZbrw1a"), (SLACK, None), (asked | {"challenge": 7}, None)):
+        sent = publishers.slack(payload, NOW)
+        assert challenge(Arrival(sent.pairs, sent.body)) == text
+
+
+def test_shopify() -> None:
+    order = {
+        "id": 820982911946154508,
+        "admin_graphql_api_id": "gid://shopify/Order/820982911946154508",
+    }
+    check(
+        "shopify",
+        publishers.shopify(order, "b54557e4-bdd9-4b37-8a5f-bf7d70bcd043"),
+        id="b54557e4-bdd9-4b37-8a5f-bf7d70bcd043",
+        type="com.shopify.orders.create",
+        source="https://snow.myshopify.com",
+        subject="gid://shopify/Order/820982911946154508",
+        time="2026-03-29T18:00:27.877041743Z",
+    )
+
+
+def test_shopify_without_a_time_of_its_own() -> None:
+    sent = publishers.shopify({"id": 7, "updated_at": "2021-12-31T19:00:00-05:00"})
+    check(
+        "shopify",
+        sent.but("X-Shopify-Triggered-At", None),
+        time="2021-12-31T19:00:00-05:00",
+        subject="7",
+    )
+
+
+def test_standard_webhooks() -> None:
+    payload = {
+        "type": "contact.created",
+        "timestamp": "2022-11-03T20:26:10.344522Z",
+        "data": {"id": 1},
+    }
+    check(
+        "standard_webhooks",
+        publishers.standard(payload, NOW, "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W"),
+        id="msg_2KWPBgLlAfxdpx2AI54pPJ85f4W",
+        type="contact.created",
+        source="/in/hooks",
+        time="2022-11-03T20:26:10.344522Z",
+    )
+
+
+PROJECT = {
+    "repository": {"homepage": "http://gitlab.example.com/mike/diaspora"},
+    "project": {"web_url": "http://gitlab.example.com/mike/diaspora", "path_with_namespace": "mike/diaspora"},
+}  # fmt: skip
+NOTE = {"id": 1241, "created_at": "2015-05-17T18:08:09Z", "url": "http://x/mr/1#note_1241"}
+
+
+@pytest.mark.parametrize(
+    ("payload", "type_", "subject", "source"),
+    [
+        ({"object_kind": "push", "checkout_sha": "da15"}, "push", "da15", None),
+        ({"object_kind": "tag_push", "ref": "refs/tags/v1"}, "tag_push", "refs/tags/v1", None),
+        ({"object_kind": "issue", "object_attributes": {"iid": 23, "state": "opened"}}, "issue.opened", "23", None),
+        (
+            {"object_kind": "note", "commit": {"url": "http://x/commit/1"},
+             "object_attributes": NOTE | {"noteable_type": "Commit"}},
+            "note.commit", "1241", "http://x/commit/1",
+        ),
+        (
+            {"object_kind": "note", "object_attributes": NOTE | {"noteable_type": "MergeRequest"}},
+            "note.merge_request", "1241", "http://x/mr/1",
+        ),
+        (
+            {"object_kind": "merge_request", "object_attributes": {"iid": 1, "action": "open"}},
+            "merge_request.open", "1", None,
+        ),
+        (
+            {"object_kind": "wiki_page", "object_attributes": {"slug": "awesome", "action": "create"}},
+            "wiki_page.create", "awesome", None,
+        ),
+        ({"object_kind": "pipeline", "object_attributes": {"id": 31, "status": "success"}}, "pipeline.success", "31", None),
+        ({"object_kind": "build", "build_id": 1977, "build_status": "created"}, "job.created", "1977", None),
+        ({"object_kind": "release", "id": 1, "action": "create"}, "release.create", "1", None),
+    ],
+)  # fmt: skip
+def test_gitlab_follows_the_adapter(
+    payload: dict[str, Any], type_: str, subject: str, source: str | None
+) -> None:
+    check(
+        "gitlab",
+        publishers.gitlab(PROJECT | payload, "f5e5f430-f57b-4e6e-9fac-d9128cd7232f"),
+        id="f5e5f430-f57b-4e6e-9fac-d9128cd7232f",
+        type=f"com.gitlab.{type_}",
+        subject=subject,
+        source=source or "http://gitlab.example.com/mike/diaspora",
+        partitionkey="mike/diaspora",
+        time="2015-05-17T18:08:09Z" if "note" in type_ else CAME,
+    )
+
+
+def test_gitlab_without_a_project_is_of_its_instance() -> None:
+    """System hooks name their kind otherwise."""
+    sent = publishers.gitlab({"event_name": "user_create", "created_at": "2012-07-21T07:44:07Z"})
+    check("gitlab", sent, type="com.gitlab.user_create", source="https://gitlab.example.com")
+    with pytest.raises(Unmappable) as error:
+        attributes("gitlab", sent.but("X-Gitlab-Instance", None))
+    assert [fault.at for fault in error.value.faults] == ["header x-gitlab-instance"]
+
+
+def test_gitlab_before_it_had_idempotency_keys() -> None:
+    sent = publishers.gitlab(PROJECT | {"object_kind": "push"}).but("Idempotency-Key", None)
+    check("gitlab", sent.but("X-Gitlab-Event-UUID", "u-1"), id="u-1")
+
+
+def test_github_as_a_form_is_the_same_event() -> None:
+    payload = {
+        "action": "opened",
+        "issue": {"number": 7},
+        "repository": {"url": "https://x/r", "full_name": "o/r"},
+    }
+    as_json = attributes("github", publishers.github(payload, "issues"))
+    as_form = attributes("github", publishers.github(payload, "issues", form=True))
+    assert as_form.pop("datacontenttype") == "application/x-www-form-urlencoded"
+    assert as_json.pop("datacontenttype") == "application/json"
+    assert as_form == as_json
+    assert as_json["type"] == "com.github.issue.opened"
+    assert as_json["time"] == CAME
+
+
+MISSING = {
+    "github": (publishers.github({}).but("X-GitHub-Event", None).but("X-GitHub-Delivery", None), 2),
+    "gitlab": (publishers.gitlab({}).but("Idempotency-Key", None), 2),
+    "stripe": (publishers.stripe({}, NOW), 2),
+    "slack": (publishers.slack({}, NOW), 1),
+    "shopify": (publishers.shopify({}).but("X-Shopify-Topic", None).but("X-Shopify-Webhook-Id", None), 2),
+    "standard_webhooks": (publishers.standard({}, NOW).but("webhook-id", None), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_everything_that_is_missing_is_said_at_once(preset: str) -> None:
+    sent, count = MISSING[preset]
+    with pytest.raises(Unmappable) as error:
+        attributes(preset, sent)
+    assert error.value.status == 422
+    assert len(error.value.faults) == count, error.value.faults
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"[]", b"7", b'"x"', b"{", b"\xff", b"[" * 100_000, b'{"a":' * 50_000,
+     b'{"id":' + b"9" * 10_000 + b"}", b'{"type":"\\ud800","id":"1"}', b'{"created":1e400}'],
+)  # fmt: skip
+def test_a_body_that_is_no_event_is_never_more_than_unmappable(preset: str, body: bytes) -> None:
+    """The signature may be good: whoever has the secret may send rubbish."""
+    made = {"github": publishers.github, "gitlab": publishers.gitlab, "shopify": publishers.shopify}
+    sent = made[preset](body) if preset in made else publishers.standard(body, NOW)
+    with contextlib.suppress(Unmappable):
+        attributes(preset, sent)
+
+
+def test_the_page_says_of_each_preset_what_is_signed() -> None:
+    """The table of the guide is what the code does."""
+    from pages import CHECKOUT
+
+    guide = (CHECKOUT / "docs" / "guides" / "intakes.md").read_text()
+    table = guide.partition("## Presets")[2].partition("## Your own mapping")[0]
+    for name, preset in PRESETS.items():
+        (row,) = [line for line in table.splitlines() if line.startswith(f"| `{name}` |")]
+        assert preset.signed in row, name
+        for header in preset.headers:
+            assert f"`{header}`" in row.lower(), (name, header)
