@@ -144,6 +144,8 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
         except Exception as error:  # noqa: BLE001 - aiokafka would only log it: poll raises it
             self._broke(error)
             return
+        if self._closed:  # nobody would ever take it away from one that has given up
+            return
         self._give_up()
         self._held = held = Owned(self._membership.generation, runs)
         for place, finished in runs.items():

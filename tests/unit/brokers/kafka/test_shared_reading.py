@@ -232,6 +232,14 @@ async def test_a_fetch_on_its_way_holds_up_no_end_and_leaves_nothing_behind(hous
     assert not left & {"cursor", "fetches", "group"}
 
 
+async def test_one_that_closes_while_it_is_assigned_follows_nothing(house: House) -> None:
+    """It would keep its cursor reading for ever."""
+    await house.member.close()
+    await house.member.on_partitions_assigned([KAFKA_PLACE])
+    assert not house.tails._tails
+    assert not house.member._owned
+
+
 async def test_nobody_is_told_of_a_broker_that_is_away_and_comes_back(house: House) -> None:
     """The subscription need not begin anew: it goes on where it was."""
     asked = await house.asked(0)
