@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from ipaddress import IPv6Address
 from typing import NamedTuple
 
 from app.access.caller import Caller, quota_of
@@ -27,7 +28,7 @@ REMEMBERED = 10_000  # verified tokens
 REMEMBERED_FOR = 300.0  # seconds, or until the token expires
 ADDRESSES = 10_000  # whose quotas are counted
 NOT_AUTHENTICATED = "not-authenticated"
-_IPV6_NETWORK = 4  # groups of an IPv6 address that name a network of one owner (/64)
+_IPV6_HOST = 64  # bits of an address that its network gives out
 
 
 Verdict = Caller | Pending | Answer | None
@@ -194,7 +195,7 @@ def _network(address: str) -> str:
     """Of an IPv6 address its first 64 bits: one sender has all that are behind them."""
     if ":" not in address or "." in address:
         return address
-    return ":".join(address.split("::", 1)[0].split(":")[:_IPV6_NETWORK])
+    return f"{int(IPv6Address(address)) >> _IPV6_HOST:x}/64"
 
 
 def _refused(code: str, detail: str, error: str = "") -> Answer:
