@@ -63,7 +63,7 @@ async def test_a_header_block_of_exactly_the_bound_passes_and_one_byte_more_is_4
 async def test_a_header_of_fifty_megabytes_is_431_and_memory_stays_flat() -> None:
     """uvicorn took it and grew by 50 MB (reliability 4.2, S5)."""
     async with (
-        listening(AtOnce(), linger=0.5) as server,
+        listening(AtOnce(), linger=10) as server,
         await RawConnection.open(server.port) as peer,
     ):
         with memory_stays_below(5 * MIB):
