@@ -46,18 +46,22 @@ class Head(NamedTuple):
     issuer: str
 
 
+class _Set(msgspec.Struct):
+    keys: list[Any]
+
+
 class Keys:
     """The public keys of an issuer, out of a JWK Set. Raises ValueError for what is none."""
 
     def __init__(self, document: bytes) -> None:
         try:
-            entries = msgspec.json.decode(document)["keys"]
-            found = KeySet.import_key_set({"keys": entries[:_KEYS]})
-        except (msgspec.DecodeError, LookupError, TypeError, AttributeError) as error:
+            entries = msgspec.json.decode(document, type=_Set).keys
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise ValueError("is no JWK Set") from error
-        except (JoseError, ValueError) as error:
-            raise ValueError(f"is no JWK Set that can be used: {error}") from error
-        self._keys = [key for key in found.keys if _may_verify(key)]
+        found = [key for entry in entries[:_KEYS] for key in _imported(entry)]
+        if not found:
+            raise ValueError("is no JWK Set that can be used: no key in it is readable")
+        self._keys = [key for key in found if _may_verify(key)]
 
     def __bool__(self) -> bool:
         return bool(self._keys)
@@ -101,6 +105,8 @@ def read_head(token: bytes) -> Head:
     algorithm, kid, issuer = header.get("alg"), header.get("kid"), claims.get("iss")
     if algorithm not in ALGORITHMS:
         raise BadToken("token-algorithm", f"The token is not signed by {', '.join(ALGORITHMS)}.")
+    if "crit" in header:  # of extensions that must be understood: none is (RFC 7515 4.1.11)
+        raise BadToken("malformed-token", "The token demands extensions (crit), and none is known.")
     if not isinstance(issuer, str) or not isinstance(kid, str | None):
         raise BadToken("malformed-token", "The token names no issuer, or its kid is no text.")
     return Head(algorithm, kid, issuer)
@@ -111,7 +117,7 @@ def verify(token: bytes, key: Key, now: float) -> Claims:
     Raises BadToken."""
     try:
         signed = deserialize_compact(token, key, registry=_REGISTRY)
-    except (JoseError, ValueError) as error:
+    except (JoseError, ValueError, TypeError, RecursionError) as error:
         raise BadToken("bad-signature", "The signature of the token is wrong.") from error
     claims = _claims(signed.payload)
     _check_times(claims, now)
@@ -155,6 +161,15 @@ def _claims(payload: bytes) -> dict[str, Any]:
         return msgspec.json.decode(payload, type=dict[str, Any])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, ValueError) as error:
         raise BadToken("malformed-token", "A part of the token is no JSON object.") from error
+
+
+def _imported(entry: Any) -> list[Key]:
+    """None of a kind, a curve or a form that the library does not know: such a key is passed over, for
+    the others are as good as before (RFC 7517 5)."""
+    try:
+        return list(KeySet.import_key_set({"keys": [entry]}).keys)
+    except (JoseError, ValueError, LookupError, TypeError, AttributeError):
+        return []
 
 
 def _may_verify(key: Any) -> bool:

@@ -68,7 +68,10 @@ async def explain(
         guide.explain(each, key_bytes, route, as_from, filtered=filtered) for each in decoded
     ]
     if rights is not None and as_from is None:
-        journeys = [of_producer(each, rights, route) for each in journeys]
+        journeys = [
+            of_producer(journey, each.own_attributes, rights, route)
+            for journey, each in zip(journeys, decoded, strict=True)
+        ]
     partitions = await ask_partitions(running.logs, journeys)
     states = {each.id: each.state for each in running.subscriptions()}
     content = [to_json(each, running.kinds, partitions, states) for each in journeys]

@@ -19,9 +19,12 @@ Partitions = Mapping[tuple[str, str], int]
 """By broker and topic: how many a topic has, where that is known."""
 
 
-def of_producer(journey: Journey, rights: Rights, named: str | None) -> Journey:
-    """As it ends for a producer with these rights. ``named``: the route of the request."""
-    refusal = rights.refusal(journey.event.attributes, named)
+def of_producer(
+    journey: Journey, attributes: Mapping[str, str], rights: Rights, named: str | None
+) -> Journey:
+    """As it ends for a producer with these rights. ``attributes``: the event's own. ``named``: the route of
+    the request."""
+    refusal = rights.refusal(attributes, named)
     chosen = next((each.name for each in journey.routes if each.chosen), None)
     if refusal is None and named is None and chosen is not None:
         refusal = rights.refusal_of_route(chosen)

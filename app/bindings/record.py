@@ -22,6 +22,7 @@ Native: TypeAlias = (
 """A typed header value, as AMQP has them. A table is a dict, an array a list."""
 
 NO_NATIVES: Mapping[str, Native] = MappingProxyType({})
+NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 
 class ContentMode(enum.Enum):
@@ -78,3 +79,8 @@ class Decoded(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     foreign: tuple[Header, ...] = ()
     opaque: bool = False
     natives: Mapping[str, Native] = NO_NATIVES
+
+    @property
+    def own_attributes(self) -> Mapping[str, str]:
+        """Those that the event itself has: headers beside an opaque document say what their sender likes."""
+        return NO_ATTRIBUTES if self.opaque else self.event.attributes

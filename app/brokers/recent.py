@@ -139,6 +139,12 @@ def _joined(parts: Sequence[Stored]) -> Stored:
         left -= 1
         if left or joined.done():
             return
+        if any(part.cancelled() for part in parts):
+            joined.cancel()
+            return
+        if error := next(filter(None, [part.exception() for part in parts]), None):
+            joined.set_exception(error)
+            return
         joined.set_result([result for part in parts for result in part.result()])
 
     for part in parts:

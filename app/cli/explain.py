@@ -138,7 +138,10 @@ def _by_configuration(
     key_bytes = None if key is None else key.encode()
     found = [guide.explain(each, key_bytes, route, as_from, filtered=filtered) for each in decoded]
     if rights is not None and as_from is None:
-        found = [journeys.of_producer(each, rights, route) for each in found]
+        found = [
+            journeys.of_producer(journey, each.own_attributes, rights, route)
+            for journey, each in zip(found, decoded, strict=True)
+        ]
     return [journeys.to_json(each, kinds, {}, {}) for each in found]
 
 

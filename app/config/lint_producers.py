@@ -142,7 +142,7 @@ def _issuer_is_safe(report: Report, path: Path, rule: JwtRule) -> None:
             "its keys would come over plain http, where anybody on the way can put in others",
             "write https://, or name a file of its keys: jwks",
         )
-    if rule.jwks is not None:
+    if rule.jwks is not None and report.looks:
         _keys_can_be_read(report, (*path, "jwks"), rule.jwks)
 
 

@@ -128,10 +128,11 @@ def _schema(report: Report, n: int, route: Route) -> None:
     if setting is None:
         return
     path: Path = ("routes", n, "schema")
-    try:
-        load_check(setting, "schema")
-    except SetupError as error:
-        report.refused((*path, *error.setting.split(".", 2)[1:]), error)
+    if report.looks:
+        try:
+            load_check(setting, "schema")
+        except SetupError as error:
+            report.refused((*path, *error.setting.split(".", 2)[1:]), error)
     if isinstance(setting.on_invalid, OtherRoute):
         _takes_invalid(report, (*path, "on_invalid", "route"), route, setting.on_invalid.route)
 

@@ -19,7 +19,7 @@ class Report:
     def __init__(self, loaded: Loaded, *, looks: bool = True) -> None:
         """``looks``: at files of this machine, which callers of the API must not ask for."""
         self.loaded = loaded
-        self._looks = looks
+        self.looks = looks
         self.config = loaded.config
         self.findings: list[Finding] = []
 
@@ -34,13 +34,13 @@ class Report:
         self.error(path, str(error.args[0]), error.cure)
 
     def lacks_file(self, path: FilePath) -> bool:
-        return self._looks and not path.is_file()
+        return self.looks and not path.is_file()
 
     def is_file(self, path: FilePath) -> bool:
-        return self._looks and path.exists() and not path.is_dir()
+        return self.looks and path.exists() and not path.is_dir()
 
     def is_folder(self, path: FilePath) -> bool:
-        return self._looks and path.is_dir()
+        return self.looks and path.is_dir()
 
     def broker(self, path: Path, name: str) -> bool:
         """Whether a broker of that name exists; if not, that is a finding."""

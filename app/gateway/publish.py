@@ -110,7 +110,7 @@ class Publisher:
         """Raises NotAllowed, and what ``Router.plan`` raises."""
         if caller is None or not caller.limited:
             return self._router.plan(decoded, key, route, "" if caller is None else caller.name)
-        refusal = caller.rights.refusal(decoded.event.attributes, route)
+        refusal = caller.rights.refusal(decoded.own_attributes, route)
         if refusal is not None:
             raise refusal
         planned = self._router.plan(decoded, key, route, caller.name, filtered=True)

@@ -37,8 +37,8 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Certificates:
-    """``context`` is the one of a listener. It gives new connections the certificate that was
-    loaded last; open connections keep theirs. ``setting`` names its TLS in error messages.
+    """``context`` gives new connections the certificate that was loaded last; open connections keep
+    theirs. ``setting`` names its TLS in error messages.
     """
 
     def __init__(self, settings: Tls, setting: str = "server.events.tls") -> None:
@@ -46,7 +46,7 @@ class Certificates:
         self._setting = setting
         self._seen = self._stamps()
         try:
-            self.context = self._latest = _context(settings)
+            self._latest = _context(settings)
         except (OSError, ssl.SSLError) as error:
             raise SetupError(
                 f"cannot load the certificate: {error}",
@@ -54,14 +54,17 @@ class Certificates:
                 cure="name a PEM certificate and its key, without a pass phrase; "
                 "client_ca, if set, holds PEM certificates",
             ) from error
-        # Asked at each handshake, whether the client names a host or not.
-        self.context.sni_callback = self._hand_over
+
+    def context(self) -> ssl.SSLContext:
+        """For the next handshake. It has its own sessions: none that began with other certificates and
+        authorities can be resumed, which would let a client in without a look at its certificate."""
+        return self._latest
 
     def demand_clients(self, demands: bool) -> None:
-        """From the next handshake on. What is asked of a client is up to the first context."""
+        """From the next handshake on."""
         self._settings = msgspec.structs.replace(self._settings, demands_client=demands)
         if self._settings.client_ca is not None:
-            self.context.verify_mode = ssl.CERT_REQUIRED if demands else ssl.CERT_OPTIONAL
+            self._latest.verify_mode = ssl.CERT_REQUIRED if demands else ssl.CERT_OPTIONAL
 
     def watch(self) -> asyncio.Task[None]:
         """Looks at the files until it is cancelled."""
@@ -85,11 +88,6 @@ class Certificates:
         _log.info("certificate reloaded from %s", self._settings.certificate)
         return True
 
-    def _hand_over(
-        self, handshake: ssl.SSLObject, _name: str | None, _first: ssl.SSLContext
-    ) -> None:
-        handshake.context = self._latest
-
     def _stamps(self) -> tuple[tuple[int, int, int], ...]:
         files = (self._settings.certificate, self._settings.key, self._settings.client_ca)
         return tuple(_stamp(file) for file in files if file is not None)
@@ -98,7 +96,7 @@ class Certificates:
 class Handshakes:
     """Takes the connections of a TLS listener. A server of asyncio's tells nobody of a connection
     before its handshake is over, so it could be neither counted nor refused; this one counts and
-    bounds them. ``make``: the protocol of a connection. ``tasks`` gets one for each handshake.
+    bounds them. ``context``: of the next one. ``make``: the protocol of a connection. ``tasks`` gets one for each handshake.
     ``room``: how many more connections there may be, handshakes not counted. ``within``: seconds
     for a handshake; ``shutdown``: for the end of TLS, None for asyncio's own. ``refused`` is called
     with the address of each peer for which there is no room.
@@ -107,7 +105,7 @@ class Handshakes:
     def __init__(
         self,
         listening: socket.socket,
-        context: ssl.SSLContext,
+        context: Callable[[], ssl.SSLContext],
         make: Callable[[], asyncio.BaseProtocol],
         *,
         tasks: set[asyncio.Task[None]],
@@ -162,7 +160,7 @@ class Handshakes:
         await self._loop.connect_accepted_socket(
             self._make,
             connection,
-            ssl=self._context,
+            ssl=self._context(),
             ssl_handshake_timeout=self._within,
             ssl_shutdown_timeout=self._shutdown,
         )

@@ -56,7 +56,7 @@ def not_allowed(limits: Rights, records: Sequence[Record]) -> Mapping[int, str]:
     found: dict[int, str] = {}
     for index, record in enumerate(records):
         try:
-            faults = limits.faults_of(decode(record).event.attributes)
+            faults = limits.faults_of(decode(record).own_attributes)
         except SenderError as error:
             found[index] = str(error)[:CLIPPED]
         else:

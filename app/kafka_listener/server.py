@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 from app.gateway.port import open_port
@@ -26,7 +27,7 @@ class KafkaListener:
         node: Node,
         *,
         setting: str = "",
-        tls: ssl.SSLContext | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         self._node = node
         self._setting = setting

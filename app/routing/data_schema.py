@@ -22,6 +22,11 @@ from app.model.route import DataSchema
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MOST = 50  # faults of one event that are listed
+LISTED = (
+    4 << 10
+)  # bytes of data; of more, only the first fault is told (the library makes all faults at once)
+
+_MORE = f"There may be more faults: of data above {LISTED} bytes only the first is told."
 
 Check = Callable[[CloudEvent], Sequence[Fault]]
 """What of an event's data does not keep to the schema; nothing for data that does."""
@@ -66,7 +71,8 @@ def _of_table(checks: Mapping[str, Check]) -> Check:
 
 def _of_schema(text: bytes, at: str) -> Check:
     validator = _validator(text, at)
-    is_valid, errors = validator.is_valid, validator.iter_errors
+    is_valid = validator.is_valid
+    branches = b"anyOf" in text or b"oneOf" in text
 
     def check(event: CloudEvent) -> Sequence[Fault]:
         if event.data is None:
@@ -78,18 +84,38 @@ def _of_schema(text: bytes, at: str) -> Check:
             value = _decode(event.data)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             return (Fault("data-not-json", f"The data is not JSON: {error}.", "/data"),)
-        if is_valid(value):
-            return ()
-        return tuple(_listed(errors(value)))
+        try:
+            if is_valid(value):
+                return ()
+            if len(event.data) > LISTED:
+                return _first(validator, value, branches=branches)
+            return _listed(validator.iter_errors(value))
+        except ValueError as error:  # of the library: "Recursion limit reached"
+            return (Fault("invalid-data", f"The data cannot be checked: {error}.", "/data"),)
 
     return check
 
 
+def _first(
+    validator: jsonschema_rs.Draft202012Validator, value: Any, *, branches: bool
+) -> Sequence[Fault]:
+    """Of large data. A fault of ``anyOf`` or ``oneOf`` brings every fault of each of its branches with it:
+    in a schema that has ``branches``, none is made."""
+    if not branches:
+        try:
+            validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return (_fault(error), Fault("invalid-data", _MORE, "/data"))
+    detail = f"The data does not match; of more than {LISTED} bytes no place is told."
+    return (Fault("invalid-data", detail, "/data"),)
+
+
+def _fault(error: Any) -> Fault:
+    return Fault("invalid-data", f"{shorten(error.message)}.", _pointer(error.instance_path))
+
+
 def _listed(errors: Any) -> Sequence[Fault]:
-    found = [
-        Fault("invalid-data", f"{shorten(error.message)}.", _pointer(error.instance_path))
-        for error in islice(errors, MOST + 1)
-    ]
+    found = [_fault(error) for error in islice(errors, MOST + 1)]
     if len(found) > MOST:
         found[MOST] = Fault("invalid-data", f"There are more than {MOST} faults.", "/data")
     return found

@@ -65,7 +65,11 @@ class Bench:
             case.route,
             filtered=rights is not None and rights.limited,
         )
-        return journey if rights is None else of_producer(journey, rights, case.route)
+        return (
+            journey
+            if rights is None
+            else of_producer(journey, journey.event.attributes, rights, case.route)
+        )
 
     def _mode(self, hop: Hop) -> str:
         kind = self._kinds.get(hop.broker, "embedded")

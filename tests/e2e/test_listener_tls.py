@@ -255,3 +255,41 @@ async def test_a_key_with_a_pass_phrase_is_refused_and_nobody_is_asked_for_it(
     server = EventsServer(AtOnce(), Counters(), port=0, tls=settings(tmp_path))
     with pytest.raises(SetupError, match=r"server\.events\.tls.*pass phrase"):
         await server.start()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_no_session_outlives_the_authority_that_let_its_client_in(
+    tmp_path: Path, authority: trustme.CA, trusting: ssl.SSLContext, version: ssl.TLSVersion
+) -> None:
+    """A resumed session shows no certificate: it would have the old one's name for ever."""
+    issue(authority, tmp_path)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    authority.issue_cert("client@example.com").configure_cert(trusting)
+    trusting.maximum_version = version
+    tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
+
+    def status(port: int, session: ssl.SSLSession | None = None) -> tuple[bytes, ssl.SSLSession]:
+        plain = socket.create_connection(("127.0.0.1", port), 30)
+        with trusting.wrap_socket(plain, server_hostname="localhost", session=session) as peer:
+            peer.sendall(event(1))
+            answer = peer.recv(12)
+            if not answer:
+                raise ConnectionError
+            return answer, peer.session
+
+    async with listening(AtOnce(), tls=tls) as server:
+        answer, session = await asyncio.to_thread(status, server.port)
+        assert answer == b"HTTP/1.1 202"
+        assert (await asyncio.to_thread(status, server.port, session))[0] == answer
+        trustme.CA().cert_pem.write_to_path(tmp_path / "ca.pem")
+
+        async def is_refused(session: ssl.SSLSession | None) -> bool:
+            try:
+                await asyncio.to_thread(status, server.port, session)
+            except OSError:
+                return True
+            return False
+
+        while not await is_refused(None):
+            await asyncio.sleep(0.02)
+        assert await is_refused(session)

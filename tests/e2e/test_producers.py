@@ -165,6 +165,18 @@ async def test_a_document_that_cannot_be_read_needs_every_right() -> None:
         assert (answer.status, problem(answer)) == (403, (FORBIDDEN, ["source-not-allowed"]))
 
 
+@pytest.mark.parametrize("kind", ["application/cloudevents+x", "application/cloudevents-batch+x"])
+async def test_headers_beside_a_document_that_cannot_be_read_prove_nothing(kind: str) -> None:
+    """Whoever can read the document may find another source in it."""
+    limited = {"name": "shop", "keys": [KEY], "may": {"sources": ["/shop/*"]}}
+    beside = [("ce-specversion", "1.0"), ("ce-id", "1"), ("ce-type", "t"), ("ce-source", "/shop/1")]
+    async with producer_house([limited]) as house:
+        headers = [("content-type", kind), *beside, *bearer(KEY)]
+        answer = await house.ask(request("/events", b"?", headers=headers))
+        assert (answer.status, problem(answer)) == (403, (FORBIDDEN, ["source-not-allowed"]))
+        assert house.log.stored == 0
+
+
 # --- wrong credentials
 
 

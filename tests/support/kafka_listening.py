@@ -120,7 +120,7 @@ async def kafka_listening(
         logins=logins,
         own_groups=own_groups,
     )
-    listener = KafkaListener(node, tls=tls)
+    listener = KafkaListener(node, tls=None if tls is None else lambda: tls)
     await listener.start()
     try:
         yield Listening(node, listener)

@@ -97,3 +97,15 @@ async def test_a_batch_keeps_its_order_and_tells_of_each(house):
         await house.settled(which)
     assert [receipt.repeat for receipt in await batch] == ["", "", "duplicate", ""]
     assert [receipt.position for receipt in await batch] == ["0", "1", "0", "2"]
+
+
+@pytest.mark.parametrize("broken", [None, RuntimeError("broken")])
+async def test_a_batch_ends_also_where_a_part_breaks_its_word(house, broken):
+    """An end that nobody told would leave the request open for ever."""
+    batch = house.submit(identity(1), identity(2))
+    await house.settled(0)
+    second = house.broker.submits[1].future
+    second.cancel() if broken is None else second.set_exception(broken)
+    with pytest.raises(asyncio.CancelledError if broken is None else RuntimeError):
+        async with asyncio.timeout(10):
+            await batch

@@ -57,9 +57,12 @@ def test_nothing_tells_whether_a_file_or_a_variable_is_there(secrets: Path) -> N
     findings = []
     for file, variable in ((str(secrets), "CANARY"), (str(secrets.parent / "none"), "NOTHING")):
         text = BEGIN + (
-            f"server: {{events: {{host: 0.0.0.0, tls: {{cert: {file}, key: '${{env:{variable}}}'}}}}}}\n"
+            f"server: {{events: {{host: 0.0.0.0, access: producers, tls: {{cert: {file}, key: '${{env:{variable}}}'}}}}}}\n"
             f"pipeline: {{lake: {{warehouse: '{file}'}}}}\n"
-            "routes: [{name: all, to: {broker: log, topic: events}}]\n"
+            f"producers: [{{name: a, jwt: {{issuer: 'https://id', audience: a, match: {{a: b}}, jwks: '{file}'}}}}]\n"
+            "routes:\n"
+            f"  - {{name: all, to: {{broker: log, topic: events}}, schema: {{file: '{file}'}}}}\n"
+            f"  - {{name: some, to: {{broker: log, topic: events}}, schema: {{dataschema: {{'u': '{file}'}}}}}}\n"
         ).encode()  # fmt: skip
         findings.append([(each.setting, each.message) for each in propose(text)[1]])
     assert findings[0] == findings[1]

@@ -12,7 +12,7 @@ from app.bindings.record import ContentMode, Decoded
 from app.errors import SetupError
 from app.event.value import CloudEvent, DataForm
 from app.model.route import DataSchema, Route
-from app.routing.data_schema import MOST, InvalidData, compile_check
+from app.routing.data_schema import LISTED, MOST, InvalidData, compile_check
 from app.routing.plan import Resources, Router
 
 ORDER = {
@@ -60,7 +60,7 @@ def test_every_fault_is_told_with_its_pointer():
 
 def test_faults_are_bounded():
     """An answer does not grow with what was sent."""
-    data = {"id": "x" * 100_000 + " ", "lines": [{"count": 0}] * 10_000}
+    data = {"id": "x" * 1_000 + " ", "lines": [{"count": 0}] * 100}
     faults = found(ORDER, data)
     assert len(faults) == MOST + 1
     assert all(len(detail) < 500 for _, detail in faults)
@@ -123,6 +123,25 @@ def test_what_is_no_schema_of_one_file_is_refused(schema):
 def test_a_file_that_is_no_json_is_refused():
     with pytest.raises(SetupError, match="is not JSON"):
         compile_check(DataSchema(file="order.json"), {"order.json": b"{"}, "schema")
+
+
+@pytest.mark.parametrize("branches", [None, "anyOf", "oneOf"], ids=["plain", "anyOf", "oneOf"])
+def test_of_large_data_the_library_makes_no_list_of_faults(branches):
+    """It would make all of them at once, which blocks the gateway for seconds."""
+    items = {"items": {"type": "string"}}
+    data = [0] * LISTED
+    faults = found(items if branches is None else {branches: [items, {"maxItems": 1}]}, data)
+    told = ["/data/0", "/data"] if branches is None else ["/data"]
+    assert [at for at, _ in faults] == told
+    assert str(LISTED) in faults[-1][1]
+
+
+@pytest.mark.parametrize("size", [0, LISTED])
+def test_data_too_deep_for_the_library_is_a_fault(size):
+    """For Python it is not: 300 levels."""
+    raw = b'{"a":' + b"[" * 300 + b"]" * 300 + b',"b":"' + b"x" * size + b'"}'
+    (fault,) = check_of({"properties": {"a": {"enum": [1]}}})(event(raw=raw))
+    assert (fault.code, fault.at) == ("invalid-data", "/data")
 
 
 def test_a_pattern_takes_linear_time():
