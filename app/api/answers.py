@@ -202,16 +202,28 @@ class ConfigurationView(ConfigurationState):
     )
 
 
-class ProducerView(View):
-    """A sender of events, since the start of this process."""
+class SenderView(View):
+    """What came by one way, since the start of this process."""
 
     name: str
-    events: int = Field(description="events within its quota, over HTTP and Kafka listeners")
-    refused: int = Field(description="requests that were refused although it was known")
     events_per_second: float = Field(description="over about the last minute")
     last_event_seconds: float | None = Field(
         description="seconds since its last event; null if there was none"
     )
+
+
+class ProducerView(SenderView):
+    """A sender of events, since the start of this process."""
+
+    events: int = Field(description="events within its quota, over HTTP and Kafka listeners")
+    refused: int = Field(description="requests that were refused although it was known")
+
+
+class IntakeView(SenderView):
+    """An intake, since the start of this process."""
+
+    events: int = Field(description="requests accepted as events; no duplicates, no challenges")
+    refused: int = Field(description="requests refused or not published")
 
 
 class Status(View):
@@ -225,6 +237,7 @@ class Status(View):
     store: HealthView = Field(description="where dead letters are kept")
     subscriptions: list[SubscriptionView]
     producers: list[ProducerView] = Field([], description="known senders of events")
+    intakes: list[IntakeView] = Field([], description="webhooks taken in under /in")
     counters: dict[str, dict[str, int]] = Field(
         description="values by name, then by labels joined with a comma"
     )

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Protocol, cast
 import msgspec
 from fastapi import Depends, Request
 
+from app.access.caller import Tally
 from app.access.who import Producers
 from app.errors import Fault, StoreUnavailable
 from app.interfaces import Attempt, Clock, Log, Notify, Store, Waiting
@@ -202,6 +203,9 @@ class Running(Protocol):
 
     def kafka_listeners(self) -> Sequence[KafkaListenerState]:
         """Those that listen; empty in a process that has none."""
+
+    def intakes(self) -> Mapping[str, Tally]:
+        """By name, what each has taken and refused; empty in a process that has none."""
 
     async def disks(self) -> Mapping[str, Disk]:
         """By folder: what holds the embedded logs and the store."""

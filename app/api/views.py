@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from app import __version__
-from app.access.caller import Caller
+from app.access.caller import Tally
 from app.api import answers
 from app.api.answers import Standing
 from app.api.metrics import HISTOGRAMS, Snapshot
@@ -19,6 +19,7 @@ from app.model.route import Route
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry.filter_errors import COUNTER
 
+SenderT = TypeVar("SenderT", answers.ProducerView, answers.IntakeView)
 StandingT = TypeVar("StandingT", bound=Standing)
 
 
@@ -53,8 +54,12 @@ async def status(running: Running, shown: Shown) -> answers.Status:
             if name not in HISTOGRAMS
         },
         producers=[
-            _producer(each, running.clock.monotonic())
-            for each in running.producers.callers.values()
+            _sender(answers.ProducerView, name, each.tally, running.clock.monotonic())
+            for name, each in running.producers.callers.items()
+        ],
+        intakes=[
+            _sender(answers.IntakeView, name, each, running.clock.monotonic())
+            for name, each in running.intakes().items()
         ],
         kafka_listeners=running.kafka_listeners(),
         configuration=running.configured,
@@ -77,10 +82,9 @@ async def snapshot(running: Running) -> Snapshot:
     )
 
 
-def _producer(caller: Caller, now: float) -> answers.ProducerView:
-    tally = caller.tally
-    return answers.ProducerView(
-        name=caller.name,
+def _sender(view: type[SenderT], name: str, tally: Tally, now: float) -> SenderT:
+    return view(
+        name=name,
         events=tally.events,
         refused=tally.refused,
         events_per_second=round(tally.rate(now), 3),

@@ -45,6 +45,10 @@ class Member(Consumer, ABC):
         self._nudged = False
         self._closed = False
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     async def poll(self, wait: float) -> ConsumerEvent | None:
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
@@ -65,6 +69,10 @@ class Member(Consumer, ABC):
             await pause_for(self._news, left)
         self._nudged = False
         return None
+
+    def nudge(self) -> None:
+        self._nudged = True
+        self._news.set()
 
     @abstractmethod
     async def _batch(self) -> tuple[Message, ...]:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from app.access.caller import demand, quota_of
+from app.access.caller import Tally, demand, quota_of
 from app.access.quota import Allowance
 from app.bindings.forwarding import TAKEN_NAMES
 from app.bindings.record import ContentMode, Decoded, Header
@@ -66,11 +66,12 @@ class OpenIntake:
         self._verifiers = self._made()
         self._allowance = None if settings.quota is None else Allowance(quota_of(settings.quota))
         self.repeats = Repeats(settings.max_age, clock.monotonic)
+        self.tally = Tally()
 
     def follow(self, before: OpenIntake) -> None:
         """Count and remember what ``before`` did, which has other settings."""
         before.repeats.window = self.settings.max_age
-        self.repeats = before.repeats
+        self.repeats, self.tally = before.repeats, before.tally
         if self._allowance is not None and before._allowance is not None:
             before._allowance.become(self._allowance.quota, self._clock.monotonic())
             self._allowance = before._allowance
@@ -87,6 +88,13 @@ class OpenIntake:
         """One event of the quota. Raises QuotaExceeded."""
         if self._allowance is not None:
             demand(self._allowance, 1, self._clock.monotonic())
+
+    def note(self, outcome: str) -> None:
+        """How a request ended. A duplicate and a challenge are no event and no refusal."""
+        if outcome == ACCEPTED:
+            self.tally.add(1, self._clock.monotonic())
+        elif outcome not in {DUPLICATED, CHALLENGED}:
+            self.tally.refused += 1
 
     def arrival(self, headers: HeaderPairs, body: bytes) -> Arrival:
         return Arrival(headers, body, field=self._compiled.field)
@@ -133,6 +141,10 @@ class Intakes:
                 intake.follow(before)
         self._intakes, self._forward = other._intakes, other._forward
 
+    def tallies(self) -> Mapping[str, Tally]:
+        """By name."""
+        return {name: each.tally for name, each in self._intakes.items()}
+
     def demand(self, name: str) -> OpenIntake:
         """Raises UnknownIntake."""
         intake = self._intakes.get(name)
@@ -148,16 +160,16 @@ class Intakes:
         intake = self.demand(name)
 
         def told(answer: Answer) -> None:
-            self._count(name, answer)
+            self._count(intake, _outcome(answer))
             done(answer)
 
         try:
             answer = self._post(intake, request, publish, told, limit)
         except SenderError as error:
-            self._counted[name, error.code] += 1
+            self._count(intake, error.code)
             raise
         if answer is not None:
-            self._count(name, answer)
+            self._count(intake, _outcome(answer))
         return answer
 
     def _post(
@@ -194,8 +206,9 @@ class Intakes:
             event=decoded,
         )
 
-    def _count(self, name: str, answer: Answer) -> None:
-        self._counted[name, _outcome(answer)] += 1
+    def _count(self, intake: OpenIntake, outcome: str) -> None:
+        self._counted[intake.settings.name, outcome] += 1
+        intake.note(outcome)
 
 
 def _outcome(answer: Answer) -> str:

@@ -95,7 +95,7 @@ class EventsResource(Listener):
         self._call_back = call_back
         self.counters = counters
         self._publisher = publisher
-        self._intakes = intakes or Intakes((), counters)
+        self.intakes = intakes or Intakes((), counters)
 
     def post(self, request: Request, done: Done) -> Answer | None:
         """One POST or PUT. A fault of ours is a 500 with a line in the log, never a silence."""
@@ -105,7 +105,7 @@ class EventsResource(Listener):
         try:
             if request.intake is not None:
                 limit = self.limits.body
-                return self._intakes.post(request.intake, request, self.post, done, limit)
+                return self.intakes.post(request.intake, request, self.post, done, limit)
             if request.event is None and b"content-encoding" in request.named:
                 self._undo_coding(request)
             return self._publisher.publish(request, done)
@@ -124,7 +124,7 @@ class EventsResource(Listener):
     def become(self, other: EventsResource) -> None:
         """From the next request on; a connection that is open keeps the bounds it began with."""
         self._publisher.become(other._publisher)
-        self._intakes.become(other._intakes)
+        self.intakes.become(other.intakes)
         if other.door is not None and self.door is not None:
             other.door.follow(self.door)
         self.door = other.door
@@ -143,7 +143,7 @@ class EventsResource(Listener):
     def at_intake(self, method: str, name: str) -> Answer:
         """Any method but POST."""
         try:
-            self._intakes.demand(name)
+            self.intakes.demand(name)
         except SenderError as error:
             return self.refused(from_sender_error(error), error.code)
         return self.refused(only_posts(method), "method-not-allowed")

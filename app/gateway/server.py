@@ -204,6 +204,10 @@ class EventsServer(HttpServer):
     def door(self) -> Door | None:
         return self._resource.door
 
+    @property
+    def intakes(self) -> Intakes:
+        return self._resource.intakes
+
     def become(self, other: EventsServer) -> None:
         """Decide and bound as ``other`` would, which is not started; the port and its connections stay."""
         self._resource.become(other._resource)

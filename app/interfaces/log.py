@@ -45,15 +45,10 @@ class Wanted(msgspec.Struct, frozen=True):
 class Consumer(Protocol):
     """One member of a group. Not safe for use by two tasks at once, but for ``pause``, ``resume`` and
     ``nudge``.
-
-    ``nudges``  whether ``nudge`` works, so that nobody who waits need look around by himself.
     """
 
-    nudges: bool = False
-
     def nudge(self) -> None:
-        """The poll that waits, or the next one, returns None soon."""
-        return
+        """The poll that waits, or the next one, returns soon, with None where there is nothing."""
 
     async def poll(self, wait: float) -> ConsumerEvent | None:
         """The next batch of messages or change of ownership; None after ``wait`` seconds of neither.

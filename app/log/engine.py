@@ -21,14 +21,14 @@ from app.log.known import Known
 from app.log.partition_append import Placed, Stored
 from app.log.positions import Commits, Committed, Declared, Positions
 from app.log.producers import Producers
-from app.log.reader import Page, Reader, time_search
+from app.log.reader import Reader, time_search
 from app.log.retention import droppable
 from app.log.sequences import Batch
 from app.log.settings import EngineSettings
 from app.log.stored_batches import EVERYTHING, Run, runs
 from app.log.topic_changes import TopicChanges
 from app.log.writer import Writer
-from app.model.message import Message, Partition
+from app.model.message import Message, Page, Partition
 from app.model.metadata import Health
 from app.telemetry.tasks import keep
 

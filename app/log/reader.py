@@ -12,27 +12,17 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import apsw
-import msgspec
 
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
 from app.log.catalogue import PartitionLog, Segment
 from app.log.codec import decode_row
 from app.log.loop_handoff import Hop
-from app.model.message import Message
+from app.model.message import Message, Page
 
 T = TypeVar("T")
 Job = Callable[[apsw.Connection], Any]
 _log = logging.getLogger(__name__)
-
-
-class Page(msgspec.Struct, frozen=True):
-    """``messages`` in order, ``bytes`` of them; ``next_offset`` is where the next page begins, also past
-    damage."""
-
-    messages: tuple[Message, ...]
-    next_offset: int
-    bytes: int = 0
 
 
 class Reader:

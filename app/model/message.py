@@ -64,3 +64,12 @@ class Lost(msgspec.Struct, frozen=True):
 
 Batch = tuple[Message, ...]
 ConsumerEvent = Batch | Assigned | Revoked | Lost
+
+
+class Page(msgspec.Struct, frozen=True):
+    """``messages`` in order, ``bytes`` of them; ``next_offset`` is where the next page begins, also past
+    damage."""
+
+    messages: tuple[Message, ...]
+    next_offset: int
+    bytes: int = 0

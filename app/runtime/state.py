@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from app.access.caller import Tally
 from app.access.who import Producers
 from app.api.running import Configured, Disk, Entry, KafkaListenerState, Registry, RoleState
 from app.brokers.sharing import Shared
@@ -192,6 +193,10 @@ class State:
 
     def kafka_listeners(self) -> Sequence[KafkaListenerState]:
         return [each.fares(name) for name, each in self.listeners.items()]
+
+    def intakes(self) -> Mapping[str, Tally]:
+        events = self._parts.events
+        return {} if events is None else events.intakes.tallies()
 
     async def disks(self) -> Mapping[str, Disk]:
         return await disks(folders_of(self._parts.config))

@@ -53,7 +53,7 @@ from app.worker.tasks import TaskScope
 from app.worker.timing import Timekeeper
 
 BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while attempts are on the wire, and while none is
-AT_REST = 30.0  # and while nothing is held, where a poll can be nudged: a thousand may be at rest
+AT_REST = 30.0  # and while nothing is held: a thousand may be at rest, and each is nudged where there is work
 HAND_OVER = 4.0  # seconds to wait for attempts on the wire when a partition is taken from us; a log
 # waits 5 s, and what is settled later than that is void
 
@@ -245,7 +245,7 @@ class Dispatcher:
             await self._intake.room(BUSY)
             return
         self._commits.hold_back(consumer, full)
-        wait = self._patience(consumer)
+        wait = self._patience()
         if at_bound:
             await self._intake.room(BUSY)
             wait = 0.0
@@ -253,7 +253,7 @@ class Dispatcher:
         if event is not None:
             await self._act_on(event, consumer)
 
-    def _patience(self, consumer: Consumer) -> float:
+    def _patience(self) -> float:
         """How long a poll may wait. Who makes work for a turn while nothing is held must nudge."""
         if self._scheduler.busy:
             return BUSY
@@ -262,7 +262,7 @@ class Dispatcher:
         waits = waits or (
             bool(self._commits.paused) and not self._gate.halted
         )  # for room, or for its endpoint
-        return AT_REST if consumer.nudges and not at_work and not waits else IDLE
+        return IDLE if at_work or waits else AT_REST
 
     def _nudge(self) -> None:
         if self._consumer is not None:

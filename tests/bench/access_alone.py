@@ -1,20 +1,14 @@
-"""What the door alone costs, in this process: a key and a remembered token, each beside an empty call.
-
-From the head of a request to its caller, and the quota of one event. Limits are those of the issue, in
-microseconds above the empty call; they are shown, and hold on the machine of the figures.
-"""
+"""What the door alone costs, in this process: a key, a remembered token, and the quota of one event."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from statistics import median
-from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
+import table
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
@@ -29,27 +23,18 @@ from app.runtime.heap import settle_heap
 
 KEY = "sky_0123456789abcdef0123456789abcdef"
 ISSUER = "https://id.example"
+PREFACE = """## The door alone
+
+In a loop in one process: from the head of a request to its caller, and the quota of one event. Microseconds of CPU
+above an empty call.
+"""
 
 
-class Cost(NamedTuple):
-    """Microseconds of CPU above an empty call: the middle of the rounds, and the limit."""
-
-    name: str
-    micros: float
-    most: float
+def measure(folder: Path, rounds: int, count: int) -> list[table.Plain]:
+    return asyncio.run(_measure(folder, rounds, count))
 
 
-def measure(rounds: int, count: int) -> list[Cost]:
-    with TemporaryDirectory() as folder:
-        return asyncio.run(_measure(Path(folder), rounds, count))
-
-
-def text(costs: Sequence[Cost]) -> str:
-    rows = [f"| {each.name} | {each.micros:.2f} | {each.most:g} |" for each in costs]
-    return "\n".join(["| door | µs above an empty call | at most |", "|---|---|---|", *rows])
-
-
-async def _measure(folder: Path, rounds: int, count: int) -> list[Cost]:
+async def _measure(folder: Path, rounds: int, count: int) -> list[table.Plain]:
     signer = ECKey.generate_key("P-256", {"kid": "1", "use": "sig"})
     keys = folder / "jwks.json"
     keys.write_text(json.dumps({"keys": [signer.as_dict(private=False)]}))
@@ -69,18 +54,16 @@ async def _measure(folder: Path, rounds: int, count: int) -> list[Cost]:
     token = jwt.encode({"alg": "ES256", "kid": "1"}, claims, signer)
     settle_heap()
     ways = {"key": (KEY, 1.5), "remembered token": (token, 2.5)}
-    costs = [
-        Cost(name, await _above_empty(door, value, rounds, count), most)
+    rows = [
+        table.Plain(name, "", most, await _above_empty(door, value, rounds, count), digits=2)
         for name, (value, most) in ways.items()
     ]
     caller, now = door.producers.callers["key"], clock.monotonic()
-    return [
-        *costs,
-        Cost("quota of one event", _above(lambda: caller.take(1, now), rounds, count), 1.0),
-    ]
+    quota_alone = _above(lambda: caller.take(1, now), rounds, count)
+    return [*rows, table.Plain("quota of one event", "", 1.0, quota_alone, digits=2)]
 
 
-async def _above_empty(door: Door, credential: str, rounds: int, count: int) -> float:
+async def _above_empty(door: Door, credential: str, rounds: int, count: int) -> list[float]:
     headers = [
         (b"host", b"x"),
         (b"content-type", b"application/json"),
@@ -96,8 +79,8 @@ async def _above_empty(door: Door, credential: str, rounds: int, count: int) -> 
     return _above(lambda: door.judge(headers, named, (), "127.0.0.1"), rounds, count)
 
 
-def _above(call: Callable[[], object], rounds: int, count: int) -> float:
-    return median(_cost(call, count) - _cost(lambda: None, count) for _ in range(rounds))
+def _above(call: Callable[[], object], rounds: int, count: int) -> list[float]:
+    return [_cost(call, count) - _cost(lambda: None, count) for _ in range(rounds)]
 
 
 def _cost(call: Callable[[], object], count: int) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import time
 from collections.abc import Iterator
@@ -61,6 +63,24 @@ def numbered(count: int, host: str, fields: str) -> Iterator[bytes]:
         yield b"%s%d%s" % (before, time.monotonic_ns(), after.replace(b"\r\n", fields.encode(), 1))
 
 
+def around_id_with(number: int, host: str, key: str) -> tuple[bytes, bytes]:
+    """As ``around_id``, with the key of a producer."""
+    before, after = around_id(number, host)
+    return before, after.replace(b"\r\n", f"\r\nauthorization: Bearer {key}\r\n".encode(), 1)
+
+
+def hooks(count: int, host: str, secret: str) -> Iterator[bytes]:
+    """Requests to ``/in/github`` as GitHub signs them, no two with one body."""
+    for number in range(count):
+        content = body(number % KEYS).replace(b"xxxx", b"%d" % time.monotonic_ns(), 1)
+        mark = hmac.new(secret.encode(), content, hashlib.sha256).hexdigest()
+        fields = (
+            f"content-type: application/json\r\nx-github-event: push\r\n"
+            f"x-github-delivery: {time.monotonic_ns()}\r\nx-hub-signature-256: sha256={mark}\r\n"
+        )
+        yield _request(host, fields, content, "/in/github")
+
+
 def requests(shape: str, host: str, size: int = BODY_SIZE) -> list[bytes]:
     """One request a key (``single``, with so many bytes of data), or all keys in batches (``batch``)."""
     if shape == "single":
@@ -68,8 +88,6 @@ def requests(shape: str, host: str, size: int = BODY_SIZE) -> list[bytes]:
     return [batch(first, host) for first in range(0, KEYS, BATCH)]
 
 
-def _request(host: str, fields: str, content: bytes) -> bytes:
-    head = (
-        f"POST /events HTTP/1.1\r\nhost: {host}\r\n{fields}content-length: {len(content)}\r\n\r\n"
-    )
+def _request(host: str, fields: str, content: bytes, path: str = "/events") -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nhost: {host}\r\n{fields}content-length: {len(content)}\r\n\r\n"
     return head.encode() + content

@@ -44,7 +44,8 @@ routes:
     to: {{broker: target, topic: bench}}
     key: {{mapper: partitionkey}}
     {route}
-{more}
+producers: {producers}
+intakes: {intakes}
 webhooks: {{allow_private: ["127.0.0.0/8"]}}
 timeouts: {{not_ready: 0s}}
 subscriptions: {subscriptions}
@@ -63,6 +64,7 @@ class Service:
         store: dict[str, Any] | None = None,
         route: str = "",
         producers: Sequence[dict[str, Any]] = (),
+        intakes: Sequence[dict[str, Any]] = (),
         **others: dict[str, Any],
     ) -> None:
         """``others``: further brokers, by name, that subscriptions may mirror to. ``program``: what is run
@@ -74,7 +76,7 @@ class Service:
         )  # its memory is measured: nothing shared with others
         self._folder = folder
         self._brokers = {"target": broker, **others}
-        self._route, self._producers = route, producers
+        self._route, self._producers, self._intakes = route, producers, intakes
         self._store = store or {"kind": "sqlite", "path": str(folder / "store.db")}
         self.port, self.admin = free_ports(2)
 
@@ -88,7 +90,8 @@ class Service:
             subscriptions=json.dumps(subscriptions),
             route=self._route,
             access="producers" if self._producers else "open",
-            more=f"producers: {json.dumps(self._producers)}" if self._producers else "",
+            producers=json.dumps(self._producers),
+            intakes=json.dumps(self._intakes),
         )
         config.write_text(text)
         self._process = ServiceProcess(config, self._folder, self.admin, self._program)

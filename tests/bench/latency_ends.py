@@ -17,8 +17,10 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from itertools import cycle
 from statistics import quantiles
+from typing import Protocol
 
 import bench_events
 import httptools
@@ -106,10 +108,20 @@ def answers_to(posting: socket.socket, ends: Ends) -> None:
     asyncio.get_running_loop().add_reader(posting.fileno(), read)
 
 
+class Sending(Protocol):
+    """A socket, or what notes what goes through it."""
+
+    def send(self, request: bytes, /) -> int: ...
+
+
 def post_all(
-    ends: Ends, connections: list[socket.socket], parts: list[Around], rate: float, count: int
+    lateness: list[int],
+    connections: Sequence[Sending],
+    parts: Sequence[Around],
+    rate: float,
+    count: int,
 ) -> None:
-    """In a thread of its own, for the loop's timers know milliseconds only."""
+    """In a thread of its own, for the loop's timers know milliseconds only. ``lateness``: nanoseconds, is filled."""
     begun, turn = time.monotonic_ns(), cycle(connections)
     for number in range(count):
         due = begun + int(number * 1e9 / rate)
@@ -119,7 +131,7 @@ def post_all(
         request = b"%b%d%b" % (before, now, after)
         if next(turn).send(request) < len(request):
             raise BlockingIOError("the service does not read what is posted")
-        ends.lateness.append(now - due)
+        lateness.append(now - due)
 
 
 async def measure(
@@ -134,7 +146,7 @@ async def measure(
     try:
         for each in connections:
             answers_to(each, ends)
-        words = (ends, connections, parts, rate, count)
+        words = (ends.lateness, connections, parts, rate, count)
         threading.Thread(target=post_all, args=words, daemon=True).start()
         async with asyncio.timeout(warm + seconds + WITHIN):
             await ends.all

@@ -65,18 +65,24 @@ def content_length(head: bytes) -> int:
     return int(after.partition(b"\r\n")[0]) if found else 0
 
 
+def supply_of(
+    host: str, shape: str, count: int, body: int, key: str | None, hook: str
+) -> Iterator[bytes]:
+    """All of them are built before the first is sent, but for those that may be sent again."""
+    if hook:
+        return iter(list(bench_events.hooks(count, host, hook)))
+    if key is not None:
+        field = f"\r\nauthorization: Bearer {key}\r\n" if key else "\r\n"
+        return iter(list(bench_events.numbered(count, host, field)))
+    return itertools.islice(itertools.cycle(bench_events.requests(shape, host, body)), count)
+
+
 async def drive(
-    port: int, shape: str, count: int, connections: int, body: int, key: str | None
+    port: int, shape: str, count: int, connections: int, body: int, key: str | None, hook: str
 ) -> float:
     """Seconds for ``count`` requests."""
     loop = asyncio.get_running_loop()
-    host = f"127.0.0.1:{port}"
-    if key is None:
-        built = bench_events.requests(shape, host, body)
-        supply = itertools.islice(itertools.cycle(built), count)
-    else:
-        field = f"\r\nauthorization: Bearer {key}\r\n" if key else "\r\n"
-        supply = iter(list(bench_events.numbered(count, host, field)))
+    supply = supply_of(f"127.0.0.1:{port}", shape, count, body, key, hook)
     senders = [loop.create_future() for _ in range(connections)]
     start = time.monotonic()
     for done in senders:
@@ -94,11 +100,11 @@ def main() -> None:
     parser.add_argument(
         "--key", help="single events, each with an id of its own, with this key; empty: with none"
     )
+    parser.add_argument("--hook", default="", help="to an intake, signed with this secret")
     parser.add_argument("--body", type=int, default=bench_events.BODY_SIZE, help="bytes, of single")
     given = parser.parse_args()
-    seconds = uvloop.run(
-        drive(given.port, given.shape, given.requests, given.connections, given.body, given.key)
-    )
+    options = (given.connections, given.body, given.key, given.hook)
+    seconds = uvloop.run(drive(given.port, given.shape, given.requests, *options))
     per_request = 1 if given.shape == "single" else bench_events.BATCH
     print(json.dumps({"events": given.requests * per_request, "seconds": seconds}))
 

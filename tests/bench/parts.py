@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import access_alone
 import at_rest
 import delivery
 import doors
@@ -111,10 +112,18 @@ PARTS = (
     Part(
         "doors",
         "doors",
-        "producers, quotas, deduplicate, schema: each beside none",
+        "producers, quotas, deduplicate, schema, intakes: each beside none",
         doors.PREFACE,
         table.HEADINGS,
-        lambda folder, size: doors.measure(folder, size.rounds, size.events),
+        lambda folder, size: doors.measure(folder, size.rounds, size.events, size.seconds),
+    ),
+    Part(
+        "access",
+        "the door alone",
+        "the door of the events listener alone, in seconds",
+        access_alone.PREFACE,
+        table.PLAIN,
+        lambda folder, size: (access_alone.measure(folder, size.rounds, size.codecs), []),
     ),
     Part(
         "kafka-listener",

@@ -9,15 +9,16 @@ that a busy machine disturbs both alike. Nothing here is a test: a missed target
     python tests/bench/run.py --short                    does it work? under a minute
     python tests/bench/run.py --codecs                   the codecs alone, in seconds
     python tests/bench/run.py --filters                  filters alone, in seconds
-    python tests/bench/run.py --access                   the door of the events listener alone, in seconds
     python tests/bench/run.py --subscriptions            one beside many, in minutes
     python tests/bench/run.py --gateways                 two on one port beside one
     python tests/bench/run.py --delivery                 log → webhook, three logs, in minutes
     python tests/bench/run.py --pull                     log → pull queue → acknowledged
     python tests/bench/run.py --idle                     with little to do
     python tests/bench/run.py --latency                  POST to delivery at 1,000 events a second
+    python tests/bench/run.py --doors                    producers, quotas, deduplicate, schema, intakes
+    python tests/bench/run.py --access                   the door of the events listener alone, in seconds
     python tests/bench/run.py --kafka-listener           it beside Kafka itself, in minutes
-    python tests/bench/run.py --write docs/figures.md    also as a page; with one of the last five its part
+    python tests/bench/run.py --write docs/figures.md    also as a page; with one of the last seven its part
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import access_alone
 import codecs_alone
 import filters_alone
 import gateways
@@ -207,7 +207,6 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--codecs", action="store_true", help="the codecs alone, in seconds")
     parser.add_argument("--filters", action="store_true", help="filters alone, in seconds")
-    parser.add_argument("--access", action="store_true", help="the door alone, in seconds")
     parser.add_argument("--subscriptions", action="store_true", help="one beside many, in minutes")
     parser.add_argument("--gateways", action="store_true", help="two on one port beside one")
     for part in PARTS:
@@ -223,9 +222,6 @@ def main(arguments: list[str]) -> None:
     size = SHORT if options.short else FULL
     if options.codecs:
         print(table.text(codecs_alone.measure(size.rounds, size.codecs), codecs_alone.HEADINGS))
-        return
-    if options.access:
-        print(access_alone.text(access_alone.measure(size.rounds, size.codecs)))
         return
     if options.gateways:
         with tempfile.TemporaryDirectory(prefix="skybridge-bench-") as folder:

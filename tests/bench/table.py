@@ -32,6 +32,7 @@ class Row:
     floor: list[float] = field(default_factory=list)
     memory: str = ""
     unit: str = "µs"
+    digits: int = 1
 
     @property
     def value(self) -> float:
@@ -51,7 +52,7 @@ class Row:
         return [self.name, self._told(), floor, ratio, self._target(), verdict, self.memory]
 
     def _told(self) -> str:
-        return spread(self.measured) + ("" if self.unit == "µs" else f" {self.unit}")
+        return spread(self.measured, self.digits) + ("" if self.unit == "µs" else f" {self.unit}")
 
     def _target(self) -> str:
         if isinf(self.most):
@@ -139,7 +140,8 @@ JSON in seven header fields, 10,000 keys, 8 partitions, key from the Partitionin
 
 Parts of this page that are measured by themselves have an option: `make bench ARGS="--delivery"` (log → webhook, from three
 logs), `--pull` (log → pull queue → acknowledged), `--latency` (POST to delivery at 1,000 events a second), `--idle` (with
-little to do) and `--kafka-listener`. With `--write docs/figures.md` the part is written here, with `--short` it only shows
+little to do), `--doors` (producers, quotas, `deduplicate`, `schema`, intakes), `--access` (the door alone) and
+`--kafka-listener`. With `--write docs/figures.md` the part is written here, with `--short` it only shows
 whether it works. `--subscriptions` prints what one delivery costs beside 100 subscriptions.
 """
 

@@ -369,6 +369,33 @@ async def test_requests_of_both_kinds_are_answered_in_their_order() -> None:
         ]
 
 
+async def test_each_intake_tells_what_it_took_and_refused_over_a_reload_too() -> None:
+    """A duplicate and a challenge are neither; what never was its request is nobody's."""
+    house = IntakeHouse()
+    good = publishers.github({"n": 1})
+    challenge = {"type": "url_verification", "challenge": "x"}
+    async with house.open():
+        for name, sent in (
+            ("github", good),
+            ("github", good),  # a duplicate
+            ("github", publishers.github({"n": 1}, secret="x")),
+            ("erp", publishers.github({"n": 1})),
+            ("slack", publishers.slack(challenge, house.clock.now())),
+            ("nobody", good),
+        ):
+            await house.post(name, sent)
+        house.intakes.become(IntakeHouse().intakes)
+        await house.post("github", publishers.github({"n": 2}))
+        told = house.server.intakes.tallies()
+    counts = {name: (each.events, each.refused) for name, each in told.items()}
+    assert {name: found for name, found in counts.items() if any(found)} == {
+        "github": (2, 1),
+        "erp": (0, 1),
+    }
+    assert told["github"].last is not None
+    assert told["slack"].last is None
+
+
 async def test_a_reload_keeps_what_is_remembered_and_takes_new_secrets() -> None:
     house, renewed = IntakeHouse(), IntakeHouse(
         [{**each, "secret": "new"} for each in INTAKES if "preset" in each and each["secret"] == SECRET]

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import logging
 import random
-from pathlib import Path
 
 import pytest
 
 import publishers
+from hostility import BOUNDS, refused
 from intake_house import INTAKES, IntakeHouse
 from publishers import KEY, SECRET, Sent
 from raw_http import request
-from wounded import LIMITS, sent, wounded
+from wounded import wounded
 
-AT_ONCE = 250
 LONG = pytest.mark.timeout(1800)
-GROWTH = 16 << 20  # bytes: what an allocator may keep; 90,000 kept requests would be 90 MB and more
 NAMES = [each["name"] for each in INTAKES]
 BODY = {
     "kind": "paid",
@@ -84,16 +81,6 @@ def hostile(chance: random.Random, now: float) -> bytes:
     return wounded(chance, [whole]) if kind == 2 else whole
 
 
-def resident() -> int:
-    """Bytes of this process."""
-    (line,) = [
-        each
-        for each in Path("/proc/self/status").read_text().splitlines()
-        if each.startswith("VmRSS")
-    ]
-    return int(line.split()[1]) << 10
-
-
 @pytest.mark.parametrize(
     ("seed", "cases"),
     [(1, 2000), pytest.param(2, 100_000, marks=[pytest.mark.nightly, LONG])],
@@ -103,22 +90,10 @@ async def test_hostile_requests_are_never_accepted_and_never_5xx(
 ) -> None:
     chance = random.Random(seed)
     house = IntakeHouse()
-    bounds = {name: getattr(LIMITS, name) for name in LIMITS.__struct_fields__}
-    statuses: set[int] = set()
-    early = 0
     with caplog.at_level(logging.ERROR):
-        async with house.open(**bounds):
-            for number in range(cases // AT_ONCE):
-                sendings = [hostile(chance, house.clock.now()) for _ in range(AT_ONCE)]
-                answers = await asyncio.gather(
-                    *(sent(house.server.port, each, ends=True) for each in sendings)
-                )
-                for case, found in zip(sendings, answers, strict=True):
-                    assert all(400 <= status < 500 for status in found), (case, found)
-                    statuses.update(found)
-                if number == cases // AT_ONCE // 10:
-                    early = resident()
-            assert resident() - early < GROWTH
+        async with house.open(**BOUNDS):
+            port, now = house.server.port, house.clock.now
+            statuses = await refused(port, cases, lambda: hostile(chance, now()))
             assert (await house.post("github", publishers.github(BODY))).status == 202
     assert len(house.log.submits) == 1
     assert {400, 401, 404} <= statuses

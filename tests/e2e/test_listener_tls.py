@@ -7,6 +7,7 @@ import socket
 import ssl
 from pathlib import Path
 
+import msgspec
 import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
@@ -131,6 +132,49 @@ async def test_other_authorities_of_clients_count_for_new_connections(
         while not await is_let_in(server.port, others):  # pytest's own time-out is the bound
             pass
         assert not await is_let_in(server.port, trusting)
+
+
+class Renewed(AtOnce):
+    def become(self, other: Renewed) -> None:
+        """It has no settings."""
+
+
+async def test_a_reload_makes_client_certificates_optional_and_mandatory_again(
+    tmp_path: Path, authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
+    """For new connections; also behind files that were loaded meanwhile. One of another authority is never let
+    in, and a connection that is open stays."""
+    issue(authority, tmp_path)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
+    optional = msgspec.structs.replace(tls, demands_client=False)
+    known, foreign = ssl.create_default_context(), ssl.create_default_context()
+    for client, signer in ((known, authority), (foreign, trustme.CA())):
+        authority.configure_trust(client)
+        signer.issue_cert("client@example.com").configure_cert(client)
+
+    async def let_in(port: int) -> list[bool]:
+        return [await is_let_in(port, client) for client in (trusting, known, foreign)]
+
+    async with listening(Renewed(), tls=tls) as server:
+
+        def become(other: Tls) -> None:
+            server.become(EventsServer(Renewed(), Counters(), port=0, tls=other))
+
+        assert await let_in(server.port) == [False, True, False]
+        become(optional)
+        assert await let_in(server.port) == [True, True, False]
+        async with await RawConnection.open(server.port, trusting) as peer:
+            before = serial(peer)
+            issue(authority, tmp_path)
+            await until_served_anew(server.port, trusting, before)
+            assert await let_in(server.port) == [True, True, False]
+            become(tls)
+            assert await let_in(server.port) == [False, True, False]
+            await peer.send(event(1))
+            assert (await peer.answer()).status == 202
+        become(optional)
+        assert await let_in(server.port) == [True, True, False]
 
 
 async def is_let_in(port: int, client: ssl.SSLContext) -> bool:

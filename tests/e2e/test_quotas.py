@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.access.caller import Caller
+from app.gateway.door import ADDRESSES, Door
 from app.model.quota import EventQuota
 from app.runtime.clock import SystemClock
 from example_counts import examples
@@ -86,6 +90,57 @@ async def test_strangers_share_the_quota_of_their_address() -> None:
         assert statuses == [202] * 4 + [429] * 2
         assert (await house.ask(posted("binary", one(), "/events", bearer(KEY)))).status == 202
         assert "producer_refusals" not in house.counters.values()
+
+
+SHARING = [
+    ("192.0.2.1", "192.0.2.2", False),
+    ("192.0.2.1", "192.0.2.1", True),
+    ("2001:db8::1", "2001:db8::2", True),
+    ("2001:db8:1:2::1", "2001:db8:1:2:a:b:c:d", True),
+    ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+    ("2001:db8::1:0:0:1", "2001:db8::1", True),
+    ("2001:db8:0:1::1", "2001:db8::1", False),
+    ("fe80::1%eth0", "fe80::2%eth0", True),
+    ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+]
+
+
+@pytest.mark.parametrize(("one_address", "other", "shared"), SHARING)
+async def test_a_quota_is_of_an_ipv4_address_or_of_an_ipv6_network(
+    one_address: str, other: str, shared: bool
+) -> None:
+    """/64: the least that one sender has, so it cannot take another address for more."""
+    async with address_house() as door:
+        sender = stranger(door, one_address)
+        assert (stranger(door, other) is sender) is shared
+
+
+async def test_addresses_are_bounded_and_the_longest_silent_is_forgotten() -> None:
+    async with address_house() as door:
+        first, second = stranger(door, "192.0.2.1"), stranger(door, "192.0.2.2")
+        for number in range(ADDRESSES - 2):
+            stranger(door, f"10.0.{number >> 8}.{number & 255}")
+        assert stranger(door, "192.0.2.1") is first
+        stranger(door, "198.51.100.1")  # one too many
+        assert len(door._addresses) == ADDRESSES
+        assert stranger(door, "192.0.2.1") is first
+        assert stranger(door, "192.0.2.2") is not second
+        assert len(door._addresses) == ADDRESSES
+
+
+@asynccontextmanager
+async def address_house() -> AsyncIterator[Door]:
+    quota = EventQuota.model_validate(QUOTA)
+    async with producer_house([], is_open=True, address_quota=quota) as house:
+        door = house.server.door
+        assert door is not None
+        yield door
+
+
+def stranger(door: Door, address: str) -> Caller:
+    found = door.judge([], {}, (), address)
+    assert isinstance(found, Caller)
+    return found
 
 
 @pytest.mark.parametrize("seconds", [60])

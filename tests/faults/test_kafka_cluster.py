@@ -19,6 +19,8 @@ from app.brokers.kafka import open_log
 from app.brokers.portable import Bounds, PortableLog
 from app.errors import BrokerError
 from app.model.receipt import Receipt
+from app.model.start import EARLIEST
+from contract_tools import fresh_group, take
 from kafka_cluster import KafkaCluster
 from kafka_librdkafka import read_back
 
@@ -162,3 +164,21 @@ async def test_one_dead_node_of_three_keeps_no_question_from_its_answer(
             assert (await log.health()).healthy
         for number in range(3):
             await log.create_topic(f"made-{number}", 1)
+
+
+async def test_who_reads_goes_on_with_whoever_leads_now(cluster: KafkaCluster) -> None:
+    """A fetch was waiting at the leader when it died. Nobody is told, nothing is missing or comes twice."""
+    topic = f"read-{uuid4().hex[:8]}"
+    cluster.topic(topic, LEADER)
+    async with Opened(cluster) as opened:
+        log = await opened.log("all")
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        opened.push_async_callback(consumer.close)
+        before = await publish(log, topic, range(BEFORE))
+        messages = await take(consumer, BEFORE)
+        await asyncio.to_thread(cluster.until_in_sync, topic)
+        cluster.nodes[LEADER].kill()
+        await until_led_by_another(log, topic)
+        after = await publish(log, topic, range(BEFORE, BEFORE + AFTER))
+        messages += await take(consumer, AFTER)
+    assert [(message.record.body or b"").decode() for message in messages] == before + after

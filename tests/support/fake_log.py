@@ -188,8 +188,6 @@ class FakeConsumer:
     """Fills ``interfaces.Consumer``. Commits when it settles. ``leases``: False takes ``holds`` away
     without a word, as a lease that ran out does."""
 
-    nudges = False
-
     def __init__(self, log: FakeLog, group: str) -> None:
         self.log = log
         self.group = group
@@ -200,6 +198,7 @@ class FakeConsumer:
         self.settled: list[Message] = []
         self.settle_calls = 0
         self.leases = True
+        self.nudged = False
         self.closed = False
         self._leaving: tuple[Partition, ...] = ()
 
@@ -227,6 +226,9 @@ class FakeConsumer:
         return found
 
     async def _change(self, wait: float) -> None:
+        if self.nudged:
+            self.nudged = False
+            return
         changed = self.log.changed
         if self.log.clock is not None:
             await happened(changed, self.log.clock, wait)
@@ -260,7 +262,9 @@ class FakeConsumer:
         self.paused.difference_update(partitions)
         self.log.wake()
 
-    def nudge(self) -> None: ...
+    def nudge(self) -> None:
+        self.nudged = True
+        self.log.wake()
 
     def holds(self, message: Message) -> bool:
         return self.leases and self.owned.get(message.partition) == message.epoch

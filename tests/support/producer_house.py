@@ -96,7 +96,9 @@ async def producer_house(
     address_quota: EventQuota | None = None,
     tls: Tls | None = None,
     clock: Clock | None = None,
+    **bounds: Any,
 ) -> AsyncIterator[House]:
+    """``bounds``: limits of the listener."""
     clock = clock or SystemClock()
     log, counters, issuers = ScriptedLog(at_once=True), Counters(), Issuers(clock.monotonic)
     routes = Router([Route.model_validate(each) for each in ROUTES])
@@ -104,7 +106,7 @@ async def producer_house(
     publisher = Publisher(routes, logs, counters, monotonic=clock.monotonic)
     made = Producers([Producer.model_validate(each) for each in listed])
     door = Door(made, issuers.of, clock, is_open=is_open, address_quota=address_quota)
-    async with listening(publisher, counters=counters, door=door, tls=tls) as server:
+    async with listening(publisher, counters=counters, door=door, tls=tls, **bounds) as server:
         yield House(server, log, counters, issuers, clock)
     await issuers.stop()
 

@@ -11,9 +11,9 @@ import msgspec
 from app.brokers.driver import Joining
 from app.brokers.embedded.membership import GroupTimes, Membership
 from app.brokers.embedded.owned_partition import OwnedPartition
-from app.brokers.embedded.tail import Tail
 from app.brokers.embedded.upkeep import CommitRounds, Due, Rounds
-from app.brokers.member import Member
+from app.brokers.following import Following, FollowingMember
+from app.brokers.tail import Tail
 from app.errors import BrokerError, PositionOutOfRange
 from app.log.engine import Engine
 from app.log.group_coordinator import Coordinator
@@ -47,22 +47,15 @@ class Shared(msgspec.Struct, frozen=True):
     commits: CommitRounds
 
 
-class EmbeddedConsumer(Member):
+class EmbeddedConsumer(FollowingMember[OwnedPartition]):
     """``group`` is the name of the one it is a member of."""
 
-    nudges = True
-
     def __init__(self, shared: Shared, joining: Joining) -> None:
-        super().__init__()
+        super().__init__(shared.settings.page_records)
         self.group = joining.group
         self._shared = shared
-        self._settings = shared.settings
         self._wanted = joining.wanted
         self._loop = asyncio.get_running_loop()
-        self._owned: dict[Partition, OwnedPartition] = {}
-        self._ready: dict[OwnedPartition, None] = {}  # with something to hand out, in turn
-        self._content: set[OwnedPartition] = set()  # have not asked for more
-        self._leaving = False  # nothing more is read until the partitions are given up
         self._membership = Membership(
             shared.engine,
             shared.coordinator,
@@ -76,14 +69,6 @@ class EmbeddedConsumer(Member):
         self._membership.start()
         self._shared.commits.add(self._due)
 
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    def nudge(self) -> None:
-        self._nudged = True
-        self._news.set()
-
     async def settle(self, messages: Collection[Message]) -> None:
         owned = self._owned
         for message in messages:
@@ -95,22 +80,6 @@ class EmbeddedConsumer(Member):
     def window(self, partition: Partition) -> int:
         owned = self._owned.get(partition)
         return owned.window if owned else 0
-
-    def pause(self, partitions: Collection[Partition]) -> None:
-        for partition in partitions:
-            owned = self._owned.get(partition)
-            if owned is not None:
-                owned.pause()
-                self._ready.pop(owned, None)
-                self._content.discard(owned)
-
-    def resume(self, partitions: Collection[Partition]) -> None:
-        for partition in partitions:
-            owned = self._owned.get(partition)
-            if owned is not None and owned.paused:
-                owned.paused = False
-                self._content.add(owned)
-        self._news.set()
 
     def holds(self, message: Message) -> bool:
         owned = self._owned.get(message.partition)
@@ -144,7 +113,7 @@ class EmbeddedConsumer(Member):
     def gained(self, partitions: Sequence[Partition], epoch: int) -> None:
         committed = self._shared.engine.positions.of(self.group)
         for place in partitions:
-            self._own(place, epoch, committed.get(place))
+            self._gain(place, epoch, committed.get(place))
         if partitions:
             self._tell(Assigned(tuple(partitions), epoch))
 
@@ -171,63 +140,21 @@ class EmbeddedConsumer(Member):
     def failed(self, error: Exception) -> None:
         self._fail(error)
 
-    def _own(self, place: Partition, epoch: int, committed: Committed | None) -> None:
+    def _gain(self, place: Partition, epoch: int, committed: Committed | None) -> None:
         log = self._shared.engine.partition(place)
         position = committed or Committed(log.earliest)  # a partition new to the group (rule 10)
         tail = self._shared.tail(place)
         owned = OwnedPartition(tail, epoch, position, self._wanted, self._stirred)
-        self._owned[place] = owned
-        self._content.add(owned)
+        self._own(place, owned)
         try:
             log.check(position.offset)
             owned.join()
         except PositionOutOfRange as error:
             owned.failed(error)
 
-    def _stop_reading(self) -> None:
-        for owned in self._owned.values():
-            owned.leave()
-        self._ready.clear()
-        self._content.clear()
-        self._leaving = True
-
-    def _disown(self) -> None:
-        self._stop_reading()
-        self._owned = {}
-        self._leaving = False
-
-    def _stirred(self, owned: OwnedPartition) -> None:
-        self._ready[owned] = None
-        self._news.set()
-
-    async def _batch(self) -> tuple[Message, ...]:
-        messages = self._hand_out()
-        if not messages:
-            self._ask()
-        return messages
-
-    def _hand_out(self) -> tuple[Message, ...]:
-        """What lies ready, of all partitions in turn, until a batch is full. Raises what went wrong
-        with the one whose turn it is, once; it begins again at the next poll."""
-        batch: list[Message] = []
-        while self._ready and len(batch) < self._settings.page_records:
-            owned = next(iter(self._ready))
-            if owned.error is not None and batch:
-                break
-            del self._ready[owned]
-            self._content.add(owned)
-            if owned.error is not None:
-                error, owned.error = owned.error, None
-                raise error
-            batch += owned.take()
-        return tuple(batch)
-
-    def _ask(self) -> None:
-        if self._leaving:
-            return
-        content, self._content = self._content, set()
-        for owned in content:
-            owned.ask()
+    def _take(self, owned: Following) -> Sequence[Message]:
+        assert isinstance(owned, OwnedPartition)  # noqa: S101 - it has no others
+        return owned.take_unfinished()
 
     def _to_commit(self) -> dict[Partition, Committed]:
         for owned in self._owned.values():

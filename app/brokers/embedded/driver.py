@@ -8,7 +8,7 @@ import apsw
 
 from app.brokers.driver import Joining, Submission
 from app.brokers.embedded.consumer import ConsumerSettings, EmbeddedConsumer, Shared
-from app.brokers.embedded.tail import Tail
+from app.brokers.embedded.tail import LogTail
 from app.brokers.embedded.upkeep import CommitRounds, Rounds
 from app.brokers.positions import checked, offset_of
 from app.errors import BrokerError, BrokerUnavailable
@@ -51,7 +51,7 @@ class EmbeddedDriver:
         self._settings = consumers
         self._shared: Shared | None = None
         self._consumers: dict[str, list[EmbeddedConsumer]] = {}  # by group
-        self._tails: dict[Partition, Tail] = {}
+        self._tails: dict[Partition, LogTail] = {}
 
     @property
     def coordinator(self) -> Coordinator:
@@ -160,11 +160,11 @@ class EmbeddedDriver:
     def _members(self, group: str) -> list[EmbeddedConsumer]:
         return [one for one in self._consumers.get(group, ()) if not one.closed]
 
-    def _tail(self, place: Partition) -> Tail:
+    def _tail(self, place: Partition) -> LogTail:
         tail = self._tails.get(place)
         if tail is None or tail.gone:
             settings = self._settings
-            tail = self._tails[place] = Tail(
+            tail = self._tails[place] = LogTail(
                 self.engine,
                 place,
                 settings.page_records,

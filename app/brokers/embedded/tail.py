@@ -1,26 +1,16 @@
-"""Who reads a partition from where: cursors in the order of their positions, each with its followers.
-
-Who stands where a cursor stands joins it. A cursor reads up to the next one and becomes one with it
-there, in one step: no gap and no duplicate. So those who are at the end share one cursor, and so do
-those who come back from the same place; who is slow has one of his own, until he has caught up.
-"""
+"""A partition of the embedded log, as what many read from at once."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
-from operator import attrgetter
 
-from app.brokers.embedded.cursor import Cursor, Follower
+from app.brokers.tail import Tail
 from app.log.engine import Engine
-from app.log.reader import Page
-from app.model.message import Partition
-
-_position = attrgetter("position")
+from app.model.message import Page, Partition
 
 
-class Tail:
-    """One partition. ``most`` records and ``most_bytes`` of a page. ``moved``: followers stand further on."""
+class LogTail(Tail):
+    """Watches the log for what is appended, until ``close``."""
 
     def __init__(
         self,
@@ -30,48 +20,20 @@ class Tail:
         most_bytes: int,
         moved: Callable[[], None],
     ) -> None:
-        self.place = place
+        super().__init__(place, most, most_bytes, moved)
         self._engine = engine
         self._log = engine.partition(place)
-        self._most = most
-        self._most_bytes = most_bytes
-        self._told_moved = moved
-        self._cursors: list[Cursor] = []  # no two at one position
-        engine.watch(place, self._grown)
+        engine.watch(place, self.grown)
+
+    @property
+    def end(self) -> int:
+        return self._log.next_offset
 
     @property
     def gone(self) -> bool:
         """Its topic was deleted; one of that name would be another."""
         topic = self._engine.topics().get(self.place.topic)
         return topic is None or self._log not in topic.partitions
-
-    def join(self, follower: Follower, position: int) -> Cursor:
-        """It is with the cursor at ``position`` from now on, if it is not with one already."""
-        if follower.cursor is None:
-            self._at(position).add(follower, asking=False)
-        assert follower.cursor is not None  # noqa: S101 - just added
-        return follower.cursor
-
-    def ask(self, follower: Follower, position: int) -> None:
-        """It wants more."""
-        self.join(follower, position).ask(follower)
-
-    def leave(self, follower: Follower) -> None:
-        """It wants no more for now."""
-        cursor = follower.cursor
-        if cursor is not None:
-            position = cursor.position
-            cursor.remove(follower)
-            self._drop_if_empty(cursor)
-            follower.left(position)
-
-    def fits(self, records: int, size: int) -> bool:
-        """Whether so much may lie ready for one follower."""
-        return records <= self._most and size <= self._most_bytes
-
-    def close(self) -> None:
-        if not self.gone:
-            self._engine.unwatch(self.place, self._grown)
 
     def at_hand(self, position: int, until: int, most: int) -> Page | None:
         return self._engine.at_hand(self._log, position, until, most)
@@ -81,48 +43,6 @@ class Tail:
             self.place, position, until=until, max_records=most, max_bytes=self._most_bytes
         )
 
-    def _grown(self) -> None:
-        if self._cursors:  # the others read up to this one only
-            self._cursors[-1].stir()
-
-    def _at(self, position: int) -> Cursor:
-        index = bisect_left(self._cursors, position, key=_position)
-        if index < len(self._cursors) and self._cursors[index].position == position:
-            return self._cursors[index]
-        cursor = Cursor(self, position, self._most, self._limit, self._moved)
-        self._cursors.insert(index, cursor)
-        return cursor
-
-    def _limit(self, cursor: Cursor) -> int:
-        following = self._after(cursor)
-        return self._log.next_offset if following is None else following.position
-
-    def _after(self, cursor: Cursor) -> Cursor | None:
-        index = self._index(cursor) + 1
-        return self._cursors[index] if index < len(self._cursors) else None
-
-    def _index(self, cursor: Cursor) -> int:
-        """It is the first at its position, also in the moment in which it has reached the next."""
-        return bisect_left(self._cursors, cursor.position, key=_position)
-
-    def _moved(self, cursor: Cursor) -> None:
-        self._told_moved()
-        following = self._after(cursor)
-        if not cursor.followers:
-            del self._cursors[self._index(cursor)]
-        elif following is not None and following.position == cursor.position:
-            self._unite(cursor, following)
-
-    def _unite(self, one: Cursor, other: Cursor) -> None:
-        """The few go to the many. What the emptied one is just reading is not handed out."""
-        few, many = sorted((one, other), key=lambda cursor: len(cursor.followers))
-        for follower in tuple(few.followers):
-            asking = few.asks(follower)
-            few.remove(follower)
-            many.add(follower, asking=asking)
-        self._cursors.remove(few)
-        many.stir()
-
-    def _drop_if_empty(self, cursor: Cursor) -> None:
-        if not cursor.followers:
-            del self._cursors[self._index(cursor)]
+    def close(self) -> None:
+        if not self.gone:
+            self._engine.unwatch(self.place, self.grown)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import (
@@ -18,54 +17,56 @@ from aiokafka.errors import (
     ConsumerStoppedError,
     IllegalStateError,
     KafkaError,
-    NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
 
 from app.brokers.driver import Joining
+from app.brokers.following import Following, FollowingMember
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.commits import Commits
 from app.brokers.kafka.connection import STOP_WITHIN
 from app.brokers.kafka.errors import translate
 from app.brokers.kafka.membership import Membership, make_consumer
 from app.brokers.kafka.ownership import Owned
-from app.brokers.kafka.reader import message_of, position_lost
+from app.brokers.kafka.reader import position_lost
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.start_positions import prepare, resolve_new
-from app.brokers.member import Member
+from app.brokers.tail import Tail
 from app.delivery.offsets import FinishedRuns
-from app.filters.index import Types
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 
 log = logging.getLogger(__name__)
 
-FETCH_MS = 60_000
+FETCH_MS = 3_600_000
+AGAIN_AFTER = 1.0  # seconds
 NOTHING = Owned(-1, {})
-_STRUCTURED = b"application/cloudevents"
 
 
-class KafkaConsumer(ConsumerRebalanceListener, Member):  # type: ignore[misc]  # aiokafka is untyped
-    """A ``Consumer``."""
+class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # type: ignore[misc]  # aiokafka is untyped
+    """A ``Consumer``. ``tail``: that of a partition, which all members of a process share. ``gone`` is called
+    when this one is closed."""
 
     def __init__(
         self,
         settings: KafkaSettings,
         joining: Joining,
+        tail: Callable[[Partition], Tail],
+        gone: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        Member.__init__(self)
+        FollowingMember.__init__(self, settings.max_poll_records)
         self._settings = settings
         self._joining = joining
         self._group = joining.group
         self._admin = Admin(settings)
-        self._owned = NOTHING
-        self._letting_go = False  # from the begin of a revocation until the partitions are gone
-        self._fetch: asyncio.Task[Any] | None = None
-        self._paused: set[Partition] = set()
+        self._held = NOTHING
+        self._tail = tail
+        self._gone = gone
+        self._listening: asyncio.Task[None] | None = None
         self._consumer = make_consumer(settings, joining.group, joining.client_id)
         self._membership = Membership(self._consumer, settings.session_timeout, monotonic)
         self._commits = Commits(
-            self._consumer, joining.group, settings, lambda: self._owned, self._broke, monotonic
+            self._consumer, joining.group, settings, self._passed_over, self._broke, monotonic
         )
 
     async def start(self) -> None:
@@ -75,28 +76,30 @@ class KafkaConsumer(ConsumerRebalanceListener, Member):  # type: ignore[misc]  #
             await self._consumer.start()
         except BaseException:
             self._closed = True
+            self._gone()
             await self._membership.leave(STOP_WITHIN)
             raise
+        self._membership.fetch_nothing()
         self._consumer.subscribe(list(self._joining.topics), listener=self)
+        self._listening = asyncio.create_task(self._listen(), name=f"group {self._group}")
         self._commits.start()
 
+    @property
+    def topics(self) -> Collection[str]:
+        return self._joining.topics
+
     async def settle(self, messages: Collection[Message]) -> None:
-        self._owned.settle(messages)
+        self._held.settle(messages)
         self._commits.soon()
 
     def window(self, partition: Partition) -> int:
-        return self._owned.window(partition)
-
-    def pause(self, partitions: Collection[Partition]) -> None:
-        self._paused |= set(partitions)
-        self._consumer.pause(*self._still_ours(partitions))
-
-    def resume(self, partitions: Collection[Partition]) -> None:
-        self._paused -= set(partitions)
-        self._consumer.resume(*self._still_ours(partitions))
+        if not self._held.has_open(partition):
+            return 0
+        self._pass_over(partition)
+        return self._held.window(partition)
 
     def holds(self, message: Message) -> bool:
-        return self._owned.has(message) and self._membership.sure()
+        return self._held.has(message) and self._membership.sure()
 
     async def commit(self) -> None:
         await self._commits.now()
@@ -106,30 +109,30 @@ class KafkaConsumer(ConsumerRebalanceListener, Member):  # type: ignore[misc]  #
             return
         self._end()
         await self.commit()
-        self._owned = NOTHING
+        self._give_up()
+        self._gone()
         await self._commits.stop(STOP_WITHIN)
-        if self._fetch is not None:
-            self._fetch.cancel()
-            await asyncio.wait({self._fetch}, timeout=STOP_WITHIN)
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait({self._listening}, timeout=STOP_WITHIN)
         await self._membership.leave(STOP_WITHIN)
 
     # What aiokafka calls, in its own task. Errors here would only be logged by it.
 
     async def on_partitions_revoked(self, _revoked: Collection[TopicPartition]) -> None:
-        owned = self._owned
-        if not owned.partitions:
+        self._stop_reading()
+        held = self._held
+        if not held.partitions:
             return
         if self._membership.thrown_out:  # a zombie: nothing can be settled any more
-            self._owned = NOTHING
-            self._tell(Lost(owned.partitions, owned.epoch))
+            self._give_up()
+            self._tell(Lost(held.partitions, held.epoch))
             return
-        self._letting_go = True
-        revoked = Revoked(owned.partitions, owned.epoch)
+        revoked = Revoked(held.partitions, held.epoch)
         if not await self._hand_over(revoked, self._settings.handover):
             log.warning("group %s: a revocation was not handled in time", self._group)
         await self.commit()
-        self._owned = NOTHING
-        self._letting_go = False
+        self._give_up()
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         try:
@@ -141,11 +144,23 @@ class KafkaConsumer(ConsumerRebalanceListener, Member):  # type: ignore[misc]  #
         except Exception as error:  # noqa: BLE001 - aiokafka would only log it: poll raises it
             self._broke(error)
             return
-        self._forget_fetch()
-        self._paused.clear()
-        self._owned = Owned(self._membership.generation, runs)
+        if self._closed:  # nobody would ever take it away from one that has given up
+            return
+        self._give_up()
+        self._held = held = Owned(self._membership.generation, runs)
+        for place, finished in runs.items():
+            following = Following(
+                self._tail(place), held.epoch, finished.next, self._joining.wanted, self._stirred
+            )
+            self._own(place, following)
+            following.join()
         if runs:
-            self._tell(Assigned(self._owned.partitions, self._owned.epoch))
+            self._tell(Assigned(held.partitions, held.epoch))
+
+    def _give_up(self) -> None:
+        """Nothing is ours any more."""
+        self._disown()
+        self._held = NOTHING
 
     async def _places(self, assigned: list[TopicPartition]) -> dict[Partition, FinishedRuns]:
         """Begin each partition at its commit; one without gets its start, committed first."""
@@ -159,100 +174,54 @@ class KafkaConsumer(ConsumerRebalanceListener, Member):  # type: ignore[misc]  #
         runs = {}
         for place in assigned:
             offset, metadata = committed[place].offset, committed[place].metadata
-            self._consumer.seek(place, offset)
             runs[Partition(place.topic, place.partition)] = FinishedRuns.restore(offset, metadata)
         return runs
 
     async def _batch(self) -> tuple[Message, ...]:
-        if self._fetch is None:
-            await self._begin_fetch()
-        fetch = self._fetch
-        if fetch is None or not fetch.done():
-            return ()
-        self._fetch = None
-        self._news.set()  # also where it brought nothing of ours: the next one is to begin
         try:
-            found = fetch.result()
-        except (ConsumerStoppedError, NoOffsetForPartitionError, asyncio.CancelledError):
-            return ()  # closed, or asked before the partitions just assigned have their place
+            return await super()._batch()
         except OffsetOutOfRangeError as error:
             lost = await position_lost(self._consumer, error, self._settings.request_timeout)
             raise lost from error
         except KafkaError as error:
             raise translate(error, self._settings.name) or error from error
-        return tuple(self._ours(found))
 
-    async def _begin_fetch(self) -> None:
-        """One fetch goes on from poll to poll: while a rebalance is under way aiokafka lets it wait, and
-        nobody may have to wait for it; one that ended with each idle poll has leaked futures
-        (reliability 5.1, #628).
-        """
-        most = self._settings.max_poll_records
-        fetching = self._consumer.getmany(timeout_ms=FETCH_MS, max_records=most)
-        self._fetch = asyncio.create_task(fetching)
-        self._fetch.add_done_callback(lambda _: self._news.set())
-        await asyncio.sleep(0)  # what the client has at hand comes in this step
+    def _take(self, owned: Following) -> Iterable[Message]:
+        held = self._held
+        ready = [one for one in owned.take() if held.take(one.partition, one.offset)]
+        if not ready:
+            self._commits.soon()  # what was finished before a restart moves the commit by itself
+        return ready
 
-    def _ours(self, found: dict[TopicPartition, list[Any]]) -> list[Message]:
-        owned = self._owned
-        messages: list[Message] = []
-        if self._letting_go:
-            return messages  # they are being let go: whoever gets them next reads these
-        for place, raws in found.items():
-            partition = Partition(place.topic, place.partition)
-            if partition not in owned:
-                continue
-            if partition in self._paused:
-                self._consumer.seek(place, raws[0].offset)  # read again when it is resumed
-                continue
-            messages += [
-                message_of(raw, partition, owned.epoch)
-                for raw in self._leave_out(raws)
-                if owned.take(partition, raw.offset)
-            ]
-            owned.pass_over(partition, raws[-1].offset + 1)
-        self._commits.soon()  # what was finished before a restart moves the commit by itself
-        return messages
+    def _passed_over(self) -> Owned:
+        """What it holds now, with what passed it by."""
+        for place, owned in self._owned.items():
+            owned.count()
+            self._pass_over(place)
+        return self._held
 
-    def _leave_out(self, raws: list[Any]) -> list[Any]:
-        """Those that may be wanted, told by the headers alone: most of what a busy topic holds is of other
-        types, and to decode it only to drop it is what many subscriptions of one topic cost."""
-        wanted = self._joining.wanted
-        if wanted is None or wanted.types is None:
-            return raws
-        types = wanted.types
-        left = [raw for raw in raws if not is_unwanted(raw.headers, types)]
-        if len(left) < len(raws):
-            wanted.passed(len(raws) - len(left))
-        return left
+    def _pass_over(self, place: Partition) -> None:
+        if place in self._owned:
+            self._held.pass_over(place, self._owned[place].position)
 
-    def _forget_fetch(self) -> None:
-        """What was fetched before the partitions were placed is fetched again from there."""
-        fetch, self._fetch = self._fetch, None
-        if fetch is not None and not fetch.cancel() and not fetch.cancelled():
-            fetch.exception()  # seen, so that nobody warns of it
+    def look(self) -> None:
+        """Positions have moved: what only passed it by is committed, too, and told."""
+        if self._passed_over().due():
+            self._commits.soon()
+
+    async def _listen(self) -> None:
+        """What goes wrong in the group comes out of the client's own fetches, which bring nothing else."""
+        while True:
+            try:
+                await self._consumer.getmany(timeout_ms=FETCH_MS)
+            except ConsumerStoppedError:
+                return
+            except KafkaError as error:
+                self._broke(error)
+                await asyncio.sleep(AGAIN_AFTER)
+            except Exception as error:  # noqa: BLE001 - a bug: poll raises it
+                self._broke(error)
+                return
 
     def _broke(self, error: BaseException) -> None:
         self._fail(translate(error, self._settings.name) or error)
-
-    def _still_ours(self, partitions: Collection[Partition]) -> list[TopicPartition]:
-        places = {TopicPartition(each.topic, each.number) for each in partitions}
-        return list(places & self._consumer.assignment())
-
-
-def is_unwanted(headers: Sequence[tuple[str, bytes | None]], types: Types) -> bool:
-    """Whether it is an event in binary mode (K8 to K13) of another type. False is no answer: it has to
-    be read, as structured events are, those of other versions, and whatever looks odd."""
-    found = dict(headers)
-    kind = found.get("ce_type")
-    if not kind or len(found) != len(headers) or found.get("ce_specversion") != b"1.0":
-        return False
-    if not (found.get("ce_id") and found.get("ce_source")):
-        return False
-    content_type = found.get("content-type") or b""
-    if content_type.lstrip().lower().startswith(_STRUCTURED):
-        return False
-    try:
-        return not types.holds(kind.decode())
-    except UnicodeDecodeError:
-        return False

@@ -15,6 +15,7 @@ from app.brokers.kafka.producer import Producer
 from app.brokers.kafka.reader import read
 from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings, install_authenticator
 from app.brokers.kafka.shared_admin import Standing
+from app.brokers.kafka.tail import Tails
 from app.errors import BrokerError
 from app.interfaces import Consumer
 from app.model.capabilities import Capabilities
@@ -43,6 +44,7 @@ class KafkaDriver:
         self._producer = Producer(settings)
         self._standing = Standing(settings)
         self._admin = Admin(settings, self._standing)
+        self._tails = Tails(settings)
 
     async def start(self) -> None:
         quieten("aiokafka")
@@ -52,13 +54,15 @@ class KafkaDriver:
 
     async def stop(self) -> None:
         await self._producer.stop()
+        await self._tails.close()
         await self._standing.close()
 
     def publish(self, submission: Submission) -> None:
         self._producer.publish(submission)
 
     async def subscribe(self, joining: Joining) -> Consumer:
-        consumer = KafkaConsumer(self._settings, joining)
+        consumer = KafkaConsumer(self._settings, joining, self._tails.of, self._tails.tidy)
+        self._tails.add(consumer)
         await consumer.start()
         return consumer
 

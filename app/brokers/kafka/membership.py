@@ -87,6 +87,10 @@ class Membership:
         """
         return self._monotonic() < self._sure_until
 
+    def fetch_nothing(self) -> None:
+        """Others read for it: its own fetcher ends, and the place in the group is all that is left."""
+        self._consumer._fetcher._fetch_task.cancel()  # noqa: SLF001
+
     async def committed(
         self, places: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:

@@ -51,6 +51,10 @@ class Owned:
     def has(self, message: Message) -> bool:
         return message.epoch == self.epoch and message.partition in self._runs
 
+    def has_open(self, partition: Partition) -> bool:
+        runs = self._runs.get(partition)
+        return runs is not None and runs.open
+
     @property
     def open(self) -> bool:
         """Whether a message that was handed out is not finished."""

@@ -82,6 +82,8 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``commit_interval``  how long a settled message waits for its commit while others are open: with the
                          cluster's answer below the 250 ms that are promised.
     ``rest_interval``    the same for a member with nothing open.
+    ``passed_interval``  the same for positions that only unwanted messages have passed: a kill reads them again,
+                         and repeats no delivery.
     ``handover``         how long a revocation waits for what is in work to be settled.
     ``instance_id``      static membership: a member that comes back under it within the session
                          time-out gets its partitions back without a rebalance. One a process.
@@ -106,6 +108,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     instance_id: str | None = None
     commit_interval: float = 0.2
     rest_interval: float = 0.08
+    passed_interval: float = 1.0
     handover: float = 5.0
     max_poll_records: int = 1_000
 

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.access.caller import Tally
 from app.access.who import Producers
 from app.api.access import demand_token
 from app.api.app import create_app, document, skeleton
@@ -63,6 +64,7 @@ class Service:
         self.groups: list[Any] = []
         self.listeners: tuple[KafkaListenerState, ...] = ()
         self.producers = Producers(())
+        self.tallies: dict[str, Tally] = {}
         begun = Reload(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
         self.configured = SimpleNamespace(
             source="skybridge.yaml", digest=begun.digest, last=begun, taken=begun, shown={}
@@ -75,6 +77,9 @@ class Service:
 
     def kafka_listeners(self) -> tuple[KafkaListenerState, ...]:
         return self.listeners
+
+    def intakes(self) -> dict[str, Tally]:
+        return self.tallies
 
     async def disks(self) -> dict[str, Disk]:
         return {"/data": Disk(free=1, size=4)}
@@ -231,6 +236,23 @@ async def test_each_producer_is_shown_with_what_it_has_sent(
         "last_event_seconds": 0.0,
     }
     assert (till["name"], till["last_event_seconds"]) == ("till", None)
+
+
+async def test_each_intake_is_shown_with_what_came_by_it(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    service.tallies = {"github": Tally(), "erp": Tally()}
+    service.tallies["github"].add(30, service.clock.monotonic())
+    service.tallies["github"].refused += 2
+    github, erp = (await client.get("/status")).json()["intakes"]
+    assert github == {
+        "name": "github",
+        "events": 30,
+        "refused": 2,
+        "events_per_second": 0.5,
+        "last_event_seconds": 0.0,
+    }
+    assert (erp["name"], erp["last_event_seconds"]) == ("erp", None)
 
 
 async def test_a_store_in_trouble_hides_nothing_else(

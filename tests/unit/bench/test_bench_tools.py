@@ -12,7 +12,11 @@ from typing import Any
 
 import pytest
 
+from intake_house import IntakeHouse
 from pages import CHECKOUT
+from producer_house import KEY, producer_house
+from publishers import SECRET
+from raw_http import RawConnection
 from service_process import free_ports
 
 KEYS, EVENTS = 5, 100
@@ -110,3 +114,21 @@ async def test_what_is_posted_while_nobody_answers_waits_and_counts(
     (port,) = free_ports(1)
     told = await ends.measure(port, port, rate=200, seconds=0.4, warm=0.0)
     assert 30 < told["p50"] < told["p99"] <= told["most"]
+
+
+async def test_a_steady_producer_tells_how_it_was_answered():
+    quota = {"events": "1/h", "burst": 10}
+    async with producer_house([{"name": "shop", "keys": [KEY], "quota": quota}]) as house:
+        asked = _module("steady").measure(house.server.port, KEY, rate=500, seconds=0.2, warm=0.0)
+        told = await asked
+    assert told["statuses"] == {202: 10, 429: 90}
+    assert 0 < told["p50"] <= told["p99"]
+
+
+async def test_hooks_of_the_bench_are_signed_and_no_two_are_one():
+    async with IntakeHouse().open() as house:
+        for raw in _module("bench_events").hooks(3, "x", SECRET):
+            async with await RawConnection.open(house.server.port) as peer:
+                await peer.send(raw)
+                assert (await peer.answer()).status == 202
+    assert house.counted() == {("github", "accepted"): 3}

@@ -85,3 +85,17 @@ async def test_nobody_waits_for_a_member_that_is_closed(member: OneMember) -> No
     assert await revoking
     await polling
     assert await member._hand_over(REVOKED, within=600.0)
+
+
+async def test_a_nudged_poll_returns_and_only_one(member: OneMember) -> None:
+    """Also where nothing waits yet: the poll that comes next. What is there to hand out comes all the same."""
+    polling = asyncio.create_task(member.poll(600.0))
+    await asyncio.sleep(0)
+    member.nudge()
+    assert await polling is None
+    member.nudge()
+    assert await member.poll(600.0) is None
+    member.nudge()
+    member.batches.append((MESSAGE,))
+    assert await member.poll(600.0) == (MESSAGE,)
+    assert await member.poll(600.0) is None

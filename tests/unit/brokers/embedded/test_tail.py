@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.bindings.record import Decoded, Record
-from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings, Retention, cursor
+from app.brokers import cursor
+from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings, Retention
 from app.brokers.portable import PortableLog
 from app.errors import BrokerUnavailable
 from app.filters.dialects import compile_filters
@@ -17,8 +18,7 @@ from app.filters.index import types_of
 from app.filters.model import Filter
 from app.interfaces import Consumer, Wanted
 from app.log.catalogue import PartitionLog
-from app.log.reader import Page
-from app.model.message import Assigned, Message, Partition
+from app.model.message import Assigned, Message, Page, Partition
 from app.model.start import EARLIEST
 from log_steps import ManualTime
 from patience import PATIENT, PATIENT_GROUP

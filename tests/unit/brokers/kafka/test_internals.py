@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection
-from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.consumer.fetcher import Fetcher, PartitionRecords
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.protocol import fetch
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 
 from app.brokers.kafka import KafkaSettings
 from app.brokers.kafka.connection import Connection, _places
 from app.brokers.kafka.errors import Abandoned
+from app.brokers.kafka.fetch_request import Found, found_in
 from app.brokers.kafka.membership import NOBODY, Membership
 
+FETCH_ANSWERS = [each for name, each in vars(fetch).items() if name.startswith("FetchResponse_v")]
 SETTINGS = KafkaSettings(name="main", bootstrap_servers="127.0.0.1:1")
 
 
@@ -99,3 +107,50 @@ async def test_an_admin_client_can_be_asked_for_what_it_does_not_offer() -> None
 def test_a_connection_asks_for_its_authenticator_by_a_name_that_we_may_replace() -> None:
     """Else a token that is refused is waited for, and nobody learns why (``bearer``)."""
     assert "OAuthAuthenticator" in AIOKafkaConnection.authenticator_oauth.__code__.co_names
+
+
+def test_a_members_own_fetcher_is_a_task_that_can_be_ended() -> None:
+    """Else each of a hundred members would fetch beside the fetches that they share."""
+    assert "_fetch_task" in Fetcher.__init__.__code__.co_names
+    assert "_fetch_task" in Fetcher.close.__code__.co_names
+    assert "_fetcher" in AIOKafkaConsumer.start.__code__.co_names
+
+
+def test_records_of_a_fetch_are_made_as_the_clients_own_fetcher_makes_them() -> None:
+    """``fetch_request`` gives these by their order."""
+    assert list(inspect.signature(PartitionRecords).parameters) == [
+        "tp",
+        "records",
+        "aborted_transactions",
+        "fetch_offset",
+        "key_deserializer",
+        "value_deserializer",
+        "check_crcs",
+        "isolation_level",
+    ]
+
+
+@pytest.mark.parametrize("kind", [each for each in FETCH_ANSWERS if each.API_VERSION >= 4])
+def test_an_answer_says_what_was_aborted_where_it_is_looked_for(kind: Any) -> None:
+    """Each version that a broker may speak; an older one cannot hide what a transaction took back."""
+    names = _names_of_a_partition(kind)
+    assert names[:3] == ("partition", "error_code", "highwater_offset")
+    assert names[-1] == "message_set"
+    values = [b"raw" if name == "message_set" else 0 for name in names]
+    values[names.index("aborted_transactions")] = [(7, 3)]
+    answer = SimpleNamespace(API_VERSION=kind.API_VERSION, topics=[("t", [values])])
+    assert found_in(answer) == {TopicPartition("t", 0): Found(b"raw", [(7, 3)])}
+
+
+def _names_of_a_partition(kind: Any) -> tuple[str, ...]:
+    topics = kind.SCHEMA.fields[kind.SCHEMA.names.index("topics")]
+    partitions = topics.array_of.fields[topics.array_of.names.index("partitions")]
+    names: tuple[str, ...] = partitions.array_of.names
+    return names
+
+
+def test_a_fetch_can_go_on_a_connection_of_its_own() -> None:
+    for call in (AIOKafkaClient.ready, AIOKafkaClient.send):
+        assert "group" in inspect.signature(call).parameters
+    assert callable(AIOKafkaClient.add_topic)
+    assert callable(AIOKafkaClient.set_topics)

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
-from aiokafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bindings.kafka import decode
 from app.bindings.record import Record
-from app.brokers.driver import Joining
-from app.brokers.kafka.consumer import KafkaConsumer, is_unwanted
-from app.brokers.kafka.ownership import Owned
-from app.brokers.kafka.settings import KafkaSettings
-from app.delivery.offsets import FinishedRuns
+from app.brokers.header_type import type_in
 from app.errors import SenderError
 from app.filters.index import Types
-from app.interfaces import Wanted
-from app.model.message import Partition
-from app.model.start import EARLIEST
 
 WANTED = Types(exact=frozenset(["a"]), prefixes=frozenset(["ab."]))
 EVENT = {"ce_specversion": b"1.0", "ce_id": b"1", "ce_source": b"/s", "ce_type": b"other"}
-PLACE = Partition("orders", 0)
 values = st.sampled_from(
     [
         *(None, b"", b"1.0", b"0.3", b"a", b"ab.c", b"other", b"\xff", b"application/json"),
         *(b"application/cloudevents+json", b" Application/CloudEvents", b"/s"),
     ]
 )
+
+
+def is_unwanted(headers: list[tuple[str, bytes | None]], types: Types) -> bool:
+    kind = type_in(headers)
+    return kind is not None and not types.holds(kind)
 
 
 def headers(**changed: bytes | None) -> list[tuple[str, bytes | None]]:
@@ -75,27 +68,3 @@ def test_nothing_wanted_is_left_out(some: list[tuple[str, bytes | None]]) -> Non
         except SenderError:
             return  # an event of another type, with a fault beside
         assert not WANTED.holds(decoded.event.attributes["type"])
-
-
-async def test_what_is_left_out_is_finished_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a group that wants little would never commit, and its lag would grow (rule 2)."""
-    passed: list[int] = []
-    wanted = Wanted(WANTED, lambda _: True, passed.append)
-    settings = KafkaSettings(name="kafka", bootstrap_servers="127.0.0.1:1")
-    consumer = KafkaConsumer(settings, Joining("g", ["orders"], EARLIEST, wanted=wanted))
-    owned = consumer._owned = Owned(1, {PLACE: FinishedRuns(0)})
-
-    def raw(offset: int, kind: bytes) -> Any:
-        return SimpleNamespace(
-            offset=offset, key=None, value=b"", timestamp=0, headers=headers(ce_type=kind)
-        )
-
-    found = [raw(0, b"other"), raw(1, b"a"), raw(2, b"other"), raw(3, b"other")]
-    messages = consumer._ours({TopicPartition("orders", 0): found})
-    assert [message.offset for message in messages] == [1]
-    assert passed == [3]
-    assert owned.window(PLACE) == 3, "the wanted one is open"
-    await consumer.settle(messages)
-    assert owned.due()[TopicPartition("orders", 0)] == (4, "")
-    consumer._owned = Owned(2, {})
-    await consumer.close()

@@ -10,11 +10,11 @@ from typing import Protocol
 
 from app.bindings.record import Decoded
 from app.bindings.table import BINDINGS
+from app.brokers.header_type import type_in
 from app.errors import SenderError
 from app.filters.type_index import TypeIndex
 from app.interfaces import Wanted
-from app.log.reader import Page
-from app.model.message import Message, Partition
+from app.model.message import Message, Page, Partition
 
 LOOKS = 20_000  # filters evaluated before the event loop gets its turn again, about
 FEWEST = 16  # records of a page, however many filters look at each
@@ -23,11 +23,13 @@ _decode = BINDINGS["embedded"].decode
 
 
 class Follower(Protocol):
-    """A partition as one consumer owns it. ``wanted``: None for everything."""
+    """A partition as one consumer owns it. ``wanted``: None for everything. ``absent``: offsets without a
+    record that it passed, less those that its ``cursor`` had passed when it came."""
 
     epoch: int
     wanted: Wanted | None
     cursor: Cursor | None
+    absent: int
 
     def offered(self, messages: list[Message], size: int) -> bool:
         """Take these, of so many bytes; False: no room, it leaves before the first of them."""
@@ -40,9 +42,11 @@ class Follower(Protocol):
 
 
 class Source(Protocol):
-    """What is read. Raises PositionOutOfRange, BrokerUnavailable."""
+    """What is read. ``by_headers``: an event's type is told by its headers, where they tell it. Raises
+    PositionOutOfRange, BrokerUnavailable."""
 
     place: Partition
+    by_headers: bool
 
     def at_hand(self, position: int, until: int, most: int) -> Page | None:
         """Without waiting; None: ``page`` has to."""
@@ -54,6 +58,7 @@ class Cursor:
     """Reads while a follower asks for more, and hands to all: those that did not ask keep it until they
     do, or leave. Nobody waits for anybody.
 
+    ``absent`` how many of the offsets that it passed have no record.
     ``limit``  up to where this cursor reads now: the next cursor, or the end of the log.
     ``moved``  it stands somewhere else now.
     """
@@ -67,8 +72,10 @@ class Cursor:
         moved: Callable[[Cursor], None],
     ) -> None:
         self.position = position
+        self.absent = 0
         self.followers: dict[Follower, None] = {}
         self._source = source
+        self._by_headers = source.by_headers
         self._most = most
         self._limit = limit
         self._moved = moved
@@ -79,6 +86,7 @@ class Cursor:
 
     def add(self, follower: Follower, *, asking: bool) -> None:
         follower.cursor = self
+        follower.absent -= self.absent
         self.followers[follower] = None
         if follower.wanted is None:
             self._unfiltered[follower] = None
@@ -89,6 +97,7 @@ class Cursor:
 
     def remove(self, follower: Follower) -> None:
         follower.cursor = None
+        follower.absent += self.absent
         del self.followers[follower]
         self._asking.discard(follower)
         if follower.wanted is None:
@@ -117,6 +126,11 @@ class Cursor:
         except Exception as error:  # noqa: BLE001 - as in ``_read_on``
             self._give_up(error)
 
+    def abandon(self) -> None:
+        """Nobody follows any more: what it is reading is of no use."""
+        if self._reading is not None and self._reading is not asyncio.current_task():
+            self._reading.cancel()
+
     def _due(self) -> bool:
         return bool(self._asking) and self.position < self._limit(self)
 
@@ -143,6 +157,7 @@ class Cursor:
         if end < page.next_offset:
             messages = tuple(message for message in messages if message.offset < end)
         chosen = self._choose(messages)
+        self.absent += end - self.position - len(messages)
         full: list[tuple[Follower, int]] = []
         for follower, batch in chosen.items():
             self._asking.discard(follower)
@@ -158,8 +173,11 @@ class Cursor:
         chosen: dict[Follower, list[Message]] = {}
         look = len(self._unfiltered) < len(self.followers)
         for message in messages:
+            kind = type_in(message.record.headers) if look and self._by_headers else None
+            if kind is not None and not self._may_want(kind):
+                continue  # most of what a busy topic holds may be of other types
             decoded = _event_in(message) if look else None
-            whom = self._who_wants(decoded) if look else self._unfiltered
+            whom = self._who_wants(decoded, kind) if look else self._unfiltered
             for follower in whom:
                 own = _for(follower.epoch, message, decoded)
                 batch = chosen.get(follower)
@@ -169,14 +187,17 @@ class Cursor:
                     batch.append(own)
         return chosen
 
-    def _who_wants(self, decoded: Decoded | None) -> Sequence[Follower]:
-        """A record that is no event goes to all: what becomes of it is not the log's to say."""
+    def _who_wants(self, decoded: Decoded | None, kind: str | None) -> Sequence[Follower]:
+        """A record that is no event goes to all: what becomes of it is not the log's to say. ``kind``: where its
+        headers tell a type, to those that may want one of it."""
         if decoded is None:
-            return tuple(self.followers)
+            return tuple(self.followers) if kind is None else self._may_want(kind)
         event = decoded.event
-        found = [*self._unfiltered, *self._index.of(event.attributes.get("type", ""))]
-        found += self._index.anything
+        found = self._may_want(event.attributes.get("type", ""))
         return [one for one in found if one.wanted is None or one.wanted.holds(event)]
+
+    def _may_want(self, kind: str) -> list[Follower]:
+        return [*self._unfiltered, *self._index.of(kind), *self._index.anything]
 
     def _give_up(self, error: Exception) -> None:
         """Each follower may begin again from here by itself."""

@@ -1,0 +1,131 @@
+"""An issuer whose discovery goes wrong: 503, for a token that may be good must not be called bad; nothing hangs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+from joserfc import jws
+from joserfc.jwk import ECKey
+
+from app.gateway import issuers
+from app.gateway.issuers import DISCOVERY, LARGEST
+from faulty_issuer import FaultyIssuer, Said
+from producer_house import KEY, House, bearer, one, posted, producer_house, producers
+
+SIGNER = ECKey.generate_key("P-256", {"kid": "1", "use": "sig"})
+KEYS = json.dumps({"keys": [SIGNER.as_dict(private=False)]}).encode()
+HELD = "Timeout"
+Answers = Callable[[FaultyIssuer], dict[str, Said]]
+
+
+def good(issuer: FaultyIssuer) -> dict[str, Said]:
+    return {DISCOVERY: Said(body=issuer.document()), "/jwks": Said(body=KEYS)}
+
+
+def discovered(**changed: object) -> Answers:
+    """With another configuration."""
+    return lambda issuer: {**good(issuer), DISCOVERY: Said(body=issuer.document(**changed))}
+
+
+def discovery(said: Said) -> Answers:
+    return lambda issuer: {**good(issuer), "/there": good(issuer)[DISCOVERY], DISCOVERY: said}
+
+
+def keys(said: Said) -> Answers:
+    return lambda issuer: {**good(issuer), "/there": Said(body=KEYS), "/jwks": said}
+
+
+FAULTS: dict[str, tuple[Answers, str]] = {
+    "redirect": (discovery(Said(302, location="/there")), "answers 302"),
+    "redirect of the keys": (keys(Said(307, location="/there")), "answers 307"),
+    "away": (discovery(Said(503)), "answers 503"),
+    "oversized": (discovery(Said(body=b" " * (LARGEST + 1))), "answers more than"),
+    "oversized keys": (keys(Said(body=b" " * (LARGEST + 1))), "answers more than"),
+    "other issuer": (discovered(issuer="https://evil.example"), "names another issuer"),
+    "issuer with a slash more": (discovered(issuer="http://127.0.0.1/"), "names another issuer"),
+    "no issuer": (discovered(issuer=None), "names another issuer"),
+    "no JSON": (discovery(Said(body=b"<html>")), "is no JSON object"),
+    "no object": (discovery(Said(body=b"[]")), "is no JSON object"),
+    "no UTF-8": (discovery(Said(body=b'{"a": "\xff"}')), "can't decode"),
+    "nothing": (discovery(Said()), "is no JSON object"),
+    "keys are no text": (discovered(jwks_uri=1), "names no https address of keys"),
+    "keys in a file": (discovered(jwks_uri="file:///etc/passwd"), "names no https address of keys"),
+    "keys are no JSON": (keys(Said(body=b"<html>")), "is no JWK Set"),
+    "keys are a list": (keys(Said(body=b"[1]")), "is no JWK Set"),
+    "held": (discovery(Said(held=True)), HELD),
+    "keys held": (keys(Said(held=True)), HELD),
+    "never ends": (discovery(Said(body=b"{", short=True)), HELD),
+}
+
+
+@pytest.fixture
+def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyIssuer]:
+    """A slow machine is no fault: what is to be held sets a short time itself."""
+    monkeypatch.setattr(issuers, "WITHIN", 60.0)
+    with FaultyIssuer() as serving:
+        yield serving
+
+
+@pytest.fixture
+async def house(issuer: FaultyIssuer) -> AsyncIterator[House]:
+    async with producer_house(producers(issuer.address)) as house:
+        yield house
+
+
+def by_token(issuer: FaultyIssuer, kid: str = "1") -> bytes:
+    """A good one."""
+    claims = {"iss": issuer.address, "aud": "skybridge", "azp": "warehouse", "exp": 1 << 39}
+    head = {"alg": "ES256", "kid": kid}
+    token = jws.serialize_compact(head, json.dumps(claims), SIGNER, algorithms=["ES256"])
+    return posted("binary", one(), "/events", bearer(token))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_faulty_discovery_is_503_and_heals(
+    house: House,
+    issuer: FaultyIssuer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+) -> None:
+    """The log says why. Keys of others are taken meanwhile, and the issuer is not asked again at once."""
+    answers, why = FAULTS[fault]
+    issuer.answers = answers(issuer)
+    with caplog.at_level(logging.WARNING, "app"), monkeypatch.context() as patch:
+        if why == HELD:
+            patch.setattr(issuers, "WITHIN", 0.3)
+        answer = await house.ask(by_token(issuer))
+    assert answer.status == 503
+    assert json.loads(answer.body)["type"] == "urn:skybridge:problem:issuer-unavailable"
+    assert "retry-after" in answer.headers
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert why in said
+    assert "/there" not in issuer.asked
+    asked = len(issuer.asked)
+    assert (await house.ask(by_token(issuer))).status == 503
+    assert (await house.ask(posted("binary", one(), "/events", bearer(KEY)))).status == 202
+    assert len(issuer.asked) == asked
+    issuer.answers = good(issuer)
+    a_minute_passes(house)
+    assert (await house.ask(by_token(issuer))).status == 202
+
+
+@pytest.mark.parametrize("fault", ["redirect", "other issuer", "no JSON"])
+async def test_keys_that_are_known_outlast_a_fault(
+    house: House, issuer: FaultyIssuer, fault: str
+) -> None:
+    """Good tokens go on; one of a key that is not known is 401."""
+    issuer.answers = good(issuer)
+    assert (await house.ask(by_token(issuer))).status == 202
+    issuer.answers = FAULTS[fault][0](issuer)
+    a_minute_passes(house)
+    assert (await house.ask(by_token(issuer, kid="2"))).status == 401
+    assert (await house.ask(by_token(issuer))).status == 202
+
+
+def a_minute_passes(house: House) -> None:
+    (known,) = house.issuers._known.values()
+    known._asked -= issuers.AGAIN

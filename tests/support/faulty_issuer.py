@@ -1,0 +1,57 @@
+"""A token issuer on loopback whose discovery goes wrong in a way of one's choice."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import NamedTuple
+
+from threaded_http import QuietHandler, ThreadedServer
+
+
+class Said(NamedTuple):
+    """An answer. ``held``: it never comes; ``short``: its length is a lie, and it never ends."""
+
+    status: int = 200
+    body: bytes = b""
+    location: str = ""
+    held: bool = False
+    short: bool = False
+
+
+class FaultyIssuer(ThreadedServer):
+    """Serves what ``answers`` has by path, and 404. ``asked``: the paths, in their order."""
+
+    def __init__(self) -> None:
+        super().__init__(_Handler)
+        self.answers: dict[str, Said] = {}
+        self.asked: list[str] = []
+        self.over = threading.Event()
+
+    def document(self, **changed: object) -> bytes:
+        whole = {"issuer": self.address, "jwks_uri": f"{self.address}/jwks", **changed}
+        return json.dumps(whole).encode()
+
+    def __exit__(self, *error: object) -> None:
+        self.over.set()
+        super().__exit__(*error)
+
+
+class _Handler(QuietHandler):
+    server: FaultyIssuer
+
+    def get(self) -> None:
+        self.server.asked.append(self.path)
+        said = self.server.answers.get(self.path, Said(404))
+        if said.held:
+            self.server.over.wait()
+            return
+        self.send_response(said.status)
+        if said.location:
+            self.send_header("location", said.location)
+        self.send_header("content-length", str(len(said.body) + said.short))
+        self.end_headers()
+        self.wfile.write(said.body)
+        if said.short:
+            self.wfile.flush()
+            self.server.over.wait()

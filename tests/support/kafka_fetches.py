@@ -1,0 +1,96 @@
+"""A node that Kafka's fetches are asked of, which answers when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.fetch import FetchRequest
+
+from app.bindings.record import Record
+from kafka_batches import batch as made
+
+
+def batch(first: int, *records: Record, codec: int = 0) -> bytes:
+    """As a node gives it, from offset ``first`` on."""
+    return first.to_bytes(8, "big") + made(records, codec)[8:]
+
+
+def values(first: int, *bodies: bytes) -> bytes:
+    return batch(first, *(Record(None, (), body) for body in bodies))
+
+
+class Asked(NamedTuple):
+    group: str
+    wait: int  # milliseconds
+    positions: dict[TopicPartition, int]
+    answer: asyncio.Future[Any]
+
+    def tell(self, found: dict[TopicPartition, bytes | int]) -> None:
+        """Bytes, or the code of an error; the others have no news."""
+        topics = [
+            (
+                place.topic,
+                [
+                    (place.partition, told, 0, 0, 0, None, -1, b"")
+                    if isinstance(told := found.get(place, b""), int)
+                    else (place.partition, 0, 0, 0, 0, None, -1, told)
+                ],
+            )
+            for place in self.positions
+        ]
+        self.answer.set_result(SimpleNamespace(API_VERSION=11, topics=topics))
+
+
+class Client:
+    """The only node of its cluster."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.came = asyncio.Event()
+        self.updates = 0
+        self.cluster = SimpleNamespace(leader_for_partition=lambda _: 1)
+        self.closed = False
+        self.away = False
+        self.topics: set[str] | None = None
+
+    async def add_topic(self, _topic: str) -> None: ...
+
+    def force_metadata_update(self) -> None:
+        self.updates += 1
+
+    async def send(self, _node: int, request: FetchRequest, *, group: str) -> Any:
+        positions = {
+            TopicPartition(topic, number): position
+            for topic, partitions in request.topics
+            for number, position, _ in partitions
+        }
+        assert sum(len(partitions) for _, partitions in request.topics) == len(positions)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.asked.append(Asked(group, request._max_wait_ms, positions, answer))
+        self.came.set()
+        return await answer
+
+    async def next(self, number: int) -> Asked:
+        async with asyncio.timeout(60):
+            while len(self.asked) <= number:
+                self.came.clear()
+                await self.came.wait()
+        return self.asked[number]
+
+    async def ready(self, _node: int, *, group: str) -> bool:
+        return bool(group) and not self.away
+
+    def set_topics(self, topics: Collection[str]) -> None:
+        self.topics = set(topics)
+
+    async def close(self) -> None:
+        """As the client: what waits for an answer gets none."""
+        self.closed = True
+        for asked in self.asked:
+            if not asked.answer.done():
+                asked.answer.set_exception(KafkaConnectionError("closed"))
