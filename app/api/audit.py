@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,22 +26,14 @@ class AuditQuery(BaseModel):
     who: Text | None = Field(None, description="name of the token")
     operation: Text | None = Field(None, description="operation id, as in this document")
     target: Text | None = Field(None, description="object of the operation")
-    since: Moment | None = Field(
-        None, description="at this time or later: RFC 3339, or milliseconds since the epoch"
+    since_ms: Moment | None = Field(
+        None,
+        alias="since",
+        description="at this time or later: RFC 3339, or milliseconds since the epoch",
     )
-    until: Moment | None = Field(None, description="before this time")
+    until_ms: Moment | None = Field(None, alias="until", description="before this time")
     limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="most entries of a page")
     before: Id | None = Field(None, description="only entries with a lower id, as next says")
-
-    def choice(self) -> AuditChoice:
-        return AuditChoice(
-            kind=self.kind,
-            who=self.who,
-            operation=self.operation,
-            target=self.target,
-            since_ms=self.since,
-            until_ms=self.until,
-        )
 
 
 class AuditEntryView(View):
@@ -77,7 +70,8 @@ async def audit(
 ) -> AuditPage:
     """Changes, looks at event data and refusals, the newest first. The store keeps a bounded number
     of each kind (`store.audit`)."""
-    found = await store_of(running).audit.find(query.choice(), query.limit + 1, query.before)
+    choice = msgspec.convert(query, AuditChoice, from_attributes=True)
+    found = await store_of(running).audit.find(choice, query.limit + 1, query.before)
     page = found[: query.limit]
     more = len(found) > query.limit
     return AuditPage(

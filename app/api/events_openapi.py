@@ -14,12 +14,14 @@ SERVER = {
     "variables": {"host": {"default": "127.0.0.1"}, "port": {"default": "8080"}},
 }
 
-_RETRY_AFTER = {
-    "Retry-After": {
-        "description": "Seconds to wait before the same request.",
-        "schema": {"type": "integer", "minimum": 1},
-    }
-}
+
+def _header(name: str, description: str, **schema: Any) -> dict[str, Any]:
+    return {name: {"description": description, "schema": schema or {"type": "string"}}}
+
+
+_RETRY_AFTER = _header(
+    "Retry-After", "Seconds to wait before the same request.", type="integer", minimum=1
+)
 
 
 def _refusal(description: str, **more: Any) -> dict[str, Any]:
@@ -40,12 +42,7 @@ ANSWERS: Mapping[str, Any] = {
     "400": _refusal("Not a valid CloudEvent: every fault is listed, and nothing was published."),
     "401": _refusal(
         "With `access: producers`: no producer is known by the key, token or certificate.",
-        headers={
-            "WWW-Authenticate": {
-                "description": "`Bearer`, with the error of a token that was refused",
-                "schema": {"type": "string"},
-            }
-        },
+        headers=_header("WWW-Authenticate", "`Bearer`, with the error of a token that was refused"),
     ),
     "403": _refusal("The producer may not send this source or type, or not to this route."),
     "404": _refusal("No route has this name."),
@@ -58,14 +55,18 @@ ANSWERS: Mapping[str, Any] = {
         "The quota of the producer, or of the client's address, is used up.",
         headers={
             **_RETRY_AFTER,
-            "RateLimit-Policy": {
-                "description": "events at once (`q`), and seconds until all are there again (`w`)",
-                "schema": {"type": "string", "examples": ['"events";q=2000;w=4']},
-            },
-            "RateLimit": {
-                "description": "events that are left (`r`), and seconds until all are (`t`)",
-                "schema": {"type": "string", "examples": ['"events";r=0;t=4']},
-            },
+            **_header(
+                "RateLimit-Policy",
+                "events at once (`q`), and seconds until all are there again (`w`)",
+                type="string",
+                examples=['"events";q=2000;w=4'],
+            ),
+            **_header(
+                "RateLimit",
+                "events that are left (`r`), and seconds until all are (`t`)",
+                type="string",
+                examples=['"events";r=0;t=4'],
+            ),
         },
     ),
     "431": _refusal("The header block is too large."),
@@ -90,22 +91,17 @@ INTAKE_ANSWERS: Mapping[str, Any] = {
     },
     "202": {
         "description": "Stored durably. No body.",
-        "headers": {
-            "Skybridge-Duplicate": {
-                "description": "true: it was stored before, and is not published again.",
-                "schema": {"type": "string", "enum": ["true"]},
-            }
-        },
+        "headers": _header(
+            "Skybridge-Duplicate",
+            "true: it was stored before, and is not published again.",
+            type="string",
+            enum=["true"],
+        ),
     },
     "400": _refusal("Not HTTP, or the route refuses the event, for example without a key."),
     "401": _refusal(
         "Not verified: the signature or the key is missing or wrong, or the signed time is too old.",
-        headers={
-            "WWW-Authenticate": {
-                "description": "How the intake verifies.",
-                "schema": {"type": "string"},
-            }
-        },
+        headers=_header("WWW-Authenticate", "How the intake verifies."),
     ),
     "404": _refusal("No intake has this name."),
     "405": _refusal("Only POST."),
@@ -115,41 +111,24 @@ INTAKE_ANSWERS: Mapping[str, Any] = {
     "429": _refusal("Beyond the quota of the intake.", headers=_RETRY_AFTER),
 }
 
-_KEY = [
-    {
-        "name": "Skybridge-Key",
-        "in": "header",
-        "description": "The record key; for a batch, of each event.",
-        "schema": {"type": "string"},
-    },
-    {
-        "name": "key",
-        "in": "query",
-        "description": "The same, percent-encoded.",
-        "schema": {"type": "string"},
-    },
-    {
-        "name": "Prefer",
-        "in": "header",
-        "description": "`return=representation` requests receipts.",
-        "schema": {"type": "string"},
-    },
-]
-_ROUTE = {
-    "name": "route",
-    "in": "path",
-    "required": True,
-    "description": "Name of the route; its filters do not apply.",
-    "schema": {"type": "string"},
-}
 
-_INTAKE = {
-    "name": "intake",
-    "in": "path",
-    "required": True,
-    "description": "Name of the intake.",
-    "schema": {"type": "string"},
-}
+def _parameter(name: str, place: str, description: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": place,
+        **more,
+        "description": description,
+        "schema": {"type": "string"},
+    }
+
+
+_KEY = [
+    _parameter("Skybridge-Key", "header", "The record key; for a batch, of each event."),
+    _parameter("key", "query", "The same, percent-encoded."),
+    _parameter("Prefer", "header", "`return=representation` requests receipts."),
+]
+_ROUTE = _parameter("route", "path", "Name of the route; its filters do not apply.", required=True)
+_INTAKE = _parameter("intake", "path", "Name of the intake.", required=True)
 _RECEIVE = (
     "A request as its publisher sends it. It is verified over the exact bytes of its body, and becomes one "
     "event whose data is the body."

@@ -64,6 +64,21 @@ def at(fields: Any, path: str) -> Any:
     return fields
 
 
+def attributes_of(
+    rule: Rule, fields: Any, id_: str, type_: str, source: str, received: str, project: str
+) -> Attributes:
+    """``received``: RFC 3339 text, its time where the adapter says "current time". ``project``: path of the
+    field whose value is the partition key: order is kept per project."""
+    found = {"specversion": "1.0", "id": id_, "type": type_}
+    found["time"] = time_of(fields, rule.time) or received
+    several = {
+        "source": source,
+        "subject": first(fields, rule.subject),
+        "partitionkey": first(fields, (project,)),
+    }
+    return found | {name: text for name, text in several.items() if text}
+
+
 Adapt = Callable[[str, str, Any, str], Attributes]
 """From the kind of event, its id, the payload and the time now (RFC 3339) to attributes."""
 

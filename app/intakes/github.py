@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.intakes.adapters import Rule, compile_adapter, first, texts, time_of
+from app.intakes.adapters import Rule, attributes_of, compile_adapter, first, texts
 from app.intakes.mapping import Attributes, Template
 
 EVENT, DELIVERY = "x-github-event", "x-github-delivery"
@@ -111,18 +111,9 @@ def attributes(name: str, delivery: str, fields: Any, received: str) -> Attribut
         subject=(f"{name}.number", f"{name}.id"),
         time=(f"{name}.updated_at",),
     )
-    found = {
-        "specversion": "1.0",
-        "id": delivery,
-        "source": _source(rule, fields),
-        "type": ".".join(["com.github", rule.name, *texts(fields, rule.detail)]),
-        "time": time_of(fields, rule.time) or received,
-    }
-    if subject := first(fields, rule.subject):
-        found["subject"] = subject
-    if repository := first(fields, ("repository.full_name",)):
-        found["partitionkey"] = repository  # order is kept per repository
-    return found
+    type_ = ".".join(["com.github", rule.name, *texts(fields, rule.detail)])
+    source = _source(rule, fields)
+    return attributes_of(rule, fields, delivery, type_, source, received, "repository.full_name")
 
 
 def _source(rule: Rule, fields: Any) -> str:

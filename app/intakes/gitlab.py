@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.intakes.adapters import Rule, compile_adapter, first, texts, time_of
+from app.intakes.adapters import Rule, attributes_of, compile_adapter, first, texts
 from app.intakes.arrival import Arrival
 from app.intakes.mapping import Attributes, Missing, header_text
 
@@ -64,19 +64,9 @@ def attributes(kind: str, identity: str, fields: Any, received: str) -> Attribut
     )
     detail = list(texts(fields, rule.detail))[:1]
     name = _noted(fields) if rule is _NOTE else ".".join([rule.name, *detail])
-    found = {
-        "specversion": "1.0",
-        "id": identity,
-        "type": f"com.gitlab.{name}",
-        "time": time_of(fields, rule.time) or received,
-    }
-    if source := _source(rule, fields):
-        found["source"] = source
-    if subject := first(fields, rule.subject):
-        found["subject"] = subject
-    if project := first(fields, ("project.path_with_namespace",)):
-        found["partitionkey"] = project  # order is kept per project
-    return found
+    type_, source = f"com.gitlab.{name}", _source(rule, fields)
+    project = "project.path_with_namespace"
+    return attributes_of(rule, fields, identity, type_, source, received, project)
 
 
 def _source(rule: Rule, fields: Any) -> str:

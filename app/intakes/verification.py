@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
 import msgspec
 
@@ -48,21 +47,6 @@ class Unverified(SenderError):
         super().__init__("Not verified", status=401, code=refused.code, faults=[fault])
         about = "" if scheme.kind == "Basic" else f', header="{scheme.header}"'
         self.challenge = f'{scheme.kind} realm="skybridge"{about}'
-
-
-class Scheme(Protocol):
-    """One way to verify. ``timed``: a time is signed, so that an old request can be told. ``signs``: the body
-    is, so that nobody without the secret can have made it. ``header``: where the proof stands."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def header(self) -> str: ...
-    @property
-    def timed(self) -> bool: ...
-    @property
-    def signs(self) -> bool: ...
-    def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier: ...
 
 
 class Hmac(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,6 +188,11 @@ class Nothing(msgspec.Struct, frozen=True):
 
     def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:  # noqa: ARG002 - none
         return lambda _arrival, _now: None
+
+
+Scheme = Hmac | StripeSignature | StandardWebhooks | HeaderKey | BasicLogin | Nothing
+"""One way to verify. ``timed``: a time is signed, so that an old request can be told. ``signs``: the body
+is, so that nobody without the secret can have made it. ``header``: where the proof stands."""
 
 
 def one_header(arrival: Arrival, name: str, missing: str, malformed: str) -> str:

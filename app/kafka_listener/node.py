@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -31,19 +31,20 @@ class Gate(Protocol):
         """Index of a record that may not enter, to why; empty for a topic that takes anything."""
 
 
-class User(Protocol):
-    """Of a session, once it has logged in (``rights.Principal``)."""
+class Principal(NamedTuple):
+    """A user. ``proof``: a digest of the password, so that another password ends its sessions. ``caller``: the
+    producer that it is; None for a user of the old form, who has every right."""
+
+    name: str
+    proof: bytes
+    access: KafkaAccess = EVERY_RIGHT
+    caller: Caller | None = None
 
     @property
-    def name(self) -> str: ...
-    @property
-    def proof(self) -> bytes: ...
-    @property
-    def access(self) -> KafkaAccess: ...
-    @property
-    def caller(self) -> Caller | None: ...
-    @property
-    def limits(self) -> Rights | None: ...
+    def limits(self) -> Rights | None:
+        """What each of its events is held against."""
+        rights = None if self.caller is None else self.caller.rights
+        return rights if rights is not None and rights.limits_events else None
 
 
 class Logins(Protocol):
@@ -53,10 +54,10 @@ class Logins(Protocol):
 
     def begin(self, mechanism: str) -> Any: ...
 
-    def principal(self, name: str) -> User:
+    def principal(self, name: str) -> Principal:
         """Of a name that is proven."""
 
-    def holds(self, principal: User) -> User | None:
+    def holds(self, principal: Principal) -> Principal | None:
         """The same user as it is known now; None where it has gone, or has another password."""
 
 
@@ -136,7 +137,7 @@ class Session:
     def __init__(self, peer: str, expanded: Room, *, authenticated: bool = True) -> None:
         self.peer = peer
         self.expanded = expanded
-        self.user: User | None = None
+        self.user: Principal | None = None
         self.authenticated = authenticated
         self.ending = asyncio.Event()
         self.waiting: set[asyncio.Event] = set()

@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-from app.access.caller import Caller
-from app.access.rights import EVERY_RIGHT, KafkaAccess, Rights
+from app.access.rights import EVERY_RIGHT, Rights
 from app.bindings.kafka import decode
 from app.bindings.record import Record
 from app.errors import SenderError
 from app.kafka_listener.gate import CLIPPED, NAMED
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.wire import ErrorCode
-
-
-class Principal(NamedTuple):
-    """A user. ``proof``: a digest of the password, so that another password ends its sessions. ``caller``: the
-    producer that it is; None for a user of the old form, who has every right."""
-
-    name: str
-    proof: bytes
-    access: KafkaAccess = EVERY_RIGHT
-    caller: Caller | None = None
-
-    @property
-    def limits(self) -> Rights | None:
-        """What each of its events is held against."""
-        rights = None if self.caller is None else self.caller.rights
-        return rights if rights is not None and rights.limits_events else None
 
 
 def proof_of(password: str) -> bytes:

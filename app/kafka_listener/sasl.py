@@ -17,8 +17,8 @@ from scramp import ScramException, ScramMechanism
 
 from app.access.caller import Caller
 from app.access.rights import KafkaAccess
-from app.kafka_listener.node import Node, Session, User
-from app.kafka_listener.rights import Principal, proof_of
+from app.kafka_listener.node import Node, Principal, Session
+from app.kafka_listener.rights import proof_of
 from app.kafka_listener.wire import ErrorCode, Request
 
 PLAIN = "PLAIN"
@@ -81,7 +81,7 @@ class Logins:
         """Of a name that is proven."""
         return self._principals[name]
 
-    def holds(self, principal: User) -> Principal | None:
+    def holds(self, principal: Principal) -> Principal | None:
         known = self._principals.get(principal.name)
         return known if known is not None and known.proof == principal.proof else None
 

@@ -9,6 +9,7 @@ partition_append  shell  records for one partition, as a whole or not at all, pe
 stored_batches    shell  what is stored, as it is stored
 reader            shell  the one reader thread: pages, each in a read transaction of its own
 database          shell  connections and pragmas, schema and its version, the lock on the folder
+known             shell  what is in memory of the file: catalogue, positions, producers, identities
 catalogue         shell  topics, partitions and segments as the writer knows them
 positions         shell  committed positions of groups, and which groups are declared
 group_commits     shell  commits of many groups gathered into one transaction
@@ -19,6 +20,7 @@ settings                 what the log can be told
 retention         pure   which segments may go
 groups            pure   Kafka's classic group protocol as a state machine, time as an argument
 producers         shell  idempotent producers' batches, stored together with their state
+identities        shell  events that a route stores once, stored together with their records
 sequences         pure   sequence numbers of idempotent producers
 codec             pure   records as the bytes of a row and back, with its checksum
 faults            pure   what an error of SQLite means for the log

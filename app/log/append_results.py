@@ -11,12 +11,10 @@ import apsw
 
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable
 from app.interfaces import PublishResult
-from app.log.catalogue import Catalogue
 from app.log.codec import Unstorable
 from app.log.commit import Append, CommitGroup, Fates, Rider, Single, Staged, all_failed
-from app.log.identities import Identities
+from app.log.known import Known
 from app.log.partition_append import Placed
-from app.log.producers import Producers
 from app.log.settings import EngineSettings
 from app.log.size import Space
 
@@ -55,17 +53,10 @@ class Storing:
     """``broken``: why nothing is accepted any more. ``full``: why nothing is for now. The event loop
     reads both."""
 
-    def __init__(
-        self,
-        settings: EngineSettings,
-        catalogue: Catalogue,
-        producers: Producers,
-        identities: Identities,
-    ) -> None:
+    def __init__(self, settings: EngineSettings, known: Known) -> None:
         self._settings = settings
-        self._catalogue = catalogue
-        self._producers = producers
-        self._identities = identities
+        self._known = known
+        self._catalogue = known.catalogue
         self._not_stored = BrokerUnavailable("not stored: nobody waited", broker=settings.name)
         self._db: apsw.Connection
         self.space: Space
@@ -249,9 +240,7 @@ class Storing:
         return group, fates
 
     def _group(self) -> CommitGroup:
-        return CommitGroup(
-            self._catalogue, self._settings, self._producers.begin(), self._identities.begin()
-        )
+        return CommitGroup(self._settings, self._known)
 
 
 def _parts(append: Append) -> Iterator[Append]:

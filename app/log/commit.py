@@ -12,11 +12,10 @@ import msgspec
 from app.bindings.record import Record
 from app.errors import BrokerError, BrokerRefused
 from app.interfaces import PublishResult
-from app.log.catalogue import Catalogue, PartitionLog, Segment
+from app.log.catalogue import PartitionLog, Segment
 from app.log.codec import Fields, Row, Unstorable, check, encode_rows, fields_of
-from app.log.identities import Recognition
+from app.log.known import Known
 from app.log.partition_append import Placed, Stored
-from app.log.producers import Numbering
 from app.log.settings import EngineSettings
 from app.model.receipt import Receipt
 from app.routing.identity import Identity
@@ -110,16 +109,10 @@ class CommitGroup:
     a transaction, and once that is committed make them visible with ``publish``. Dropped without
     ``publish``, nothing happened."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        settings: EngineSettings,
-        numbering: Numbering,
-        recognition: Recognition,
-    ) -> None:
-        self._catalogue = catalogue
-        self._numbering = numbering
-        self._recognition = recognition
+    def __init__(self, settings: EngineSettings, known: Known) -> None:
+        self._catalogue = known.catalogue
+        self._numbering = known.producers.begin()
+        self._recognition = known.identities.begin()
         self._broker = settings.name
         self._now = settings.now_ms()
         self._settings = settings

@@ -17,6 +17,7 @@ from app.log.commit import Append, Fates, Staged
 from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
 from app.log.group_commits import GroupCommits
 from app.log.identities import Identities
+from app.log.known import Known
 from app.log.partition_append import Placed, Stored
 from app.log.positions import Commits, Committed, Declared, Positions
 from app.log.producers import Producers
@@ -58,9 +59,8 @@ class Engine:
         self._catalogue = Catalogue(settings.max_topics, settings.max_partitions)
         self._producers = Producers()
         self.identities = Identities(settings.name, settings.now_ms)
-        self._changes = TopicChanges(
-            settings.name, self._catalogue, self.positions, self._producers, self.identities
-        )
+        self._known = Known(self._catalogue, self.positions, self._producers, self.identities)
+        self._changes = TopicChanges(settings.name, self._known)
         self._commits = GroupCommits(self.positions, self._writing)
         self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
         self._newest: Staged | None = None  # of whose growth watchers are being told
@@ -71,14 +71,7 @@ class Engine:
         """Raises SetupError when the folder is taken, or the file is not ours or too new."""
         self._lock.acquire()
         self._forget()
-        writer = Writer(
-            self.settings,
-            self._catalogue,
-            self._producers,
-            self.identities,
-            self._settle,
-            self._on_round,
-        )
+        writer = Writer(self.settings, self._known, self._settle, self._on_round)
         try:
             await writer.start(self._open)
         except BaseException:

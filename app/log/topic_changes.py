@@ -5,27 +5,17 @@ from __future__ import annotations
 import apsw
 
 from app.errors import BrokerRefused
-from app.log.catalogue import Catalogue, Topic
-from app.log.identities import Identities
-from app.log.positions import Positions
-from app.log.producers import Producers
+from app.log.catalogue import Topic
+from app.log.known import Known
 
 
 class TopicChanges:
     """What cannot be is a BrokerRefused: of kind ``unknown-topic``, ``in-use``, or ``other``."""
 
-    def __init__(
-        self,
-        broker: str,
-        catalogue: Catalogue,
-        positions: Positions,
-        producers: Producers,
-        identities: Identities,
-    ) -> None:
+    def __init__(self, broker: str, known: Known) -> None:
         self._broker = broker
-        self._catalogue = catalogue
-        self._positions = positions
-        self._beside = (positions, producers, identities)
+        self._catalogue, self._positions = known.catalogue, known.positions
+        self._beside = (known.positions, known.producers, known.identities)
 
     def grow(self, db: apsw.Connection, name: str, partitions: int) -> None:
         have = len(self._known(name).partitions)

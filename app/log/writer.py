@@ -17,11 +17,9 @@ import apsw
 
 from app.errors import BrokerUnavailable
 from app.log.append_results import Storing
-from app.log.catalogue import Catalogue
 from app.log.commit import Append, Fates, Rider, Staged
-from app.log.identities import Identities
+from app.log.known import Known
 from app.log.loop_handoff import Hop
-from app.log.producers import Producers
 from app.log.settings import EngineSettings
 
 T = TypeVar("T")
@@ -41,9 +39,7 @@ class Writer:
     def __init__(
         self,
         settings: EngineSettings,
-        catalogue: Catalogue,
-        producers: Producers,
-        identities: Identities,
+        known: Known,
         on_stored: Callable[[Fates, list[Staged]], None],
         on_round: Callable[[], None],
     ) -> None:
@@ -59,7 +55,7 @@ class Writer:
         self._idle = True  # the thread waits, and nothing is being gathered
         self._stopping = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self.storing = Storing(settings, catalogue, producers, identities)
+        self.storing = Storing(settings, known)
         self._db: apsw.Connection
 
     # on the event loop

@@ -15,6 +15,7 @@ from app.errors import Fault
 from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
 from app.model.route import DataSchema, Exchange, OtherRoute, Route, Target, log_name
+from app.model.subscription import Subscription
 from app.routing.data_schema import Check, InvalidData
 from app.routing.identity import Identify, Identity, compile_identity
 from app.routing.keys import NO_MAPPERS, KeyMapper, MissingKey, PlainMapper, compile_key
@@ -75,7 +76,7 @@ class Manner(msgspec.Struct, frozen=True):
 
 
 NO_MANNERS: Mapping[str, Manner] = MappingProxyType({})
-_USUAL = Manner()
+USUAL = Manner()
 
 
 class Router:
@@ -175,12 +176,13 @@ class Router:
         return chosen(decoded, request_key, producer)
 
 
-def writing_of(route: Route, manner: Manner = _USUAL) -> Writing:
+def writing_of(of: Route | Subscription, manner: Manner = USUAL) -> Writing:
+    """``manner``: of the broker that it goes to, where it goes to one."""
     return Writing(
-        mode=route.content_mode,
-        format=route.format,
-        version=route.specversion,
-        empty_body=route.empty_body,
+        mode=of.content_mode,
+        format=of.format,
+        version=of.specversion,
+        empty_body=of.empty_body if isinstance(of, Route) else None,
         names=manner.names,
         strings=manner.strings,
     )
@@ -206,7 +208,7 @@ def _target(
     return _Target(
         log_name(target.broker, route.acknowledgements),
         BINDINGS[kind].encode,
-        writing_of(route, manners.get(target.broker, _USUAL)),
+        writing_of(route, manners.get(target.broker, USUAL)),
         compile_place(target, kind, setting=setting),
     )
 

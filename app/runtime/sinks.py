@@ -12,13 +12,12 @@ from app.errors import SetupError
 from app.interfaces import Clock, Log, Sink
 from app.model.pull import Pull
 from app.model.subscription import IGNORE, Subscription
-from app.routing.plan import NO_MANNERS, Manner, Router
+from app.routing.plan import NO_MANNERS, USUAL, Manner, Router
 from app.runtime.tracing import traced
 from app.runtime.webhooks import webhook_for
 from app.sinks.callbacks import Callbacks
 from app.sinks.replies import Replies
 from app.sinks.topic import open_topic
-from app.sinks.writing import USUAL
 from app.telemetry import Counters
 
 

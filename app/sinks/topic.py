@@ -27,8 +27,8 @@ from app.interfaces import Log, Outgoing, PublishResult, Sink, SinkAnswer
 from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.routing.places import compile_place
-from app.routing.plan import Manner
-from app.sinks.writing import USUAL, unwritable, writing_of
+from app.routing.plan import USUAL, Manner, writing_of
+from app.sinks.writing import unwritable
 
 STORED = SinkAnswer(202)
 LEAST_PAUSE = 1.0  # seconds that a broker which is away is left alone

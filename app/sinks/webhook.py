@@ -17,12 +17,13 @@ from app.errors import SenderError
 from app.event.versions import NEWEST
 from app.interfaces import Asking, JoiningSink, Outgoing, SinkAnswer, answered
 from app.model.subscription import TO_WEBHOOKS, Subscription
+from app.routing.plan import writing_of
 from app.sinks.credentials import Credentials, NoToken, Shown
 from app.sinks.handshake import Handshake
 from app.sinks.masks import Mask
 from app.sinks.replies import Replies
 from app.sinks.signatures import Signatures
-from app.sinks.writing import unwritable, writing_of
+from app.sinks.writing import unwritable
 
 UNAUTHORIZED = 401
 TOKEN_PAUSE = 10.0  # seconds until a token is asked for again where none was granted

@@ -25,6 +25,7 @@ from app.sinks.dead_letters import DeadLettering
 from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.worker.attempts import AttemptLog
 from app.worker.budget import Budget
+from app.worker.components import Components
 from app.worker.conclusions import Conclusions
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
@@ -45,7 +46,7 @@ from app.worker.redrive import Redrive
 from app.worker.replay import Replays
 from app.worker.report import StatusReport
 from app.worker.scheduler import Scheduler
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.shared import Shared
 from app.worker.status import halt_words
 from app.worker.stored_rows import StoredRows
 from app.worker.tasks import TaskScope
@@ -117,20 +118,18 @@ class Dispatcher:
         self._replays = Replays(shared, log, reader, scheduler, parking, ready)
         self._probing = Probing(gate, scheduler, parking, drain)
         self._ownership = Ownership(shared, drain, ready, generations=log.capabilities.generations)
-        commits, owned, again = self._commits, self._ownership, (self._redrive, self._replays)
-        self._changes = PartitionChanges(
-            shared, scheduler, parking, rows, commits, owned, *again, hand_over
+        components = Components(
+            *(sink, lanes, gate, parking, rows, conclusions, scheduler, drain),
+            *(self._commits, self._ownership, self._redrive, self._replays),
         )
-        self._intake = Intake(shared, scheduler, parking, commits, owned, ready)
+        self._changes = PartitionChanges(shared, components, hand_over)
+        self._intake = Intake(shared, components)
         alarm = ExpiryAlarm(shared, log, notify, group=group, gate=gate)
         self._watches: list[ExpiryAlarm | PullUpkeep] = [alarm]
         if isinstance(subscription.sink, Pull) and isinstance(sink, PullQueueSink):
             pull, queues = subscription.sink.pull, wakeups or Wakeups()
             self._watches.append(PullUpkeep(shared, pull, letters, queues, sink))
-        parts: list[DispatcherPart] = [owned, gate, conclusions, parking, rows, drain, *again]
-        self._report = StatusReport(
-            shared, group, sink, lanes, gate, parking, owned, self._watches, parts
-        )
+        self._report = StatusReport(shared, components, group, self._watches)
 
     async def run(self) -> None:
         """Returns when stopped, or when a position is out of range (rule 10: it asks). Raises what

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from app.interfaces import Consumer
 from app.model.message import Partition
 from app.worker.budget import MOST_HELD
-from app.worker.offset_commits import OffsetCommits
-from app.worker.origins import OwnedPartition
-from app.worker.ownership import Ownership
-from app.worker.parking import Parking
-from app.worker.scheduler import Scheduler
+from app.worker.components import Components
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.waiting import happened
 
@@ -19,45 +13,34 @@ BRIEF = 0.5  # seconds that it may be full without a pause, which throws away wh
 
 
 class Intake(DispatcherPart):
-    """Of one subscription. ``ready``: the partitions that are ours and loaded."""
+    """Of one subscription."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        scheduler: Scheduler,
-        parking: Parking,
-        commits: OffsetCommits,
-        ownership: Ownership,
-        ready: Mapping[Partition, OwnedPartition],
-    ) -> None:
+    def __init__(self, shared: Shared, components: Components) -> None:
         super().__init__(shared)
-        self._scheduler = scheduler
-        self._parking = parking
-        self._commits = commits
-        self._ownership = ownership
-        self._ready = ready
+        self._components = components
         self._full_since: float | None = None
 
     def full(self, consumer: Consumer) -> set[Partition]:
         """Of which nothing more may be taken; once full, until an eighth of it is free."""
-        owned, paused = self._ownership.partitions, self._commits.paused
+        components = self._components
+        owned, paused = components.ownership.partitions, components.commits.paused
         held = MOST_HELD * 7 // 8 if paused else MOST_HELD
-        crowded = self._part.held > held or not self._part.may_hold() or self._parking.full
-        if crowded or not self._scheduler.takes:
+        crowded = self._part.held > held or not self._part.may_hold() or components.parking.full
+        if crowded or not components.scheduler.takes:
             return set(owned)
         most = self._subscription.window
         eighth = max(1, most // 8) - 1
         return {
             each
             for each in owned
-            if each not in self._ready
+            if each not in components.ownership.ready
             or consumer.window(each) >= (most - eighth if each in paused else most)
         }
 
     def at_bound(self, full: set[Partition]) -> bool:
         """All that could be read is full, and attempts are under way that will make room."""
-        owned = self._ownership.partitions.keys()
-        at_bound = bool(full) and full == owned and self._scheduler.busy
+        owned = self._components.ownership.partitions.keys()
+        at_bound = bool(full) and full == owned and self._components.scheduler.busy
         if not at_bound:
             self._full_since = None
         elif self._full_since is None:
@@ -68,9 +51,10 @@ class Intake(DispatcherPart):
     def is_brief(self) -> bool:
         """Nothing is paused yet, and it has been full for a moment only."""
         since, now = self._full_since, self._clock.monotonic()
-        return since is not None and now - since < BRIEF and not self._commits.paused
+        return since is not None and now - since < BRIEF and not self._components.commits.paused
 
     async def room(self, seconds: float) -> None:
         """Until an eighth of what is held came down, or so many seconds are over."""
-        self._scheduler.tell_after(max(1, self._scheduler.lanes.held // 8))
-        await happened(self._scheduler.landed, self._clock, seconds)
+        scheduler = self._components.scheduler
+        scheduler.tell_after(max(1, scheduler.lanes.held // 8))
+        await happened(scheduler.landed, self._clock, seconds)

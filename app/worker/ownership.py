@@ -34,7 +34,7 @@ class Ownership(DispatcherPart):
     ) -> None:
         super().__init__(shared)
         self._drain = drain
-        self._ready = ready
+        self.ready = ready
         self._newest = generations
         self._refused: int | None = None  # the epoch that the store holds for an older one
         self._waiting: dict[Partition, OwnedPartition] = {}
@@ -63,7 +63,7 @@ class Ownership(DispatcherPart):
         for partition in partitions:
             self.partitions.pop(partition, None)
             self._waiting.pop(partition, None)
-            self._ready.pop(partition, None)
+            self.ready.pop(partition, None)
 
     async def settle(self) -> bool:
         """Make ready what can be now; whether anything is."""
@@ -100,7 +100,7 @@ class Ownership(DispatcherPart):
             self._failures, self.trouble, self._refused = 0, "", None
             for each in owned:
                 if self._waiting.get(each.partition) is each:
-                    self._ready[each.partition] = self._waiting.pop(each.partition)
+                    self.ready[each.partition] = self._waiting.pop(each.partition)
 
     def _doubt(self, epoch: int, error: StaleOwner) -> None:
         """Either we were replaced, which a Lost will say, or the log has forgotten the group and counts from one

@@ -6,6 +6,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,21 +60,14 @@ def bearer(credential: str) -> Pairs:
     return [("authorization", f"Bearer {credential}")]
 
 
+@dataclass
 class House:
-    def __init__(
-        self,
-        server: EventsServer,
-        log: ScriptedLog,
-        counters: Counters,
-        issuers: Issuers,
-        clock: Clock,
-    ) -> None:
-        self.server = server
-        self.issuers = issuers
-        self.clock = clock
-        self.log = log
-        self.counters = counters
-        self.tls: ssl.SSLContext | None = None
+    server: EventsServer
+    log: ScriptedLog
+    counters: Counters
+    issuers: Issuers
+    clock: Clock
+    tls: ssl.SSLContext | None = None
 
     async def ask(self, raw: bytes, tls: ssl.SSLContext | None = None) -> RawAnswer:
         """Over a connection of its own."""

@@ -12,13 +12,15 @@ from app.interfaces import PublishResult
 from app.model.receipt import Receipt
 from app.routing.identity import Identity
 
+Identities = Sequence[Identity | None] | None
+
 
 @dataclass
 class Submitted:
     topic: str
     records: Sequence[Record]
     future: asyncio.Future[list[PublishResult]]
-    identities: Sequence[Identity | None] | None = None
+    identities: Identities = None
 
 
 class ScriptedLog:
@@ -34,7 +36,7 @@ class ScriptedLog:
         self,
         topic: str,
         records: Sequence[Record],
-        identities: Sequence[Identity | None] | None = None,
+        identities: Identities = None,
     ) -> asyncio.Future[list[PublishResult]]:
         future: asyncio.Future[list[PublishResult]] = asyncio.get_running_loop().create_future()
         self.submits.append(Submitted(topic, records, future, identities))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,15 @@ from example_counts import examples
 
 quotas = st.builds(Quota, rate=st.floats(0.01, 100_000), burst=st.integers(1, 100_000))
 asks = st.lists(st.tuples(st.integers(1, 2_000), st.floats(0, 10)), max_size=200)
+Asks = list[tuple[int, float]]
+
+
+def asking(quota: Quota, asks: Asks) -> Iterator[tuple[Allowance, int, float]]:
+    """The allowance, the events of each request, and its time."""
+    allowance, now = Allowance(quota), 50.0
+    for count, pause in asks:
+        now += pause
+        yield allowance, count, now
 
 
 def test_a_new_caller_has_its_whole_burst():
@@ -58,11 +68,10 @@ def test_ten_times_the_rate_gets_rate_and_burst_over_a_minute():
 
 @given(quotas, asks)
 @examples(300)
-def test_never_more_than_rate_and_burst(quota: Quota, asks: list[tuple[int, float]]):
+def test_never_more_than_rate_and_burst(quota: Quota, asks: Asks):
     """Over every span of the run, not only from its beginning."""
-    allowance, now, taken = Allowance(quota), 50.0, []
-    for count, pause in asks:
-        now += pause
+    taken = []
+    for allowance, count, now in asking(quota, asks):
         if allowance.take(count, now) == 0.0:
             taken.append((now, count))
     for first in range(len(taken)):
@@ -75,7 +84,7 @@ def test_never_more_than_rate_and_burst(quota: Quota, asks: list[tuple[int, floa
 
 @given(quotas, asks)
 @examples(300)
-def test_the_told_wait_is_enough_and_not_too_long(quota: Quota, asks: list[tuple[int, float]]):
+def test_the_told_wait_is_enough_and_not_too_long(quota: Quota, asks: Asks):
     allowance, now = Allowance(quota), 50.0
     for count, pause in asks:
         now += pause
@@ -94,10 +103,8 @@ def test_the_told_wait_is_enough_and_not_too_long(quota: Quota, asks: list[tuple
 
 @given(quotas, asks)
 @examples(200)
-def test_what_remains_can_be_taken_and_no_more(quota: Quota, asks: list[tuple[int, float]]):
-    allowance, now = Allowance(quota), 50.0
-    for count, pause in asks:
-        now += pause
+def test_what_remains_can_be_taken_and_no_more(quota: Quota, asks: Asks):
+    for allowance, count, now in asking(quota, asks):
         allowance.take(count, now)
         remaining = allowance.remaining(now)
         assert 0 <= remaining <= quota.burst

@@ -42,43 +42,14 @@ STRIPE = {
     "data": {"object": {"id": "seti_1NG8Du2eZvKYlo2C9XMqbR0x", "object": "setup_intent"}},
     "type": "setup_intent.created",
 }
-
-
-def test_stripe() -> None:
-    check(
-        "stripe",
-        publishers.stripe(STRIPE, NOW),
-        id="evt_1NG8Du2eZvKYlo2CUI79vXWy",
-        type="com.stripe.setup_intent.created",
-        source="https://api.stripe.com",
-        subject="seti_1NG8Du2eZvKYlo2C9XMqbR0x",
-        time="2023-06-06T22:19:30Z",
-    )
-
-
-def test_stripe_of_a_connected_account() -> None:
-    sent = publishers.stripe(STRIPE | {"account": "acct_1"}, NOW)
-    check("stripe", sent, source="https://api.stripe.com/v1/accounts/acct_1")
-
-
-def test_stripe_thin_event() -> None:
-    """Of version 2: times are text, and the object is named and not contained."""
-    thin = {
-        "id": "evt_test_65R9Ijk8dKEYZcXeRWn16R9A7j1FSQ3w3TGDPLLGSM4CW0",
-        "object": "v2.core.event",
-        "type": "v1.billing.meter.error_report_triggered",
-        "created": "2024-09-17T06:20:52.246Z",
-        "related_object": {"id": "mtr_test_61R9IeP0SgKbYROOx41PEAQhH0qO23oW", "type": "billing.meter"},
-    }  # fmt: skip
-    check(
-        "stripe",
-        publishers.stripe(thin, NOW),
-        type="com.stripe.v1.billing.meter.error_report_triggered",
-        time="2024-09-17T06:20:52.246Z",
-        subject="mtr_test_61R9IeP0SgKbYROOx41PEAQhH0qO23oW",
-    )
-
-
+# Of version 2: times are text, and the object is named and not contained.
+STRIPE_THIN = {
+    "id": "evt_test_65R9Ijk8dKEYZcXeRWn16R9A7j1FSQ3w3TGDPLLGSM4CW0",
+    "object": "v2.core.event",
+    "type": "v1.billing.meter.error_report_triggered",
+    "created": "2024-09-17T06:20:52.246Z",
+    "related_object": {"id": "mtr_test_61R9IeP0SgKbYROOx41PEAQhH0qO23oW", "type": "billing.meter"},
+}
 SLACK = {
     "token": "z26uFbvR1xHJEdHE1OQiO6t8",
     "team_id": "T123ABC456",
@@ -88,60 +59,74 @@ SLACK = {
     "event_id": "Ev123ABC456",
     "event_time": 1515449522,
 }
+SLACK_COMMAND = {
+    "token": "gIkuvaNzQIHg97ATvDxqgjtO",
+    "team_id": "T0001",
+    "channel_id": "C2147483705",
+    "command": "/weather",
+    "text": "94070",
+    "trigger_id": "13345224609.738474920.8088930838d88f008e0",
+    "api_app_id": "A123456",
+}
+SLACK_INTERACTION = {
+    "type": "block_actions",
+    "team": {"id": "T9TK3CUKW", "domain": "example"},
+    "trigger_id": "12466734323.1395872398",
+    "callback_id": "approve",
+}
+SHOPIFY = {
+    "id": 820982911946154508,
+    "admin_graphql_api_id": "gid://shopify/Order/820982911946154508",
+}
+STANDARD = {
+    "type": "contact.created",
+    "timestamp": "2022-11-03T20:26:10.344522Z",
+    "data": {"id": 1},
+}
+NAMES = ("id", "type", "source", "subject", "time")
+# Request to preset and attributes, in the order of NAMES.
+EVENTS: dict[str, tuple[str, Sent, tuple[str | None, ...]]] = {
+    "stripe": ("stripe", publishers.stripe(STRIPE, NOW), (
+        "evt_1NG8Du2eZvKYlo2CUI79vXWy", "com.stripe.setup_intent.created", "https://api.stripe.com",
+        "seti_1NG8Du2eZvKYlo2C9XMqbR0x", "2023-06-06T22:19:30Z",
+    )),
+    "stripe: a connected account": ("stripe", publishers.stripe(STRIPE | {"account": "acct_1"}, NOW), (
+        "evt_1NG8Du2eZvKYlo2CUI79vXWy", "com.stripe.setup_intent.created",
+        "https://api.stripe.com/v1/accounts/acct_1", "seti_1NG8Du2eZvKYlo2C9XMqbR0x", "2023-06-06T22:19:30Z",
+    )),
+    "stripe: a thin event": ("stripe", publishers.stripe(STRIPE_THIN, NOW), (
+        "evt_test_65R9Ijk8dKEYZcXeRWn16R9A7j1FSQ3w3TGDPLLGSM4CW0",
+        "com.stripe.v1.billing.meter.error_report_triggered", "https://api.stripe.com",
+        "mtr_test_61R9IeP0SgKbYROOx41PEAQhH0qO23oW", "2024-09-17T06:20:52.246Z",
+    )),
+    "slack": ("slack", publishers.slack(SLACK, NOW), (
+        "Ev123ABC456", "com.slack.message", "https://app.slack.com/client/T123ABC456", "C123ABC456",
+        "2018-01-08T22:12:02Z",
+    )),
+    "slack: a slash command": ("slack", publishers.slack(urlencode(SLACK_COMMAND).encode(), NOW), (
+        "13345224609.738474920.8088930838d88f008e0", "com.slack.slash_command",
+        "https://app.slack.com/client/T0001", "/weather", None,
+    )),
+    "slack: JSON in a field of a form": (
+        "slack", publishers.slack(urlencode({"payload": publishers.text(SLACK_INTERACTION)}).encode(), NOW), (
+        "12466734323.1395872398", "com.slack.block_actions", "https://app.slack.com/client/T9TK3CUKW", "approve",
+        None,
+    )),
+    "shopify": ("shopify", publishers.shopify(SHOPIFY, "b54557e4-bdd9-4b37-8a5f-bf7d70bcd043"), (
+        "b54557e4-bdd9-4b37-8a5f-bf7d70bcd043", "com.shopify.orders.create", "https://snow.myshopify.com",
+        "gid://shopify/Order/820982911946154508", "2026-03-29T18:00:27.877041743Z",
+    )),
+    "standard webhooks": (
+        "standard_webhooks", publishers.standard(STANDARD, NOW, "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W"), (
+        "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W", "contact.created", "/in/hooks", None, "2022-11-03T20:26:10.344522Z",
+    )),
+}  # fmt: skip
 
 
-def test_slack_event() -> None:
-    check(
-        "slack",
-        publishers.slack(SLACK, NOW),
-        id="Ev123ABC456",
-        type="com.slack.message",
-        source="https://app.slack.com/client/T123ABC456",
-        subject="C123ABC456",
-        time="2018-01-08T22:12:02Z",
-    )
-
-
-def test_slack_slash_command() -> None:
-    form = urlencode(
-        {
-            "token": "gIkuvaNzQIHg97ATvDxqgjtO",
-            "team_id": "T0001",
-            "channel_id": "C2147483705",
-            "command": "/weather",
-            "text": "94070",
-            "trigger_id": "13345224609.738474920.8088930838d88f008e0",
-            "api_app_id": "A123456",
-        }
-    ).encode()
-    check(
-        "slack",
-        publishers.slack(form, NOW),
-        id="13345224609.738474920.8088930838d88f008e0",
-        type="com.slack.slash_command",
-        source="https://app.slack.com/client/T0001",
-        subject="/weather",
-        time=None,
-    )
-
-
-def test_slack_interaction() -> None:
-    """JSON in a field of a form."""
-    payload = {
-        "type": "block_actions",
-        "team": {"id": "T9TK3CUKW", "domain": "example"},
-        "trigger_id": "12466734323.1395872398",
-        "callback_id": "approve",
-    }
-    form = urlencode({"payload": publishers.text(payload)}).encode()
-    check(
-        "slack",
-        publishers.slack(form, NOW),
-        id="12466734323.1395872398",
-        type="com.slack.block_actions",
-        source="https://app.slack.com/client/T9TK3CUKW",
-        subject="approve",
-    )
+@pytest.mark.parametrize("request_", EVENTS)
+def test_the_event_of_a_request(request_: str) -> None:
+    preset, sent, expected = EVENTS[request_]
+    check(preset, sent, **dict(zip(NAMES, expected, strict=True)))
 
 
 def test_slack_challenge_is_told_from_an_event() -> None:
@@ -157,46 +142,10 @@ def test_slack_challenge_is_told_from_an_event() -> None:
         assert challenge(Arrival(sent.pairs, sent.body)) == text
 
 
-def test_shopify() -> None:
-    order = {
-        "id": 820982911946154508,
-        "admin_graphql_api_id": "gid://shopify/Order/820982911946154508",
-    }
-    check(
-        "shopify",
-        publishers.shopify(order, "b54557e4-bdd9-4b37-8a5f-bf7d70bcd043"),
-        id="b54557e4-bdd9-4b37-8a5f-bf7d70bcd043",
-        type="com.shopify.orders.create",
-        source="https://snow.myshopify.com",
-        subject="gid://shopify/Order/820982911946154508",
-        time="2026-03-29T18:00:27.877041743Z",
-    )
-
-
 def test_shopify_without_a_time_of_its_own() -> None:
     sent = publishers.shopify({"id": 7, "updated_at": "2021-12-31T19:00:00-05:00"})
-    check(
-        "shopify",
-        sent.but("X-Shopify-Triggered-At", None),
-        time="2021-12-31T19:00:00-05:00",
-        subject="7",
-    )
-
-
-def test_standard_webhooks() -> None:
-    payload = {
-        "type": "contact.created",
-        "timestamp": "2022-11-03T20:26:10.344522Z",
-        "data": {"id": 1},
-    }
-    check(
-        "standard_webhooks",
-        publishers.standard(payload, NOW, "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W"),
-        id="msg_2KWPBgLlAfxdpx2AI54pPJ85f4W",
-        type="contact.created",
-        source="/in/hooks",
-        time="2022-11-03T20:26:10.344522Z",
-    )
+    own = sent.but("X-Shopify-Triggered-At", None)
+    check("shopify", own, time="2021-12-31T19:00:00-05:00", subject="7")
 
 
 PROJECT = {
