@@ -130,6 +130,10 @@ def bring(
             cure=f"Set {REPOSITORY} to a Maven repository that answers, or bring {places} into "
             f"{where} by hand ({FOLDER} names another folder).",
         )
+    return files(where, wanted)
+
+
+def files(where: Path, wanted: Sequence[Jar] = JARS) -> list[Path]:
     return [where / jar.name for jar in wanted]
 
 

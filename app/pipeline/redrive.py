@@ -1,6 +1,6 @@
 """Quarantined records that decode now go on into ``events``.
 
-They decode because the decoder was mended, or takes more than it did. Each is merged as the archive would
+They decode because the decoder was mended, or takes more than it did. Each is appended as the archive would
 have: one row a source and id. They leave ``quarantine`` only when ``events`` has them (and, where that is
 asked, their topic): a redrive that is killed between is done again, and inserts nothing twice.
 """
@@ -16,8 +16,8 @@ from pyspark.sql import functions as f
 
 from app.bindings.record import Record
 from app.pipeline import decode, history, tables
-from app.pipeline.archive import progress
-from app.pipeline.archive.derive import event_rows, first_of_each, merge
+from app.pipeline.archive import progress, unique
+from app.pipeline.archive.derive import append, identified
 from app.pipeline.archive.lock import alone
 from app.pipeline.session import kept
 from app.pipeline.settings import Lake
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _TOGETHER: Final = 500  # records of one batch to a topic
 
 Observe = Callable[[str], None]
-"""Told of named moments: ``events committed``, ``sent``, ``removed``. Tests kill there."""
+"""Told of named moments: ``duplicates found``, ``events committed``, ``sent``, ``removed``. Tests kill there."""
 
 Batch = tuple[str, str, Sequence[Record]]
 """Broker and topic that records came from, and the records as they came, in order."""
@@ -87,7 +87,7 @@ def redrive(
             count = taken.count()
             if not count:
                 return Redriven(rules)
-            new = _merged(spark, lake, taken)
+            new = _appended(spark, lake, taken, observe)
             observe("events committed")
             refused = {} if send is None else send(_batches(spark, lake, taken))
             observe("sent")
@@ -103,8 +103,8 @@ def _judged(spark: SparkSession, lake: Lake, wanted: Wanted) -> DataFrame:
         rows = rows.where(f.col("rule").isin(list(wanted.rules)))
     rows = rows.dropDuplicates(list(PLACE))
     broken = rows.select(*PLACE, f.col("rule").alias("broken"))
-    exact = decode.exactly(rows.select(*tables.names(tables.RAW)))
-    return exact.drop("value", "headers").join(broken, list(PLACE))
+    exact = decode.decoded(rows.select(*tables.names(tables.RAW)))
+    return identified(exact.drop("value", "headers")).join(broken, list(PLACE))
 
 
 def _by_rule(judged: DataFrame) -> list[Rule]:
@@ -120,10 +120,11 @@ def _taken(judged: DataFrame, wanted: Wanted) -> DataFrame:
     return passing.orderBy("record_time", *PLACE).limit(wanted.limit) if wanted.limit else passing
 
 
-def _merged(spark: SparkSession, lake: Lake, taken: DataFrame) -> int:
+def _appended(spark: SparkSession, lake: Lake, taken: DataFrame, observe: Observe) -> int:
     """The snapshot says again how far the archive is: whatever expires later, it is said."""
     ends = progress.read(spark, lake.table(tables.EVENTS_TABLE))
-    return merge(spark, lake, first_of_each(event_rows(taken)), progress.as_text(ends))
+    arriving = unique.identities(taken)
+    return append(spark, lake, taken, arriving, progress.as_text(ends), observe)
 
 
 def _batches(spark: SparkSession, lake: Lake, taken: DataFrame) -> Iterator[Batch]:

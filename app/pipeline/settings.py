@@ -46,7 +46,7 @@ class Catalog(msgspec.Struct, frozen=True):
 class Lake(msgspec.Struct, frozen=True):
     """The tables. In Spark and for every other reader they are ``lake.<namespace>.<table>``.
 
-    ``buckets``  of ``events`` by (source, id), fixed when the table is made: a MERGE reads one in so many.
+    ``buckets``  of ``events`` by (source, id), fixed when the table is made: a few identities are looked for in theirs only.
     """
 
     catalog: Catalog

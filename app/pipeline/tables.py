@@ -81,6 +81,7 @@ FORMAT_PROPERTY: Final = "skybridge.format-version"
 _PROPERTIES: Final[Mapping[str, str]] = {
     FORMAT_PROPERTY: FORMAT_VERSION,
     "format-version": "2",
+    "write.distribution-mode": "none",  # rows are written where they are: no shuffle of wide ones
     "write.parquet.compression-codec": "zstd",
     "write.parquet.compression-level": "1",  # 3 costs a tenth of the speed and saves little
     "write.metadata.delete-after-commit.enabled": "true",
@@ -88,11 +89,6 @@ _PROPERTIES: Final[Mapping[str, str]] = {
     "commit.retry.num-retries": "30",  # the archive, maintain and redrive write beside each other
     "commit.retry.max-wait-ms": "2000",
     "history.expire.min-snapshots-to-keep": "10",
-}
-_DISTRIBUTION: Final[Mapping[str, str]] = {
-    RAW_TABLE: "none",  # as it came: no shuffle before the copy is safe
-    EVENTS_TABLE: "hash",  # by bucket
-    QUARANTINE_TABLE: "none",
 }
 
 
@@ -129,17 +125,27 @@ def _faults(spark: SparkSession, lake: Lake) -> Iterator[tuple[str, str]]:
     there = _there(spark, lake)
     for name in COLUMNS:
         if name not in there:
-            yield (
-                f"there is no table {lake.table(name)} in {lake.catalog.warehouse}",
-                "name the lake that was filled, or fill it: skybridge pipeline archive",
-            )
+            yield absent(lake, name)
             continue
         found = properties(spark, lake, name).get(FORMAT_PROPERTY, "none")
         if found != FORMAT_VERSION:
-            yield (
-                f"{lake.table(name)} has format {found}, known here is {FORMAT_VERSION}",
-                "use the Skybridge that wrote it, or another namespace (pipeline.lake.namespace)",
-            )
+            yield of_another_format(lake, name, found)
+
+
+def absent(lake: Lake, name: str) -> tuple[str, str]:
+    """The fault of a table that is not there, and its cure."""
+    return (
+        f"there is no table {lake.table(name)} in {lake.catalog.warehouse}",
+        "name the lake that was filled, or fill it: skybridge pipeline archive --once",
+    )
+
+
+def of_another_format(lake: Lake, name: str, found: str) -> tuple[str, str]:
+    """The fault of a table of a format not known here, and its cure."""
+    return (
+        f"{lake.table(name)} has format {found}, known here is {FORMAT_VERSION}",
+        "use the Skybridge that wrote it, or another namespace (pipeline.lake.namespace)",
+    )
 
 
 def properties(spark: SparkSession, lake: Lake, name: str) -> dict[str, str]:
@@ -153,8 +159,7 @@ def _there(spark: SparkSession, lake: Lake) -> set[str]:
 
 def _statement(lake: Lake, name: str) -> str:
     partitions = {EVENTS_TABLE: f"bucket({lake.buckets}, identity)"}.get(name, "days(record_time)")
-    own = {**_PROPERTIES, "write.distribution-mode": _DISTRIBUTION[name]}
-    listed = ", ".join(f"'{key}' = '{value}'" for key, value in own.items())
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in _PROPERTIES.items())
     return (
         f"CREATE TABLE IF NOT EXISTS {lake.table(name)} ({COLUMNS[name]}) USING iceberg"
         f" PARTITIONED BY ({partitions}) TBLPROPERTIES ({listed})"

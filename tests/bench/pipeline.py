@@ -2,7 +2,7 @@
 
     python tests/bench/pipeline.py [--short] [--events N] [--rounds N] [--only decode,archive,report] [--write PAGE]
 
-``decode``   the native decoder beside Python over Arrow batches, from Parquet to nowhere.
+``decode``   the decoder by column beside the bindings row by row, from Parquet to nowhere.
 ``archive``  decode-and-append, and the whole archive, beside a bare copy of the same records of a real Kafka
              into Iceberg.
 ``report``   ``skybridge pipeline report``, from the shell to the page, the start of Spark included.
@@ -69,8 +69,7 @@ def page(found: list[Figure], events: int, rounds: int, load: float, arguments: 
     notes = [*table.machine(), f"Load of the machine before the first part: {load:.1f}."]
     if events < 2_000_000:
         notes.append(
-            "Targets are said for 2,000,000 events. To plan the native decoder takes Spark seconds, whatever the"
-            " number of events: a smaller run measures much of that."
+            "Targets are said for 2,000,000 events. A smaller run measures more of what Spark costs once."
         )
     return PAGE.format(
         count=f"{events:,}",

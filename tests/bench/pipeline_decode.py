@@ -1,175 +1,108 @@
-"""The pipeline's decoder alone: Parquet to nowhere, the native way beside Python over Arrow batches.
+"""The pipeline's decoder alone: Parquet to nowhere, by column and row by row, beside what Spark and Python cost anyway.
 
     python tests/bench/pipeline_decode.py [--short] [--events N] [--rounds N]
 
-Two ways in Python: ``app.bindings``, which gives the same answers, and a loop that takes JSON and headers apart
-and checks nothing, which nobody could use, and which no way in Python that does its work can beat by much.
-
-Each way runs in turn, ``rounds`` times after a round that warms up; the best counts. CPU is that of the JVM
-and of its Python workers, which a busy machine changes less than the time.
+Events in binary mode, and the mix of modes and versions. Each way runs in turn, ``rounds`` times after a round that warms
+up; the least CPU counts. CPU is that of the JVM and of its Python workers, which a busy machine changes less than the
+time. HotSpot compiles for a million events: a few rounds of few events are all cold.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
-import msgspec
 import pipeline_events
+from pipeline_cpu import Cost, Meter
 from pipeline_figures import Figure, sized, told
 
-from app.pipeline.decode import exactly, natively
+from app.pipeline.decode import KEPT, SENT, decoded, exact
 from app.pipeline.session import open_session
 from app.pipeline.settings import Engine
+from app.pipeline.tables import ARRIVAL, ATTRIBUTES, DATA, VERDICT
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-TARGET = 3.0  # times the best Python way
-_TICKS = os.sysconf("SC_CLK_TCK")
-
-
-class Cost(msgspec.Struct, frozen=True):
-    """``seconds`` by the clock, ``cpu`` seconds of all processes of Spark."""
-
-    seconds: float
-    cpu: float
+TARGETS = {"binary": 1.3, "mixed": 2.0}
+"""Times the CPU of a way into Python and back, by kind of events."""
+BINARY = ("binary 1.0",)
+_JUDGED = f"{ATTRIBUTES.replace('time TIMESTAMP, ', '')}, {DATA}, {ARRIVAL}, {VERDICT}"
 
 
 def identity(raw: DataFrame) -> DataFrame:
-    """Into Python and back, and nothing done there: what no Python way can beat."""
-    return raw.mapInArrow(_as_it_is, raw.schema)
+    """Into Python and back, and nothing done there: what no way in Python can beat."""
+    return raw.select(*KEPT, *SENT).mapInArrow(_as_it_is, raw.select(*KEPT, *SENT).schema)
 
 
 def _as_it_is(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def unchecked(raw: DataFrame) -> DataFrame:
-    """The columns of an event by the shortest way there is in Python."""
-    return raw.mapInArrow(_taken_apart, _EVENT)
+def bindings(raw: DataFrame) -> DataFrame:
+    """``app.bindings`` on each record, and the columns of what they say."""
+    return raw.select(*KEPT, *SENT).mapInArrow(_row_by_row, _JUDGED)
 
 
-def _taken_apart(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+def _row_by_row(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        values, headers = batch.column("value").to_pylist(), batch.column("headers").to_pylist()
-        rows = []
-        for value, pairs in zip(values, headers, strict=True):
-            named = {each["key"]: each["value"] for each in pairs}
-            if named.get("content-type", b"").startswith(b"application/cloudevents"):
-                event = {
-                    name: bytes(raw).strip(b'"').decode() for name, raw in decode(value).items()
-                }
-                data = event.pop("data", None)
-            else:
-                event = {n[3:]: text.decode() for n, text in named.items() if n.startswith("ce_")}
-                data = value.decode()
-            core = [event.pop(name, None) for name in _CORE]
-            rows.append((*core, list(event.items()), data))
-        columns = list(zip(*rows, strict=True))
-        texts = [pa.array(column, pa.string()) for column in columns[:-2]]
-        maps = pa.array(columns[-2], pa.map_(pa.string(), pa.string()))
-        names = [*_CORE, "extensions", "data"]
-        yield pa.RecordBatch.from_arrays([*texts, maps, pa.array(columns[-1], pa.string())], names)
+        columns = exact.arrays(exact.judged_rows(batch), exact.JUDGED)
+        yield type(batch).from_arrays(columns, schema=exact.JUDGED)
 
 
-_CORE = ("specversion", "id", "source", "type", "subject", "datacontenttype", "dataschema", "time")
-_EVENT = (
-    ", ".join(f"{name} STRING" for name in _CORE) + ", extensions MAP<STRING, STRING>, data STRING"
-)
-
+SCAN, IDENTITY, BY_COLUMN, BY_ROW = "scan", "identity", "by column", "row by row"
 WAYS: Mapping[str, Callable[[DataFrame], DataFrame]] = {
-    "scan, nothing decoded": lambda raw: raw,
-    "native": natively,
-    "mapInArrow, identity": identity,
-    "mapInArrow, a loop that checks nothing": unchecked,
-    "mapInArrow, app.bindings": exactly,
+    SCAN: lambda raw: raw,
+    IDENTITY: identity,
+    BY_COLUMN: decoded,
+    BY_ROW: bindings,
 }
-_NATIVE = "native"
-_PYTHON = ("mapInArrow, a loop that checks nothing", "mapInArrow, app.bindings")
 
 
-def measured(frame: DataFrame, jvm: int) -> Cost:
-    started, before = perf_counter(), _cpu(jvm)
+def measured(frame: DataFrame, meter: Meter) -> Cost:
+    meter.lap()
     frame.write.format("noop").mode("overwrite").save()
-    seconds, after = perf_counter() - started, _cpu(jvm)
-    return Cost(seconds, sum(cpu - before.get(process, 0.0) for process, cpu in after.items()))
-
-
-def _cpu(process: int) -> dict[int, float]:
-    """Seconds of a process and of all below it, by their numbers. Spark ends workers that stood idle: what a way
-    costs is told by those that are there behind it.
-    """
-    try:
-        stat = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        children = Path(f"/proc/{process}/task").glob("*/children")
-        below = [int(child) for each in children for child in each.read_text().split()]
-    except OSError:  # it has ended
-        return {}
-    found = {process: sum(map(int, stat[11:13])) / _TICKS}
-    for child in below:
-        found |= _cpu(child)
-    return found
+    return meter.lap()
 
 
 def compare(spark: SparkSession, folder: Path, rounds: int) -> dict[str, Cost]:
-    jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
+    meter = Meter(spark)
     raw = spark.read.parquet(str(folder))
     best: dict[str, Cost] = {}
     for turn in range(rounds + 1):
         for name, way in WAYS.items():
-            cost = measured(way(raw), jvm)
-            if turn and (name not in best or cost.seconds < best[name].seconds):
+            cost = measured(way(raw), meter)
+            if turn and (name not in best or cost.cpu < best[name].cpu):
                 best[name] = cost
     return best
 
 
-def figures(best: Mapping[str, Cost], events: int, doubtful: int) -> list[Figure]:
-    print(f"\n{events:,} events of about 1 kB: {_mix()}; {doubtful / events:.1%} in doubt\n")
-    found = [
-        Figure(
-            f"decode: {name}",
-            f"{events / cost.seconds:,.0f} events/s, {cost.cpu / events * 1e6:.1f} µs of CPU",
-        )
-        for name, cost in best.items()
-    ]
-    fastest = min(_PYTHON, key=lambda name: best[name].seconds)
-    return [*found, *(_beside(best, name, TARGET if name == fastest else None) for name in _PYTHON)]
-
-
-def _beside(best: Mapping[str, Cost], python: str, target: float | None) -> Figure:
-    ratio = best[python].seconds / best[_NATIVE].seconds
-    by_cpu = best[python].cpu / best[_NATIVE].cpu
-    shown = f"{ratio:.2f} times as fast, {by_cpu:.2f} by CPU"
-    return Figure(f"decode: native beside {python}", shown, ratio, target, "Python's speed")
-
-
-def _mix() -> str:
-    return ", ".join(f"{share} % {name}" for name, (share, _) in pipeline_events.MIX.items())
+def figures(kind: str, best: Mapping[str, Cost], events: int) -> Iterator[Figure]:
+    for name, cost in best.items():
+        ratio = cost.cpu / best[IDENTITY].cpu
+        target = TARGETS[kind] if name == BY_COLUMN else None
+        shown = f"{cost.cpu / events * 1e6:.1f} µs of CPU, {events / cost.seconds:,.0f} events/s"
+        yield Figure(f"decode, {kind}: {name}", shown, ratio, target, "identity's CPU", most=True)
 
 
 def main() -> int:
-    parser = sized(__doc__, short=20_000, usual=200_000, rounds=3)
+    parser = sized(__doc__, short=20_000, usual=200_000, rounds=4)
     asked = parser.parse_args()
     events, rounds = (20_000, 1) if asked.short else (asked.events, asked.rounds)
+    found: list[Figure] = []
     spark = open_session(Engine(master="local[2]", memory="3g"), None, app_name="bench")
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            pipeline_events.write(Path(folder), events)
-            events = spark.read.parquet(folder).count()
-            doubtful = natively(spark.read.parquet(folder)).where("doubt").count()
-            best = compare(spark, Path(folder), rounds)
+        for kind, mix in (("binary", BINARY), ("mixed", tuple(pipeline_events.MIX))):
+            with tempfile.TemporaryDirectory() as folder:
+                pipeline_events.write(Path(folder), events, mix)
+                count = spark.read.parquet(folder).count()
+                found += figures(kind, compare(spark, Path(folder), rounds), count)
     finally:
         spark.stop()
-    return told(figures(best, events, doubtful), asked.json)
+    return told(found, asked.json)
 
 
 if __name__ == "__main__":

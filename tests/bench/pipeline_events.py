@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -123,27 +123,29 @@ MIX: dict[str, tuple[int, Callable[[int, random.Random], Record]]] = {
 """Per cent of the events, and how one is made."""
 
 
-def records(count: int) -> Iterator[Record]:
+def records(count: int, mix: Collection[str] = MIX) -> Iterator[Record]:
+    """``mix``  the kinds of ``MIX`` that there are, in its shares."""
     chance = random.Random(_SEED)
-    makers = [make for share, make in MIX.values() for _ in range(share)]
+    kinds = [MIX[name] for name in mix]
+    makers = [make for share, make in kinds for _ in range(share)]
     chance.shuffle(makers)
     for n in range(count):
         yield makers[n % len(makers)](n, chance)
 
 
-def write(folder: Path, count: int) -> None:
+def write(folder: Path, count: int, mix: Collection[str] = MIX) -> None:
     """``count`` events as Parquet of the columns RAW, in files of ``BASE``."""
     folder.mkdir(parents=True, exist_ok=True)
-    base = _table(list(records(min(BASE, count))))
+    base = table(list(records(min(BASE, count), mix)))
     for part in range(-(-count // BASE)):
         offsets = pa.array(range(part * BASE, part * BASE + len(base)), pa.int64())
         place = base.schema.get_field_index("offset")
-        table = base.set_column(place, "offset", offsets)
+        moved = base.set_column(place, "offset", offsets)
         path = folder / f"part-{part:05}.parquet"
-        pyarrow.parquet.write_table(table, path, compression="lz4", use_dictionary=False)
+        pyarrow.parquet.write_table(moved, path, compression="lz4", use_dictionary=False)
 
 
-def _table(made: list[Record]) -> pa.Table:
+def table(made: list[Record]) -> pa.Table:
     rows = {
         "broker": ["kafka"] * len(made),
         "topic": ["orders"] * len(made),

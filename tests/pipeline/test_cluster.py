@@ -113,7 +113,7 @@ class House:
 
 
 def test_archive_through_a_cluster(cluster: Cluster, kafka: str, tmp_path: Path) -> None:
-    """The verb is the driver; executors of both workers read Kafka, decode in both ways, and write."""
+    """The verb is the driver; executors of both workers read Kafka, decode, and write."""
     house = House(kafka, tmp_path, cluster.url)
     before = [len(each) for each in cluster.executors()]
     skybridge = str(Path(sys.executable).with_name("skybridge"))

@@ -14,7 +14,7 @@ from app.config.load import load
 from app.errors import SetupError
 from app.pipeline import decode, tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.derive import event_rows, pending, ranges
+from app.pipeline.archive.derive import identified, pending, ranges
 from app.pipeline.archive.lock import alone
 from app.pipeline.redrive import Redriven, Rule, Wanted, look, redrive
 from app.pipeline.settings import Lake
@@ -36,7 +36,8 @@ def quarantined(
     fill(spark, lake, known)
     ends = {progress.PROPERTY: progress.as_text({"main": {"t": {0: len(known)}}})}
     raw = spark.table(lake.table(tables.RAW_TABLE))
-    written(lake, tables.EVENTS_TABLE, event_rows(decode.exactly(raw)), ends)
+    events = identified(decode.decoded(raw)).select(*tables.names(tables.EVENTS))
+    written(lake, tables.EVENTS_TABLE, events, ends)
     rows = [
         (*row.raw(), "invalid", rule, "as it was judged then", None, BEGIN) for rule, row in rules
     ]

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
+import pyarrow as pa
 import pyarrow.parquet
 
-from app.bindings.record import Record
-from app.pipeline.decode.judged import judge
+from app.bindings import kafka
+from app.bindings.record import Decoded, Record
+from app.pipeline.decode import batch as by_column
+from app.pipeline.decode import exact
+from app.pipeline.decode.exact import JUDGED
+from app.pipeline.decode.judged import Judged, judge
 from decode_records import raw_table
 
 if TYPE_CHECKING:
@@ -18,10 +24,12 @@ if TYPE_CHECKING:
 MAPS = ("extensions", "types")
 
 
-def frame(spark: SparkSession, folder: Path, records: Sequence[Record]) -> DataFrame:
+def frame(
+    spark: SparkSession, folder: Path, records: Sequence[Record], topic: str = "t"
+) -> DataFrame:
     """The columns RAW of records."""
     path = folder / "raw.parquet"
-    pyarrow.parquet.write_table(raw_table(records), path)
+    pyarrow.parquet.write_table(raw_table(records, topic), path)
     return spark.read.parquet(str(path))
 
 
@@ -44,12 +52,56 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {n: bytes(v) if isinstance(v, bytearray) else v for n, v in row.items()}
 
 
-def expected(record: Record) -> dict[str, Any]:
+def expected(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) -> dict[str, Any]:
     """The columns that ``app.bindings`` gives a record, the verdict among them; ``time`` is Spark's."""
-    told = judge(record)._asdict()
+    told = judge(record, decode)._asdict()
     for name in MAPS:
         told[name] = None if told[name] is None else dict(told[name])
     return told
+
+
+def row_by_row(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns of ``Judged``, by ``judge`` alone."""
+    return pa.RecordBatch.from_arrays(exact.arrays(exact.judged_rows(batch), JUDGED), schema=JUDGED)
+
+
+def in_doubt(batch: pa.RecordBatch) -> list[Record]:
+    """The records that ``judged_batch`` looks at one by one."""
+    seen: list[Record] = []
+
+    def noted(some: pa.RecordBatch) -> list[Judged]:
+        seen.extend(exact.records(some))
+        return exact.judged_rows(some)
+
+    with patch.object(by_column, "judged_rows", noted):
+        by_column.judged_batch(batch)
+    return seen
+
+
+def told_otherwise(batch: pa.RecordBatch) -> list[str]:
+    """What the decoder by column says otherwise than ``judge``, and columns that are not well made."""
+    found = by_column.judged_batch(batch)
+    found.validate(full=True)
+    assert found.column_names == [*by_column.KEPT, *JUDGED.names, *by_column.SENT]
+    due = row_by_row(batch)
+    refused = due.column("verdict").is_valid().to_pylist()
+    told = [
+        f"{name}: {was!r:.200} for {is_due!r:.200} of {record!r:.600}"
+        for name in JUDGED.names
+        for was, is_due, record in zip(*_of(found, due, name), exact.records(batch), strict=True)
+        if was != is_due
+    ]
+    for name in by_column.KEPT:
+        assert found.column(name).equals(batch.column(name))
+    for name in by_column.SENT:
+        sent = zip(batch.column(name).to_pylist(), refused, strict=True)
+        assert found.column(name).to_pylist() == [value if told else None for value, told in sent]
+    return told
+
+
+def _of(found: pa.RecordBatch, due: pa.RecordBatch, name: str) -> tuple[list[Any], list[Any]]:
+    assert found.column(name).type == due.column(name).type
+    return found.column(name).to_pylist(), due.column(name).to_pylist()
 
 
 def differences(

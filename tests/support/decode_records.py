@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -50,12 +50,15 @@ JSON_TYPE = b"application/cloudevents+json"
 _SEED = 8
 
 
-def raw_table(records: Sequence[Record]) -> pa.Table:
+PULSAR_TOPIC = "persistent://public/default/t"
+
+
+def raw_table(records: Sequence[Record], topic: str = "t") -> pa.Table:
     """Records as Spark's Kafka source would bring them, each at the offset of its place."""
     count = len(records)
     rows = {
         "broker": ["kafka"] * count,
-        "topic": ["t"] * count,
+        "topic": [topic] * count,
         "partition": [0] * count,
         "offset": list(range(count)),
         "record_time": [datetime(2026, 11, 20, tzinfo=UTC)] * count,
@@ -143,9 +146,12 @@ def generated(count: int) -> list[Record]:
     return [record for kind in _KINDS for record in drawn(kind, share)]
 
 
-def clean(count: int) -> list[Record]:
-    """Valid events of every version and mode, in the layouts that producers write, as they write them."""
-    return drawn(_usual(), count)
+def clean(count: int, write: Callable[..., Record] = encode) -> list[Record]:
+    """Valid events of every version and mode, in the layouts that producers write, as they write them.
+
+    ``write``  of the binding: Kafka's unless told.
+    """
+    return drawn(_usual(write), count)
 
 
 _WORDS = st.text("abcXYZ019 .:/_-'\u00e9\u00df\u20ac\u6f22\U0001f600", min_size=1, max_size=20)
@@ -168,12 +174,12 @@ _USUAL_EXTENSIONS = st.dictionaries(
 
 
 @st.composite
-def _usual(draw: st.DrawFn) -> Record:
+def _usual(draw: st.DrawFn, write: Callable[..., Record] = encode) -> Record:
     usual = draw(events(_WORDS, _USUAL_DATA, _USUAL_EXTENSIONS))
     event = as_version(usual, draw(st.sampled_from(["1.0", "1.0", *VERSIONS])))
     layout = draw(st.sampled_from(["binary", "structured", "any"]))
     mode = "binary" if layout == "binary" else "structured"
-    record = encode(Decoded(event, ContentMode.BINARY), Writing(mode=mode), None)
+    record = write(Decoded(event, ContentMode.BINARY), Writing(mode=mode), None)
     return _laid(draw, record) if layout == "any" else record
 
 

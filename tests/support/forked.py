@@ -40,7 +40,7 @@ MODULES = (
     ),
     *("app.brokers.embedded", "app.brokers.kafka", "app.brokers.rabbitmq", "app.brokers.pulsar"),
     *("app.store.sqlite", "app.store.postgresql", "alembic.command", "httpx", "psycopg"),
-    *("rich.console", "rich.markup", "rich.table", "ruamel.yaml", "uvicorn.config"),
+    *("rich.console", "rich.markup", "rich.table", "yaml", "uvicorn.config"),
     *("sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql", "fastapi.openapi.utils"),
     *(
         "pydantic.v1",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.catalog.sql import SqlCatalog
 
 from app.pipeline.archive.stream import Plan
 from app.pipeline.session import open_session
@@ -24,13 +26,21 @@ def session_of(lake: Lake) -> SparkSession:
     return open_session(Engine(), lake, app_name="tests")
 
 
+def counted(folder: Path, table: str, columns: tuple[str, ...] = ("*",)) -> Any:
+    """A table of ``lake_in(folder)`` by PyIceberg, as Arrow: by no code of ours, on the same SQLite."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=folder.as_uri())
+    try:
+        return catalog.load_table(f"skybridge.{table}").scan(selected_fields=columns).to_arrow()
+    finally:
+        catalog.engine.dispose()
+
+
 def plan_for(
     lake: Lake,
     bootstrap_servers: str,
     topic: str,
     *,
     most: int = 5_000,
-    small: int = 10_000,
     trigger: float = 1.0,
 ) -> Plan:
     return Plan(
@@ -39,6 +49,5 @@ def plan_for(
         checkpoints=f"{lake.catalog.warehouse}/_checkpoints",
         most=most,
         at_once=most,
-        small=small,
         trigger=trigger,
     )

@@ -23,6 +23,14 @@ _BRIEF = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 JVM = " ".join((*_BRIEF, *class_data.shared(class_data.SPARK)))
 """Tests end before the second compiler has paid for itself: it took two fifths of their CPU."""
 
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Of so few rows, each class that Spark writes and compiles costs more than it saves. Verbs that are processes
+compile as an operator's do.
+"""
+
 SPARK_CONFIG = """  spark:
     master: "local[2]"
     memory: 1g
@@ -52,7 +60,7 @@ def spark_settings(folder: Path) -> Mapping[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder / "scratch"),
         "spark.log.level": "ERROR",
-        "spark.sql.codegen.cache.maxEntries": "1000",  # as the pipeline's own session has it
+        **INTERPRETED,
         "spark.sql.extensions": ICEBERG,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",

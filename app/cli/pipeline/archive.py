@@ -11,6 +11,7 @@ import typer
 
 from app.cli import printing
 from app.cli.options import ConfigFile
+from app.cli.pipeline import telling
 from app.cli.pipeline.group import Json, open_lake, read, verb
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def run(
     from app.pipeline.archive.lag import Lag, exporting
 
     plan = _plan(settings, skip_lost=skip_lost)
-    session, lake = open_lake(settings, "archive", quiet=as_json)
+    session, lake = open_lake(settings, "archive", quiet=as_json, brief=once, fills=True)
     with _stopping() as stop, _telling(once=once, quiet=as_json) as tell:
         if once:
             outcome = archive.once(session, lake, plan, tell=tell, stop=stop)
@@ -63,6 +64,8 @@ def run(
                 )
     session.stop()
     _conclude(outcome, as_json=as_json)
+    if not as_json:
+        telling.after(lake, config)
 
 
 def _plan(config: Config, *, skip_lost: bool) -> Plan:

@@ -9,6 +9,7 @@ import typer
 
 from app.cli import exits, printing
 from app.cli.options import ConfigFile
+from app.cli.pipeline import telling
 from app.cli.pipeline.group import Json, open_lake, read, verb
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def run(
             code=exits.SETUP,
         )
     settings = read(config)
-    session, lake = open_lake(settings, "erase", quiet=as_json)
+    session, lake = open_lake(settings, "erase", quiet=as_json, brief=True)
     try:
         found = _counted(session, lake, attribute, text)
         if not dry_run:
@@ -54,6 +55,10 @@ def run(
     finally:
         session.stop()
     _report(found, attribute, text, dry_run=dry_run, as_json=as_json)
+    if not as_json:
+        again = ("erase", f"--{attribute}", text)
+        then = again if dry_run else (*again, "--dry-run")
+        telling.after(lake, config, *then, look="" if dry_run else "to see that nothing is left")
 
 
 def _chosen(subject: str, source: str) -> tuple[Attribute, str]:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 app = verbs.group(
     "pipeline",
     "Events into a lake of Apache Iceberg tables and out of it, on Spark.\n\n"
-    "Needs the extra `pipeline` (make install installs it, the image `pipeline` has it) and Java 17 or 21. "
+    "Needs the extra `pipeline` (make install installs it, the image `pipeline` has it) and Java 17 or 21; query needs no "
+    "Java. "
     "The section pipeline of the configuration says where the lake is; without it, in ./skybridge-data/lake.",
 )
 verb = app.verb
@@ -37,20 +38,27 @@ def read(file: Path | None) -> Config:
     return options.configuration(file)
 
 
-def open_lake(config: Config, name: str, *, quiet: bool = False) -> tuple[SparkSession, Lake]:
-    """A session for a verb, with the lake of the configuration. Raises as ``open_spark`` does."""
+def open_lake(
+    config: Config, name: str, *, quiet: bool = False, brief: bool = False, fills: bool = False
+) -> tuple[SparkSession, Lake]:
+    """A session for a verb, with the lake of the configuration. ``fills``: the verb makes a lake that is missing.
+    Raises as ``open_spark`` does, and SetupError, before Spark starts, where there was never a lake.
+    """
+    from app.pipeline.query.opening import demand_catalog
     from app.runtime.pipeline import lake_of
 
     lake = lake_of(config)
-    return open_spark(config, name, lake, quiet=quiet), lake
+    if not fills:
+        demand_catalog(lake)
+    return open_spark(config, name, lake, quiet=quiet, brief=brief), lake
 
 
 def open_spark(
-    config: Config, name: str, lake: Lake | None = None, *, quiet: bool = False
+    config: Config, name: str, lake: Lake | None = None, *, quiet: bool = False, brief: bool = False
 ) -> SparkSession:
     """A session for a verb; the jars are fetched where they are missing.
 
-    ``name``: of the verb. Raises SetupError without the extra, Java or jars.
+    ``name``: of the verb. ``brief``: as ``open_session`` has it. Raises SetupError without the extra, Java or jars.
     """
     from app.pipeline.session import open_session
     from app.runtime.pipeline import engine_of
@@ -58,7 +66,7 @@ def open_spark(
     engine = engine_of(config)
     if not {"spark.jars", "spark.jars.packages"} & engine.conf.keys():
         bring_jars(quiet=quiet)
-    return open_session(engine, lake, app_name=f"skybridge {name}")
+    return open_session(engine, lake, app_name=f"skybridge {name}", brief=brief)
 
 
 def bring_jars(*, quiet: bool = False) -> list[Path]:
@@ -71,12 +79,14 @@ def bring_jars(*, quiet: bool = False) -> list[Path]:
 
     where, source = jars.folder(os.environ), jars.repository(os.environ)
     absent = jars.missing(where)
+    if not absent:
+        return jars.files(where)
     columns = (bar.TextColumn("{task.description}"), bar.BarColumn(), bar.DownloadColumn())
     with bar.Progress(
         *columns,
         *(bar.TransferSpeedColumn(), bar.TimeRemainingColumn()),
         console=printing.err(),
-        disable=quiet or not absent,
+        disable=quiet,
     ) as progress:
         bars = {jar: progress.add_task(jar.artifact, total=jar.size) for jar in absent}
         return jars.bring(where, source=source, told=lambda jar, n: progress.advance(bars[jar], n))

@@ -8,6 +8,7 @@ import typer
 
 from app.cli import printing
 from app.cli.options import ConfigFile
+from app.cli.pipeline import telling
 from app.cli.pipeline.group import Json, open_lake, read, verb
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def run(
     gone = "old snapshots" if dry_run else "expired snapshots"
     rows = [(t.table, t.files, t.rewritten, t.expired, t.deleted, t.orphans) for t in found]
     printing.table(("table", "files", made, gone, "deleted files", "orphans"), rows)
+    telling.after(lake, config, "maintain" if dry_run else "report")
 
 
 def _kept(

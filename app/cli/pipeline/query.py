@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from app.cli import printing
 from app.cli.options import ConfigFile
+from app.cli.pipeline import telling
 from app.cli.pipeline.group import open_lake, read, verb
 
 if TYPE_CHECKING:
-    from app.pipeline.query import Answer
+    from app.pipeline.query.answer import Answer
+    from app.pipeline.settings import Lake
 
 WIDEST: Final = 60  # characters of a value in a table
 
@@ -24,11 +28,17 @@ class Format(StrEnum):
     CSV = "csv"
 
 
+class By(StrEnum):
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+
+
 @verb(
     "query",
     'skybridge pipeline query "SELECT type, count(*) AS n FROM events GROUP BY type ORDER BY n DESC"',
     'skybridge pipeline query "SELECT * FROM quarantine ORDER BY record_time DESC" --limit 20 --format json',
     'skybridge pipeline query "DESCRIBE events"',
+    'skybridge pipeline query "SELECT * FROM lake.skybridge.events.snapshots" --engine spark',
 )
 def run(
     sql: Annotated[str, typer.Argument(help="One statement; - reads it from standard input.")],
@@ -38,25 +48,60 @@ def run(
         typer.Option("--format", "-f", help="Format: table, json (an object a line) or csv."),
     ] = Format.TABLE,
     limit: Annotated[int, typer.Option(min=0, help="Most rows; 0 for all.")] = 1000,
+    engine: Annotated[
+        By, typer.Option(help="Whose SQL it is: duckdb, or spark, which needs Java.")
+    ] = By.DUCKDB,
 ) -> None:
-    """Query the lake in Spark's SQL. The tables are events, events_raw and quarantine.
+    """Query the lake in DuckDB's SQL. The tables are events, events_raw and quarantine.
 
-    It only reads: a statement that would change anything is refused. Binary values are shown as text if they are
-    UTF-8, and as base64 in json. Iceberg's own tables have long names: lake.skybridge.events.snapshots.
+    It only reads: a statement that would change anything is refused, and so are files, the network and
+    extensions. Binary values are shown as text if they are UTF-8, and as base64 in json. Spark also has
+    Iceberg's own tables, under long names: lake.skybridge.events.snapshots.
     """
-    settings = read(config)
-    from app.pipeline.query import ask
-
     text = sys.stdin.read() if sql == "-" else sql
-    session, lake = open_lake(settings, "query", quiet=form is not Format.TABLE)
-    try:
-        with printing.err().status("asking", spinner="line"):
-            answer = ask(session, lake, text, limit=limit)
-    finally:
-        session.stop()
+    quiet = form is not Format.TABLE
+    if engine is By.SPARK:
+        lake, answer = _by_spark(config, text, limit, quiet=quiet)
+    else:
+        lake, answer = _by_duckdb(config, text, limit)
     _tell(answer, form)
     if answer.more:
         printing.err().print(f"only the first {limit} rows; --limit 0 gives all", style="yellow")
+    if not quiet and sys.stderr.isatty():  # a pipe or a file gets the answer alone
+        telling.after(lake, config, "report", look="on one page")
+
+
+def _by_duckdb(config: Path | None, sql: str, limit: int) -> tuple[Lake, Answer]:
+    from app.cli import options
+    from app.pipeline.query import opening
+
+    opening.requirements()
+    settings = options.configuration(config)
+    from app.pipeline.query.duck import ask
+    from app.runtime.pipeline import lake_of
+
+    lake = lake_of(settings)
+    with _asking():
+        return lake, ask(lake, sql, limit=limit)
+
+
+def _by_spark(config: Path | None, sql: str, limit: int, *, quiet: bool) -> tuple[Lake, Answer]:
+    settings = read(config)
+    from app.pipeline.query.spark import ask
+
+    session, lake = open_lake(settings, "query", quiet=quiet, brief=True)
+    try:
+        with _asking():
+            return lake, ask(session, lake, sql, limit=limit)
+    finally:
+        session.stop()
+
+
+def _asking() -> AbstractContextManager[object]:
+    """For whoever waits at a terminal: what draws it takes a while to import."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    return printing.err().status("asking", spinner="line")
 
 
 def _tell(answer: Answer, form: Format) -> None:

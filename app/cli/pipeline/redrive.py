@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ import typer
 
 from app.cli import printing
 from app.cli.options import ConfigFile
+from app.cli.pipeline import telling
 from app.cli.pipeline.group import Json, open_lake, read, verb
 
 if TYPE_CHECKING:
@@ -60,7 +60,13 @@ def run(
         typer.confirm(
             f"Send the records that can be decoded now to {_named(to)}?", abort=True, err=True
         )
-    _tell(_done(settings, wanted, send, dry_run=dry_run, quiet=as_json), as_json, dry_run)
+    found = _done(settings, wanted, send, dry_run=dry_run, quiet=as_json)
+    _tell(found, as_json, dry_run)
+    if not as_json:
+        from app.runtime.pipeline import lake_of
+
+        then = ("redrive",) if dry_run and found.taken else ()
+        telling.after(lake_of(settings), config, *then)
 
 
 def _done(
@@ -68,7 +74,7 @@ def _done(
 ) -> Redriven:
     from app.pipeline.redrive import look, redrive
 
-    session, lake = open_lake(config, "redrive", quiet=quiet)
+    session, lake = open_lake(config, "redrive", quiet=quiet, brief=True)
     try:
         if dry_run:
             return look(session, lake, wanted)
@@ -86,6 +92,8 @@ def _named(to: str) -> str:
 
 def _send(config: Config, to: str) -> Send:
     """Raises SetupError for a place that is none, before anything starts."""
+    import asyncio
+
     from app.errors import SetupError
     from app.runtime.replay import target_log
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -12,6 +11,7 @@ import typer
 
 from app.cli import exits, options, printing
 from app.cli.options import ConfigFile
+from app.cli.pipeline import telling
 from app.cli.pipeline.group import Json, moment, open_lake, read, verb
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ def run(
             _ask(plan, yes=yes)
             notes.begin(plan)
         _conclude(_sent(settings, plan, chosen, notes, rate, speed, url, as_json), as_json=as_json)
+        if not as_json:
+            telling.after(lake, config)
     finally:
         session.stop()
 
@@ -145,7 +147,7 @@ def _order(to: str, form: str, records: Records, *, marked: bool) -> Order:
         subjects=tuple(records.subjects or ()),
         sql=records.sql,
     )
-    choice.check()
+    choice.filters()  # SQL that is none is told before Spark starts
     return Order(choice, to, "1.0" if form == "1.0" else "recorded", marked)
 
 
@@ -223,6 +225,8 @@ def _sent(
     url: str,
     quiet: bool,
 ) -> Outcome:
+    import asyncio
+
     from app.errors import BrokerError
     from app.pipeline.replay.run import Pace, run
     from app.runtime.clock import SystemClock

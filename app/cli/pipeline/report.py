@@ -11,6 +11,7 @@ import typer
 
 from app.cli import exits, printing
 from app.cli.options import ConfigFile
+from app.cli.pipeline import telling
 from app.cli.pipeline.group import Json, moment, open_lake, read, verb
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def run(
     if tables is not None:
         write(tables, report.tables)
     _tell(report, out, as_json=as_json)
+    if not as_json:
+        telling.after(lake, config)
 
 
 def _demand_order(since: datetime | None, until: datetime | None) -> None:

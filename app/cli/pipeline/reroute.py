@@ -158,16 +158,17 @@ def _bar(*, quiet: bool) -> Iterator[Callable[[Tally], None]]:
         task = progress.add_task("waiting for the first batch")
 
         def moved(tally: Tally) -> None:
-            text = f"{tally.read:,} read, {tally.written:,} written, {tally.exact:,} the exact way"
-            progress.update(task, description=text)
+            progress.update(task, description=f"{tally.read:,} read, {tally.written:,} written")
 
         yield moved
 
 
 def _say(plan: Plan) -> None:
+    from app.pipeline.reroute.plan import told
+
     console = printing.err()
-    for step in plan.steps:
-        console.print(str(step), markup=False)
+    for route in plan.job.routes:
+        console.print(told(route), markup=False)
     for note in plan.notes:
         console.print(note, style="yellow", markup=False)
 
@@ -178,5 +179,5 @@ def _tell(tally: Tally, *, as_json: bool) -> None:
         return
     rows: list[tuple[Any, ...]] = [("route", name, count) for name, count in tally.routes.items()]
     rows += [("rejected", why, count) for why, count in tally.rejected.items()]
-    rows += [("read", "", tally.read), ("exactly", "", tally.exact), ("written", "", tally.written)]
+    rows += [("read", "", tally.read), ("written", "", tally.written)]
     printing.table(("what", "which", "count"), rows)

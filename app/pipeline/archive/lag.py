@@ -48,15 +48,15 @@ class Lag:
 def _to_its_end(sources: Iterable[Mapping[str, Any]], topic: str) -> bool:
     """Whether a batch read all that was there when it began. False where its source does not say."""
     for source in sources:
-        end, latest = (_offsets(source.get(name)) for name in ("endOffset", "latestOffset"))
+        end, latest = (offsets(source.get(name)) for name in ("endOffset", "latestOffset"))
         if topic in latest:
             read = end.get(topic, {})
             return all(read.get(number, 0) >= at for number, at in latest[topic].items())
     return False
 
 
-def _offsets(told: Any) -> Mapping[str, Mapping[str, int]]:
-    """By topic and partition, as Kafka's source has them; nothing of any other."""
+def offsets(told: Any) -> Mapping[str, Mapping[str, int]]:
+    """By topic and partition, as Kafka's source tells them; nothing of any other source."""
     try:
         found = json.loads(told) if isinstance(told, str) else told
     except ValueError:

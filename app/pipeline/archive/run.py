@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -12,13 +13,23 @@ import msgspec
 from app.errors import SkybridgeError
 from app.pipeline import tables
 from app.pipeline.archive import stream
-from app.pipeline.archive.derive import Derived, Observe, Range, derive, pending, pieces
+from app.pipeline.archive.derive import (
+    Derived,
+    Observe,
+    Range,
+    derive,
+    finished,
+    further,
+    pending,
+    pieces,
+)
 from app.pipeline.archive.lock import alone
 from app.pipeline.archive.stream import Plan
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK: Final = 0.1  # seconds between looks at a stream
@@ -46,8 +57,11 @@ class Told(msgspec.Struct, frozen=True):
 
 Tell = Callable[[Told], None]
 
-Reached = Callable[[dict[str, Any]], None]
-"""Told of each batch whose records are in every table, and of idle moments, in Spark's words."""
+Batch = dict[str, Any]
+"""A batch of the stream, in Spark's words."""
+
+Reached = Callable[[Batch], None]
+"""Told of each batch whose records are in every table, and of idle moments."""
 
 
 def ignore(_: object) -> None:
@@ -81,12 +95,14 @@ def once(
     stopping = stop or threading.Event()
     tables.make(spark, lake)
     with alone(spark, lake):
-        ready = stream.prepare(spark, lake, plan)
+        left = pending(spark, lake)
+        ready = _prepare(spark, lake, plan, left)
         observe("prepared")
         query = stream.start(spark, lake, plan, ready, once=True)
-        copied = _copied(query, ready.pending, tell, stopping)
+        copied, last = _copied(query, ready.pending, tell, stopping)
         observe("stream ended")
-        derived = _derive_all(spark, lake, plan, tell, observe, stopping)
+        whole = _further(spark, lake, plan, left, ready, last)
+        derived = _derive_all(spark, lake, plan, whole, tell, observe, stopping)
     return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
 
 
@@ -106,98 +122,153 @@ def forever(
     """
     tables.make(spark, lake)
     with alone(spark, lake):
-        ready = stream.prepare(spark, lake, plan)
+        begun = pending(spark, lake)
+        ready = _prepare(spark, lake, plan, begun)
+        left: Range | None = begun
         query = stream.start(spark, lake, plan, ready, once=False)
-        derived, copied, batch = Derived(), 0, -1
+        seen, derived, copied = _Seen(query), Derived(), 0
         wait = time.monotonic()  # what an earlier run left is derived at once
         while not stop.wait(LOOK):
             _check(query)
-            found = _batches(query, batch)
+            found = seen.more()
             copied += _rows(found)
             if not found and (wait == 0.0 or time.monotonic() < wait):
                 _tell_idle(query, reached, wait)
                 continue
-            batch = found[-1]["batchId"] if found else batch
             tell(Told("copy", copied))
             try:
-                derived += _derive_all(spark, lake, plan, tell, observe, stop)
-                wait = 0.0
+                whole = _further(spark, lake, plan, left, ready, found[-1] if found else None)
+                left = None  # until all of it is there
+                derived += _derive_all(spark, lake, plan, whole, tell, observe, stop)
+                left, wait = finished(whole), 0.0
                 for each in found:
                     reached(each)
             except Exception as error:  # noqa: BLE001 - whatever it is, the copy goes on
                 tell(Told("derive", 0, trouble=_first_line(error)))
                 wait = time.monotonic() + AGAIN
-        copied += _end(query, batch)
+        copied += _end(seen)
     return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
+
+
+def _prepare(spark: SparkSession, lake: Lake, plan: Plan, left: Range) -> stream.Ready:
+    return stream.prepare(spark, lake, plan, left.end.get(plan.place.broker, {}))
+
+
+def _further(
+    spark: SparkSession,
+    lake: Lake,
+    plan: Plan,
+    left: Range | None,
+    ready: stream.Ready,
+    last: Batch | None,
+) -> Range:
+    """What is to be derived. The lake is asked only where nobody knows: what was ``left`` is None, or the source of the
+    ``last`` batch does not say how far it read.
+    """
+    told = stream.reached(last) if last else {}
+    if left is None or (last and not told):
+        return pending(spark, lake)
+    return further(left, plan.place.broker, ready.next, told)
+
+
+class _Seen:
+    """The batches of a stream that were looked at. A look where nothing has happened costs little."""
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self.query = query
+        self.last: Batch | None = None
+        self._looked = ""
+
+    def more(self) -> list[Batch]:
+        """The batches that ended since, each once: Spark tells of idle moments under the same number."""
+        newest = self.query.lastProgress
+        if newest is None or newest["timestamp"] == self._looked:
+            return []
+        self._looked = newest["timestamp"]
+        before = self.last["batchId"] if self.last else -1
+        told = [_batch(each) for each in self.query.recentProgress if each["batchId"] > before]
+        found = {each["batchId"]: each for each in told if each["numInputRows"]}
+        batches = [each for _, each in sorted(found.items())]
+        self.last = batches[-1] if batches else self.last
+        return batches
+
+
+def _batch(told: StreamingQueryProgress) -> Batch:
+    """As the JVM tells it: pyspark's own object has offsets as the texts that Python prints."""
+    found: Batch = json.loads(told.json)
+    return found
 
 
 def _tell_idle(query: StreamingQuery, reached: Reached, owed: float) -> None:
     """A moment without a new record, where nothing is left to derive either (``owed``: when it is tried)."""
     last = query.lastProgress
     if not owed and last is not None and not last["numInputRows"]:
-        reached(last)
+        reached(_batch(last))
 
 
-def _copied(query: StreamingQuery, total: int | None, tell: Tell, stop: threading.Event) -> int:
-    """Until the stream has ended by itself, or at the end of a batch when it is to stop."""
-    copied, batch = 0, -1
+def _copied(
+    query: StreamingQuery, total: int | None, tell: Tell, stop: threading.Event
+) -> tuple[int, Batch | None]:
+    """Until the stream has ended by itself, or at the end of a batch when it is to stop. How many records, and the
+    last batch.
+    """
+    seen, copied = _Seen(query), 0
     tell(Told("copy", 0, total))
-    while query.isActive:
+    while query.isActive and not stop.is_set():
         time.sleep(LOOK)  # to wait for its end would raise what _check says better
-        for each in _batches(query, batch):
-            copied, batch = copied + each["numInputRows"], each["batchId"]
-            tell(Told("copy", copied, total))
-        if stop.is_set():
-            return copied + _end(query, batch)
+        copied += _rows(seen.more())
+        tell(Told("copy", copied, total))
+    if query.isActive:
+        return copied + _end(seen), None
     _check(query)
-    copied += _rows(_batches(query, batch))
+    copied += _rows(seen.more())
     tell(Told("copy", copied, total))
-    return copied
+    return copied, seen.last
 
 
 def _derive_all(
-    spark: SparkSession, lake: Lake, plan: Plan, tell: Tell, observe: Observe, stop: threading.Event
+    spark: SparkSession,
+    lake: Lake,
+    plan: Plan,
+    whole: Range,
+    tell: Tell,
+    observe: Observe,
+    stop: threading.Event,
 ) -> Derived:
-    whole = pending(spark, lake)
     derived, done = Derived(), 0
     for piece in pieces(spark, lake, whole, plan.at_once):
         if stop.is_set():
             break
-        found = _derive(spark, lake, piece, observe, plan.small)
+        found = _derive(spark, lake, piece, observe)
         derived, done = derived + found, done + piece.size
         at, total = (derived.records, None) if whole.sparse else (done, whole.size)
         tell(Told("derive", at, total, found))
     return derived
 
 
-def _derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe, small: int) -> Derived:
+def _derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:
     """Again where ``maintain`` has rewritten files under our hands: a range may be done twice."""
     for _ in range(RETRIES):
         try:
-            return derive(spark, lake, piece, observe, small=small)
+            return derive(spark, lake, piece, observe)
         except Exception as error:
             if not any(conflict in str(error) for conflict in _CONFLICTS):
                 raise
-    return derive(spark, lake, piece, observe, small=small)
+    return derive(spark, lake, piece, observe)
 
 
-def _batches(query: StreamingQuery, after: int) -> list[dict[str, Any]]:
-    """The batches that ended since, each once: Spark tells of idle moments under the same number."""
-    found = {each["batchId"]: each for each in query.recentProgress if each["batchId"] > after}
-    return [each for _, each in sorted(found.items()) if each["numInputRows"]]
-
-
-def _rows(batches: list[dict[str, Any]]) -> int:
+def _rows(batches: list[Batch]) -> int:
     return sum(int(each["numInputRows"]) for each in batches)
 
 
-def _end(query: StreamingQuery, batch: int) -> int:
+def _end(seen: _Seen) -> int:
     """At the end of the batch at hand. In its midst would be as safe, and its work in vain."""
+    query = seen.query
     last = _last(query)
     while query.isActive and query.status["isTriggerActive"] and _last(query) == last:
         time.sleep(LOOK / 10)
     query.stop()
-    return _rows(_batches(query, batch))
+    return _rows(seen.more())
 
 
 def _last(query: StreamingQuery) -> int:

@@ -8,14 +8,16 @@ A checkpoint is named in a property of the table: an old one is never gone back 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import msgspec
 
 from app.errors import SetupError
 from app.pipeline import source, tables
-from app.pipeline.archive import positions, progress
+from app.pipeline.archive import positions
+from app.pipeline.archive.lag import offsets
 from app.pipeline.pulsar.options import SCHEME
 from app.pipeline.session import file_of
 from app.pipeline.settings import KafkaPlace, Lake, PulsarPlace
@@ -35,10 +37,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ``start``       where reading begins in partitions that the lake has nothing of.
     ``trigger``     seconds from the begin of one batch to the next.
     ``most``        most records of one batch.
-    ``at_once``     most records that are derived at once: each range costs some seconds, and is done again,
-                    all of it, after a kill.
+    ``at_once``     most records that are derived at once: they are kept while they are, and are done again,
+                    all of them, after a kill.
     ``checkpoints`` the folder, as a URI, that checkpoints are below.
-    ``small``       ranges of fewer records are decoded by the bindings alone.
     ``skip_lost``   go on behind a gap that retention has torn.
     """
 
@@ -49,7 +50,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     trigger: float = 30.0
     most: int = 200_000
     at_once: int = 500_000
-    small: int = 10_000  # the native way takes seconds to plan, the bindings one for so many
     skip_lost: bool = False
 
 
@@ -80,12 +80,11 @@ class Ready(msgspec.Struct, frozen=True):
         )
 
 
-def prepare(spark: SparkSession, lake: Lake, plan: Plan) -> Ready:
-    """Where the stream goes on. Raises SetupError for topics that are not there, and for records that
+def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> Ready:
+    """Where the stream goes on. ``held``: one beyond the last record of each partition in the lake. Raises SetupError for topics that are not there, and for records that
     retention dropped before they were read.
     """
     known = _standing(spark, lake, plan.place.broker)
-    held = _held(spark, lake, plan.place.broker)
     with positions.asking(spark, plan.place) as kafka:
         first, end = kafka.at(plan.topics, "earliest"), kafka.at(plan.topics, "latest")
         begin = kafka.at(plan.topics, plan.start)
@@ -138,13 +137,13 @@ def start(
     return timed.toTable(lake.table(tables.RAW_TABLE))
 
 
-def _held(spark: SparkSession, lake: Lake, broker: str) -> Offsets:
-    """One beyond the last record of each partition in the lake: of what was derived already nothing is
-    read again.
-    """
-    derived = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
-    raw = spark.table(lake.table(tables.RAW_TABLE)).where(progress.beyond(derived))
-    return progress.joined(derived, progress.reach(raw)).get(broker, {})
+def reached(batch: Mapping[str, Any]) -> Offsets:
+    """How far a batch read, as Spark tells of it; nothing where its source does not say."""
+    return {
+        topic: {int(number): at for number, at in each.items()}
+        for source in batch["sources"]
+        for topic, each in offsets(source.get("endOffset")).items()
+    }
 
 
 def _next(held: Offsets, starts: Offsets, begin: Offsets, topic: str, number: int) -> int:

@@ -48,6 +48,10 @@ class Judged(NamedTuple):
     faults: list[dict[str, str]] | None = None
 
 
+VERDICT = Judged._fields[-4:]
+"""Columns of a record that is no valid event."""
+
+
 def judge(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) -> Judged:
     """The columns of a record; ``verdict`` is None for one that is a valid event. Never raises: a record
     that brings the decoder down must not bring down the query with it, and is kept for ``redrive``.

@@ -44,17 +44,6 @@ class Choice(msgspec.Struct, frozen=True):
         found = [_any_of(name, texts) for name, texts in named if texts]
         return [*found, _sql(self.sql)] if self.sql else found
 
-    def check(self) -> None:
-        """Before Spark starts. Raises SetupError that lists what cannot be a condition of Spark."""
-        from app.pipeline import predicate  # noqa: PLC0415 - brings pyspark
-
-        if refused := list(predicate.reasons(self.filters(), path="--filter")):
-            raise SetupError(
-                "; ".join(map(str, refused)),
-                setting="--filter",
-                cure="choose by attributes and by time, and let the consumer leave out the rest",
-            )
-
     def of_records(self) -> Column:
         """What can be told without decoding."""
         from pyspark.sql import functions as f  # noqa: PLC0415
@@ -63,12 +52,6 @@ class Choice(msgspec.Struct, frozen=True):
 
         found = progress.within(self.since, self.until)
         return found & f.col("topic").isin(list(self.topics)) if self.topics else found
-
-    def of_events(self) -> Column:
-        """Of decoded columns; a record that is no event is never meant."""
-        from app.pipeline import predicate  # noqa: PLC0415
-
-        return predicate.condition(self.filters(), path="--filter").required()
 
 
 def _any_of(name: str, texts: Sequence[str]) -> Filter:

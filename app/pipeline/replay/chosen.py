@@ -15,7 +15,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from app.bindings.record import Record
-from app.pipeline import decode, tables
+from app.pipeline import decode, filtering, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.progress import Progress
 from app.pipeline.decode.exact import records
@@ -54,12 +54,14 @@ class Chosen:
         records are decoded once a replay.
         """
         if self._places is None:
-            found = decode.decoded(self._raw)
-            if self._choice.by_event:
-                found = found.where("verdict IS NULL").where(self._choice.of_events())
             lengths = [f.octet_length(name) for name in ("data", "data_bytes", "value")]
-            size = f.coalesce(*lengths, f.lit(0)).cast("long").alias("size")
-            self._places = found.select(*PLACE, "record_time", "type", "verdict", size).persist()
+            size = f.coalesce(*lengths, f.lit(0)).cast("long")
+            found = decode.decoded(self._raw).withColumn("size", size)
+            told = (*PLACE, "record_time", "type", "verdict", "size")
+            if filters := self._choice.filters():
+                asked = dict.fromkeys([*told, *filtering.named(filters).columns()])
+                found = filtering.where(found.where("verdict IS NULL").select(*asked), filters)
+            self._places = found.select(*told).persist()
         return self._places
 
     def slice(self, start: Progress, end: Progress) -> Slice:

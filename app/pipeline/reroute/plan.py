@@ -1,38 +1,23 @@
-"""What of the routes can run, and how: all that cannot is told before anything is read."""
+"""What of the routes can run: all that cannot is told before anything is read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
 from app.errors import SetupError
 from app.model.route import BUILT_IN_MAPPERS, Exchange, Route, Target
-from app.pipeline.predicate import reasons
-from app.pipeline.reroute.texts import pieces
-from app.pipeline.reroute.writing import why_exact
 from app.pipeline.settings import KafkaPlace, Reroute
-from app.routing.plan import Router, writing_of
-
-
-class Step(msgspec.Struct, frozen=True):
-    """One route. ``exactly``: why all of its records go the exact way; empty: only those in doubt do."""
-
-    route: Route
-    exactly: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        places = ", ".join(f"{each.broker}:{each.place}" for each in self.route.to)
-        way = f"exactly, for {'; '.join(self.exactly)}" if self.exactly else "natively"
-        return f"{self.route.name} -> {places}, {way}"
+from app.routing.plan import Router
+from app.routing.templates import compile_template, placeholders
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A job that can run, route for route. ``notes``: what is otherwise than in the gateway."""
+    """A job that can run. ``notes``: what is otherwise than in the gateway."""
 
     job: Reroute
-    steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -46,8 +31,12 @@ def plan_of(job: Reroute) -> Plan:
             cure="change them, or give the job a configuration file of its own",
         )
     Router(job.routes)  # SetupError for a template that is wrong
-    steps = tuple(Step(route, tuple(_exactly(route))) for route in job.routes)
-    return Plan(job, steps, tuple(_notes(job)))
+    return Plan(job, tuple(_notes(job)))
+
+
+def told(route: Route) -> str:
+    """From a route to its places, on one line."""
+    return f"{route.name} -> {', '.join(f'{each.broker}:{each.place}' for each in route.to)}"
 
 
 def _faults(job: Reroute) -> Iterator[str]:
@@ -58,7 +47,6 @@ def _faults(job: Reroute) -> Iterator[str]:
     if job.rejects is not None and job.rejects in job.topics:
         yield f"the rejects go to {job.rejects}, which the job reads"
     for n, route in enumerate(job.routes):
-        yield from map(str, reasons(route.filters, path=f"routes[{n}].filters"))
         if route.key.mapper not in BUILT_IN_MAPPERS:
             yield f"routes[{n}].key.mapper: {route.key.mapper} is code of your own, which no cluster has"
         yield from (f"routes[{n}].{each}" for each in _of_the_gateway(route))
@@ -91,15 +79,9 @@ def _same(one: KafkaPlace, other: KafkaPlace) -> bool:
 
 def _may_be(template: str, topic: str) -> bool:
     """Whether there are attributes that make this topic of a template."""
-    found = (".+" if place % 2 else re.escape(text) for place, text in enumerate(pieces(template)))
-    return re.fullmatch("".join(found), topic) is not None
-
-
-def _exactly(route: Route) -> Iterator[str]:
-    if route.key.mapper == "pointer":
-        yield "its key is looked up in the data"
-    if why := why_exact(writing_of(route)):
-        yield why
+    marked = compile_template(template)(dict.fromkeys(placeholders(template), "\0"))
+    found = ".+".join(map(re.escape, marked.split("\0")))
+    return re.fullmatch(found, topic) is not None
 
 
 def _notes(job: Reroute) -> Iterator[str]:
@@ -108,7 +90,7 @@ def _notes(job: Reroute) -> Iterator[str]:
         yield f"durability relaxed is not followed: all replicas have every record ({', '.join(relaxed)})"
 
 
-def brokers_of(steps: Sequence[Step], places: Mapping[str, KafkaPlace]) -> list[KafkaPlace]:
+def brokers_of(job: Reroute) -> list[KafkaPlace]:
     """Those that are written to, each once."""
-    names = dict.fromkeys(target.broker for step in steps for target in step.route.to)
-    return [places[name] for name in names]
+    names = dict.fromkeys(target.broker for route in job.routes for target in route.to)
+    return [job.places[name] for name in names]

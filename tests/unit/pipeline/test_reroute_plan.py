@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from app.errors import SetupError
-from app.filters.model import Filter
 from app.model.route import Route
-from app.pipeline.predicate import reasons
-from app.pipeline.reroute.plan import plan_of
+from app.pipeline.reroute.plan import plan_of, told
 from app.pipeline.settings import KafkaPlace, Reroute
 
 MAIN = KafkaPlace("main", "127.0.0.1:9092")
@@ -35,18 +33,18 @@ def _faults(*routes: Route, rejects: str | None = None) -> str:
 
 
 def test_everything_that_stands_in_the_way_is_told_at_once() -> None:
-    told = _faults(
-        _route(filters=[{"any": [{"sql": "TRUE"}, {"sql": "id = 'x' AND DATA('/a') = 1"}]}]),
+    said = _faults(
+        _route(deduplicate={"window": "1h"}),
         _route(name="own", key={"mapper": "of-ours"}),
         _route(name="rabbit", to={"broker": "rabbit", "exchange": "e"}),
         _route(name="pulsar", to={"broker": "pulsar", "topic": "t"}),
         rejects="source",
     )
-    assert "routes[0].filters[0].any[1].sql, character 14: DATA looks into the data" in told
-    assert "routes[1].key.mapper: of-ours is code of your own" in told
-    assert "routes[2].to[0]: rabbit is no Kafka" in told
-    assert "routes[3].to[0]: pulsar is no Kafka" in told
-    assert "the rejects go to source" in told
+    assert "routes[0].deduplicate: only the gateway does that" in said
+    assert "routes[1].key.mapper: of-ours is code of your own" in said
+    assert "routes[2].to[0]: rabbit is no Kafka" in said
+    assert "routes[3].to[0]: pulsar is no Kafka" in said
+    assert "the rejects go to source" in said
 
 
 @pytest.mark.parametrize(
@@ -69,37 +67,27 @@ def test_a_route_that_leads_back_to_what_is_read_is_refused(
     if round_:
         assert "would go round" in _faults(route)
     else:
-        assert plan_of(_job(route)).steps[0].route is route
+        assert plan_of(_job(route)).job.routes == (route,)
 
 
-def test_routes_say_why_all_of_their_records_go_the_exact_way() -> None:
-    found = plan_of(
-        _job(
-            _route(name="native"),
-            _route(name="key", key={"mapper": "pointer", "pointer": "/a"}),
-            _route(name="older", specversion="0.3"),
-            _route(name="proto", content_mode="structured", format="protobuf"),
-        )
-    )
-    assert [str(step) for step in found.steps] == [
-        "native -> main:target, natively",
-        "key -> main:target, exactly, for its key is looked up in the data",
-        "older -> main:target, exactly, for it writes version 0.3",
-        "proto -> main:target, exactly, for it writes documents of protobuf",
-    ]
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"filters": [{"sql": "DATA('/a') = 1 OR HAS_DATA('/b')"}]},
+        {"key": {"mapper": "pointer", "pointer": "/a"}},
+        {"specversion": "0.3"},
+        {"content_mode": "structured", "format": "protobuf"},
+    ],
+)
+def test_whatever_the_gateway_asks_of_an_event_a_job_does_too(given: dict[str, Any]) -> None:
+    assert plan_of(_job(_route(**given))).notes == ()
+
+
+def test_a_route_is_told_with_its_places() -> None:
+    to = [{"broker": "main", "topic": "a.{type}"}, {"broker": "other", "topic": "b"}]
+    assert told(_route(to=to)) == "r -> main:a.{type}, other:b"
 
 
 def test_relaxed_durability_is_told_not_to_be_followed() -> None:
     (note,) = plan_of(_job(_route(durability="relaxed"))).notes
     assert "durability relaxed is not followed" in note
-
-
-def test_each_place_where_sql_asks_for_data_is_told() -> None:
-    """Filters within filters, and several within one expression."""
-    one = Filter.model_validate(
-        {"not": {"all": [{"sql": "HAS_DATA('/a') OR LENGTH(DATA('/b')) > 1"}]}}
-    )
-    assert [(each.path, each.at) for each in reasons([one])] == [
-        ("filters[0].not.all[0].sql", 0),
-        ("filters[0].not.all[0].sql", 25),
-    ]

@@ -1,0 +1,84 @@
+"""What the names of headers mean, by broker: each name is asked about once, not once a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Final
+
+from app.bindings import kafka, pulsar
+from app.bindings.layout import Layout
+from app.bindings.older import own_name
+from app.bindings.spellings import Spelling
+from app.event.memo import Memo
+from app.event.versions import ATTRIBUTES, VERSIONS, Version
+from app.pipeline.decode.meanings import (
+    COLUMN_OF,
+    DOUBTFUL,
+    FOREIGN,
+    TYPED,
+    Meaning,
+    meaning,
+    said,
+)
+from app.pipeline.pulsar.options import SCHEME
+
+_NESTED_PREFIX: Final = "CE-"
+
+
+class Binding:
+    """``content_type``   the header of that.
+    ``empty_is_none``  an empty value is an event without data.
+    ``version_in``     header to the version attribute that it holds; "" for none.
+    ``versions``       by version attribute, what it says to the place of the version.
+    ``meanings``       by the version's place, header to what it means.
+    """
+
+    def __init__(self, binding: ModuleType, *, empty_is_none: bool) -> None:
+        self.content_type: str = binding.CONTENT_TYPE
+        self.empty_is_none = empty_is_none
+        self._layouts: Mapping[tuple[str, ...], Layout] = binding.LAYOUTS
+        spellings = binding.profile(binding.LIBERAL).spellings
+        self._nested: Spelling = next(each for each in spellings if each.nested)
+        self.version_in: Memo[str, str] = Memo(self._version_in)
+        self.versions = {each: said(each, in_header=True) for each in ATTRIBUTES}
+        self.meanings = [Memo(self._meanings_in(version)) for version in VERSIONS.values()]
+
+    def _version_in(self, header: str) -> str:
+        own = self._layouts[header,].names
+        if own and own[0]:
+            return own[0] if own[0] in ATTRIBUTES else ""
+        nested = self._nested_name(header)
+        return nested if nested in ATTRIBUTES else ""
+
+    def _meanings_in(self, version: Version) -> Callable[[str], Meaning]:
+        name_of = self._nested_name if version.nested else self._name
+
+        def of(header: str) -> Meaning:
+            layout = self._layouts[header,]
+            if layout.typed is not None or not layout.names:
+                return FOREIGN  # the content type is looked for in all versions alike
+            name = name_of(header)
+            found = meaning(version, own_name(version, name)) if name else DOUBTFUL
+            return DOUBTFUL if found.column == _TYPED_COLUMN else found
+
+        return of
+
+    def _name(self, header: str) -> str:
+        return self._layouts[header,].names[0]
+
+    def _nested_name(self, header: str) -> str:
+        if not header.startswith(_NESTED_PREFIX):
+            return ""
+        return self._nested.attribute[header] or ""
+
+
+_TYPED_COLUMN: Final = COLUMN_OF[TYPED]
+
+KAFKA: Final = Binding(kafka, empty_is_none=False)
+PULSAR: Final = Binding(pulsar, empty_is_none=True)
+
+
+def binding_of(topic: str | None) -> Binding:
+    """By whose topic it is: names of Pulsar's are URIs, which Kafka's cannot be."""
+    return PULSAR if (topic or "").startswith(SCHEME) else KAFKA

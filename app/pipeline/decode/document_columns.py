@@ -1,0 +1,120 @@
+"""The attributes in documents, by column as those in headers; and their data."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from app.event.media_types import parse as parse_media_type
+from app.event.types import binary
+from app.event.value import DataForm
+from app.event.versions import ATTRIBUTES, VERSIONS
+from app.formats.json_members import MEMBERS as MOST_MEMBERS
+from app.formats.json_older_data import is_known_text
+from app.pipeline.decode.buffers import Numbers, answers, is_text, is_utf8, offsets_of
+from app.pipeline.decode.meanings import MEMBERS, TYPED, said
+from app.pipeline.decode.members import Documents, text_of
+from app.pipeline.decode.values import Events, Values, nothing_known
+
+_SAID: Final = {attribute: said(attribute, in_header=False) for attribute in ATTRIBUTES}
+_TWO_FORMS: Final = np.array([version.two_forms for version in VERSIONS.values()] + [False])
+"""By the version's place; the last is that of documents without one."""
+_JSON, _TEXTUAL, _OTHER, _CHARSET, _BAD = range(5)
+_UTF_8: Final = "utf-8"
+FORMS: Final = tuple(DataForm)
+_OPAQUE, _JSON_FORM, _TEXT_FORM = map(FORMS.index, (DataForm.OPAQUE, DataForm.JSON, DataForm.TEXT))
+
+
+class Payload(NamedTuple):
+    """Data of documents.
+
+    ``raw``      of each as it stands there; ``forms``: places in ``FORMS``.
+    ``there``    whether there is any.
+    ``decoded``  by document, what stands there as a string for other octets.
+    ``is_text``  whether it is UTF-8.
+    """
+
+    raw: pa.Array
+    forms: Numbers
+    there: Numbers
+    decoded: dict[int, bytes]
+    is_text: Numbers
+
+
+class Told(NamedTuple):
+    events: Events
+    values: Values
+    payload: Payload
+
+
+def read_documents(values: pa.Array, *, utf8: bool) -> Told:
+    """``utf8``  whether all ``values`` are known to be."""
+    documents = Documents(values, utf8=utf8 or is_utf8(values))
+    texts = documents.values()
+    events = nothing_known(len(values), len(texts.texts))
+    events.clear &= documents.once & (documents.counts + 2 < MOST_MEMBERS)
+    events.origin = _versions(texts, documents)
+    documents.named().put(events, texts, MEMBERS)
+    payload = _payload(events, texts, documents)
+    events.check(texts)
+    return Told(events, texts, payload)
+
+
+def _versions(texts: Values, documents: Documents) -> Numbers:
+    """Of each document, by the first version attribute that it has."""
+    origin = np.full(len(documents.shape), -1, np.int8)
+    for attribute in reversed(ATTRIBUTES):
+        rows, places = documents.members_named(attribute)
+        said_by = texts.texts.take(pa.array(texts.at(places)))
+        origin[rows] = answers(said_by, _SAID[attribute], -1)
+    return origin
+
+
+def _payload(events: Events, texts: Values, documents: Documents) -> Payload:
+    """Not clear: documents whose data has to be looked at."""
+    kinds = answers(events.texts(texts, TYPED), _kind_of, _JSON)
+    there = np.diff(offsets_of(documents.payload)) > 0
+    two_forms = _TWO_FORMS[events.origin]
+    events.clear &= (kinds != _BAD) & (~there | (kinds != _CHARSET))
+    forms = np.where(there, _JSON_FORM, _OPAQUE).astype(np.int8)
+    strings = np.flatnonzero(there & (kinds != _JSON) & events.clear)
+    known = (two_forms | (kinds == _TEXTUAL))[strings].tolist()
+    read = list(map(_of_string, map(documents.data.__getitem__, strings.tolist()), known))
+    forms[strings] = [form for _, form in read]
+    coded = np.array(list(documents.coded), np.int64)
+    events.clear[coded] &= two_forms[coded] & ~there[coded]
+    forms[coded] = _OPAQUE
+    rows = np.concatenate([strings, coded])
+    data = [octets for octets, _ in read]
+    data += [_base64(text_of(raw)) for raw in documents.coded.values()]
+    events.clear[rows] &= np.array([octets is not None for octets in data], bool)
+    there[rows] = True
+    are_text = np.ones(len(kinds), bool)
+    are_text[rows] = list(map(is_text, data))
+    decoded = dict(zip(rows.tolist(), [octets or b"" for octets in data], strict=True))
+    return Payload(documents.payload, forms, there, decoded, are_text)
+
+
+def _kind_of(content_type: bytes) -> int:
+    """How the data of documents stands in them."""
+    media_type = parse_media_type(content_type.decode("latin-1"))
+    if media_type is None:
+        return _BAD
+    if media_type.is_json:
+        return _JSON
+    if media_type.codec != _UTF_8:
+        return _CHARSET
+    return _TEXTUAL if is_known_text(media_type) else _OTHER
+
+
+def _of_string(raw: Any, known_text: bool) -> tuple[bytes | None, int]:
+    """Data and form of a string that is not JSON; before 1.0 base64 where its type is not known for text."""
+    text = text_of(raw)
+    data = None if known_text else _base64(text)
+    return (text, _TEXT_FORM) if data is None else (data, _OPAQUE)
+
+
+def _base64(text: bytes | None) -> bytes | None:
+    return None if text is None else binary(text.decode())

@@ -1,0 +1,133 @@
+"""The attributes in the headers of a batch, by column; and which rows are documents."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from app.bindings.modes import wire_type
+from app.bindings.record import ContentMode
+from app.event.media_types import parse as parse_media_type
+from app.event.versions import VERSIONS
+from app.formats import json
+from app.pipeline.decode.bindings import Binding
+from app.pipeline.decode.buffers import (
+    Numbers,
+    answers,
+    binary_array,
+    octets_of,
+    offsets_of,
+    validity_of,
+)
+from app.pipeline.decode.meanings import COLUMN_OF, TYPED
+from app.pipeline.decode.named import Named
+from app.pipeline.decode.values import QUOTE, Events, Json, Values, nothing_known
+
+_NONE, _BINARY, _DOCUMENT, _OTHER = range(4)
+_QUOTED: Final = np.array([version.quoted for version in VERSIONS.values()] + [False])
+"""By the version's place; the last is that of rows without one."""
+
+
+class Headers:
+    """All headers of a batch, one behind the other.
+
+    ``values``  a binary array; ``named``: their names.
+    ``starts``  place of each row's first, and of the end of the last.
+    """
+
+    def __init__(self, column: pa.ListArray) -> None:
+        starts = column.offsets.to_numpy().astype(np.int64)
+        pairs = column.values.slice(starts[0], starts[-1] - starts[0])
+        self.starts = starts - starts[0]
+        self.values = pairs.field("value")
+        keys = pairs.field("key")
+        coded = (keys.fill_null("") if keys.null_count else keys).dictionary_encode()
+        self.rows = np.repeat(np.arange(len(column)), np.diff(self.starts))
+        self.named = Named(coded.dictionary.to_pylist(), coded.indices.to_numpy(), self.rows)
+
+
+class Told(NamedTuple):
+    """``events``  in binary mode; ``values``: their texts; ``documents``: rows of JSON in UTF-8."""
+
+    events: Events
+    values: Values
+    documents: Numbers
+
+
+def read_headers(column: pa.ListArray, binding: Binding) -> Told:
+    headers = Headers(column)
+    typed = headers.named[binding.content_type]
+    kinds = _kinds(headers, typed)
+    if column.null_count:  # a null list may span headers that are none of its row's
+        kinds[~validity_of(column)] = _OTHER
+    origin = _versions(headers, binding)
+    values = _values(headers, origin)
+    events = nothing_known(len(column), len(values.texts))
+    events.origin = origin
+    headers.named.put(events, values, binding.meanings)
+    if headers.values.null_count:
+        own = events.own[values.at(np.arange(len(headers.values)))]
+        events.clear[headers.rows[own & ~validity_of(headers.values)]] = False
+    events.at[COLUMN_OF[TYPED], headers.rows[typed]] = values.at(typed)
+    events.clear &= kinds <= _BINARY
+    events.check(values)
+    return Told(events, values, np.flatnonzero(kinds == _DOCUMENT))
+
+
+def _versions(headers: Headers, binding: Binding) -> Numbers:
+    """Each row's version. One that says it twice, or in two ways, has none."""
+    origin = np.full(len(headers.starts) - 1, -1, np.int8)
+    said = np.zeros(len(origin), np.int64)
+    for name in headers.named:
+        attribute = binding.version_in[name]
+        if attribute:
+            places = headers.named[name]
+            texts = headers.values.take(pa.array(places))
+            origin[headers.rows[places]] = answers(texts, binding.versions[attribute], -1)
+            np.add.at(said, headers.rows[places], 1)
+    origin[said > 1] = -1
+    return origin
+
+
+def _values(headers: Headers, origin: Numbers) -> Values:
+    """Where a version has JSON values in headers: without the quotes of strings, of three texts for each
+    header the one in the middle.
+    """
+    mine = _QUOTED[origin][headers.rows]
+    if not mine.any():
+        return Values(headers.values, headers.starts)
+    ends = offsets_of(headers.values)
+    octets = octets_of(headers.values)
+    begins, ends = ends[:-1], ends[1:]
+    quoted = mine & (ends - begins > 1)
+    quoted[quoted] = (octets[begins[quoted]] == QUOTE) & (octets[ends[quoted] - 1] == QUOTE)
+    offsets = np.empty(3 * len(begins) + 1, np.int32)
+    offsets[0] = begins[0]
+    offsets[1::3], offsets[2::3], offsets[3::3] = begins + quoted, ends - quoted, ends
+    bare = np.zeros(3 * len(begins), bool)
+    bare[1::3] = mine & ~quoted
+    raw = np.repeat(mine, 3)
+    signs = np.concatenate([begins[quoted], ends[quoted] - 1])
+    texts = binary_array(offsets, headers.values.buffers()[2])
+    return Values(texts, headers.starts * 3, Json(raw, bare, signs, document=False))
+
+
+def _kinds(headers: Headers, typed: Numbers) -> Numbers:
+    """Of each row, by its content type; ``typed``: where these are."""
+    kinds = np.full(len(headers.starts) - 1, _NONE, np.int8)
+    if len(typed):
+        texts = headers.values.take(pa.array(typed))
+        kinds[headers.rows[typed]] = answers(texts, _kind_of, _OTHER)
+        kinds[headers.named.repeated(typed)] = _OTHER
+    return kinds
+
+
+def _kind_of(content_type: bytes) -> int:
+    wire = wire_type(content_type)
+    if wire.mode is ContentMode.BINARY:
+        return _BINARY if wire.is_utf8 and parse_media_type(wire.text) is not None else _OTHER
+    is_json = wire.mode is ContentMode.STRUCTURED and wire.essence == json.MEDIA_TYPE and wire.named
+    clear = is_json and wire.media_type and wire.media_type.charset in (None, "utf-8")
+    return _DOCUMENT if clear else _OTHER

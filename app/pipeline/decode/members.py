@@ -1,0 +1,184 @@
+"""Documents in JSON taken apart into the raw values of their members, as ``app.formats.json_members`` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from app.event.versions import ATTRIBUTES, EXTENSIONS
+from app.formats.json_members import is_each_once
+from app.pipeline.decode.buffers import Numbers, binary_array, joined, offsets_of
+from app.pipeline.decode.named import Named
+from app.pipeline.decode.values import BACKSLASH, QUOTE, Json, Values
+
+Members = dict[str, msgspec.Raw]
+Names = tuple[str, ...]
+
+_MEMBERS = msgspec.json.Decoder(Members).decode
+_TEXT = msgspec.json.Decoder(str).decode
+_NESTED: Final = ATTRIBUTES[-1]
+"""The version attribute of the version whose extensions stand in one member, ``_BAG``."""
+_BAG: Final = EXTENSIONS.removesuffix("/")
+_DATA, _CODED = "data", "data_base64"
+_PUNCTUATION: Final = 4  # of a member: two quotes, a colon, and a comma or a brace
+
+
+class Documents:
+    """``shapes``  names of members, without those of data, and their numbers; ``shape`` of each document.
+    ``once``    whether a document can be read, and has each member once; False is no certainty.
+    ``raws``    values of all members, without those of data, document after document.
+    ``counts``  how many of them each document has; ``firsts``: where they begin, and the end of the last.
+    ``data``    raw values of the members ``data``, b"" without; ``payload``: the same as an array.
+    ``coded``   raw values of the members ``data_base64``, by document.
+    """
+
+    def __init__(self, values: pa.Array, *, utf8: bool) -> None:
+        """``utf8``  whether all ``values`` are known to be."""
+        bodies = values.to_pylist()
+        members = _read(bodies, utf8=utf8)
+        self.coded: dict[int, msgspec.Raw] = {}
+        self.shapes: dict[Names, int] = {}
+        once = self._shaped(bodies, members)
+        self.data: list[Any] = [each.pop(_DATA, b"") for each in members]
+        self.payload = joined(self.data)
+        self.counts = np.array(list(map(len, self.shapes)))[self.shape]
+        self.firsts = np.concatenate([[0], np.cumsum(self.counts)])
+        self.raws = list(chain.from_iterable(map(dict.values, members)))
+        self.ends = _ends(self.raws)
+        self.once = self._accounted(np.diff(offsets_of(values)))
+        self.once[list(once)] = list(once.values())
+        for place in np.flatnonzero(~self.once).tolist():
+            if members[place] and place not in once:
+                self.once[place] = is_each_once(bodies[place], _MEMBERS(bodies[place]))
+
+    def _shaped(self, bodies: Sequence[bytes], members: Sequence[Members]) -> dict[int, bool]:
+        """Finds the shapes. Of documents that are taken apart one by one, whether each member is there once."""
+        whole: dict[Names, int] = {}
+        numbers = [whole.setdefault(names, len(whole)) for names in map(tuple, members)]
+        self.shape = np.array([self._number(names) for names in whole], np.int64)[numbers]
+        apart = {number for names, number in whole.items() if _is_apart(names)}
+        once: dict[int, bool] = {}
+        for place in [n for n, number in enumerate(numbers) if number in apart] if apart else ():
+            once[place] = self._take_apart(place, bodies[place], members[place])
+            self.shape[place] = self._number(tuple(members[place]))
+        return once
+
+    def _take_apart(self, place: int, body: bytes, members: Members) -> bool:
+        """A document with base64, or 0.1's ``extensions``, whose entries are put beside the other members."""
+        once = is_each_once(body, members)
+        if _CODED in members:
+            self.coded[place] = members.pop(_CODED)
+        if _NESTED not in members or _BAG not in members:
+            return once
+        bag = bytes(members[_BAG])
+        try:
+            entries = _MEMBERS(bag)
+        except msgspec.DecodeError:
+            return False
+        del members[_BAG]
+        once = once and bool(entries) and not any("/" in name for name in members)
+        members.update((EXTENSIONS + name, raw) for name, raw in entries.items())
+        return once and is_each_once(bag, entries)
+
+    def _number(self, names: Names) -> int:
+        names = tuple([name for name in names if name != _DATA])
+        return self.shapes.setdefault(names, len(self.shapes))
+
+    def _accounted(self, sizes: Numbers) -> Numbers:
+        """Whether names, values and punctuation account for all octets, as in documents without white space."""
+        named = np.array([len("".join(names).encode()) for names in self.shapes])[self.shape]
+        raw = self.ends[self.firsts[1:]] - self.ends[self.firsts[:-1]]
+        data = np.diff(offsets_of(self.payload))
+        data = np.where(data > 0, data + len(_DATA) + _PUNCTUATION, 0)
+        found: Numbers = named + raw + data + _PUNCTUATION * self.counts + 1 == sizes
+        return found
+
+    def members_named(self, name: str) -> tuple[Numbers, Numbers]:
+        """The documents that have such a member, and its places."""
+        places = [names.index(name) if name in names else -1 for names in self.shapes]
+        place = np.array(places)[self.shape]
+        rows = np.flatnonzero(place >= 0)
+        return rows, self.firsts[rows] + place[rows]
+
+    def named(self) -> Named:
+        """All members, told by the names of the shapes."""
+        codes: dict[str, int] = {}
+        of_shapes = [codes.setdefault(name, len(codes)) for names in self.shapes for name in names]
+        lengths = np.array(list(map(len, self.shapes)))
+        begins = (np.cumsum(lengths) - lengths)[self.shape]
+        rows = np.repeat(np.arange(len(self.shape)), self.counts)
+        places = np.arange(len(rows)) + np.repeat(begins - self.firsts[:-1], self.counts)
+        return Named(list(codes), np.array(of_shapes, np.int64)[places], rows)
+
+    def values(self) -> Values:
+        """Without quotes and escapes: of three texts for each value the one in the middle."""
+        octets, ends, unescaped = _unescaped(self.raws, self.ends)
+        begins, ends = ends[:-1], ends[1:]
+        quoted = octets[begins] == QUOTE
+        offsets = np.zeros(3 * len(begins) + 1, np.int32)
+        offsets[1::3], offsets[2::3], offsets[3::3] = begins + quoted, ends - quoted, ends
+        bare = np.zeros(3 * len(begins), bool)
+        bare[1::3] = ~quoted
+        raw = np.ones(3 * len(begins), bool)
+        raw[3 * unescaped + 1] = False
+        signs = np.concatenate([begins[quoted], ends[quoted] - 1])
+        starts = 3 * self.firsts
+        return Values(binary_array(offsets, octets), starts, Json(raw, bare, signs, document=True))
+
+
+def _is_apart(names: Names) -> bool:
+    return _CODED in names or (_NESTED in names and _BAG in names)
+
+
+def _read(bodies: Sequence[bytes], *, utf8: bool) -> list[Members]:
+    """No members of what is no object."""
+    if utf8:
+        try:
+            return list(map(_MEMBERS, bodies))
+        except (msgspec.DecodeError, RecursionError):
+            pass  # one of them; which, is found out one by one
+    return list(map(_members_of, bodies))
+
+
+def _members_of(body: bytes) -> Members:
+    try:
+        body.decode()
+        return _MEMBERS(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
+def _ends(raws: Sequence[Any]) -> Numbers:
+    """Of values that lie one behind the other; the first number is zero."""
+    ends = np.zeros(len(raws) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, raws), np.int64, len(raws)), out=ends[1:])
+    return ends
+
+
+def _unescaped(raws: Sequence[Any], ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """The octets of all values and their ends, strings with escapes as the texts that they mean, in quotes;
+    and the places of these. What means no text stays as it is.
+    """
+    octets = np.frombuffer(b"".join(raws), np.uint8)
+    signs = np.flatnonzero(octets == BACKSLASH)
+    places = np.unique(np.searchsorted(ends, signs, side="right") - 1).tolist()
+    texts = {place: text for place in places if (text := text_of(raws[place])) is not None}
+    if not texts:
+        return octets, ends, np.zeros(0, np.int64)
+    found = list(raws)
+    for place, text in texts.items():
+        found[place] = b'"%b"' % text
+    return np.frombuffer(b"".join(found), np.uint8), _ends(found), np.array(list(texts))
+
+
+def text_of(raw: Any) -> bytes | None:
+    """What a JSON string means; None for any other value, and what is no text."""
+    try:
+        return _TEXT(raw).encode()
+    except (msgspec.DecodeError, UnicodeError):
+        return None

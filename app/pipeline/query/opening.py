@@ -1,0 +1,189 @@
+"""The tables of the lake opened by PyIceberg, without Java.
+
+All that a catalog knows is where the newest metadata file of a table is. Databases and file systems are asked for
+it here: Java's addresses of them are not those of PyIceberg, whose client for databases takes half a second to
+import. REST, Hive and Glue have clients of PyIceberg.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from app.errors import SetupError
+from app.pipeline import tables
+from app.pipeline.session import CATALOG
+from app.pipeline.settings import Catalog, Lake
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+SQLITE: Final = "jdbc:sqlite:"
+POSTGRES: Final = "jdbc:postgresql:"
+_WAIT: Final = 60.0  # seconds for a writer of the SQLite catalog
+_WHERE: Final = (
+    "SELECT metadata_location FROM iceberg_tables"
+    " WHERE catalog_name = {0} AND table_namespace = {0} AND table_name = {0}"
+)
+_LIBPQ: Final = {"user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey"}
+"""Parameters that mean the same to Java's driver and to libpq."""
+
+_SPARK: Final = "check pipeline.lake; --engine spark reads every catalog that the archive writes"
+
+
+def opened(lake: Lake, name: str) -> Table:
+    """A table as its newest snapshot has it.
+
+    Raises SetupError where it is missing or of a format not known here, and for a catalog or a file system
+    that PyIceberg does not read.
+    """
+    try:
+        table = _table(lake, name)
+    except SetupError:
+        raise
+    except Exception as why:  # databases, file systems and clients each have their own
+        raise SetupError(
+            f"{lake.table(name)} cannot be opened without Spark: {_first_line(why)}",
+            setting="pipeline.lake",
+            cure=_SPARK,
+        ) from why
+    if table is None:
+        raise _absent(lake, name)
+    _demand_format(lake, name, table.properties.get(tables.FORMAT_PROPERTY, "none"))
+    return table
+
+
+def demand_catalog(lake: Lake) -> None:
+    """Raises SetupError where nothing was ever archived on this machine: known before Spark starts."""
+    file = _file(lake.catalog.uri)
+    if file is not None and not file.exists():
+        raise _absent(lake, tables.RAW_TABLE)
+
+
+def _absent(lake: Lake, name: str) -> SetupError:
+    fault, cure = tables.absent(lake, name)
+    return SetupError(fault, setting="pipeline.lake", cure=cure)
+
+
+def requirements() -> None:
+    """Raises SetupError without the extra: said before Python fails in its own words."""
+    if find_spec("duckdb") is None or find_spec("pyiceberg") is None:
+        raise SetupError(
+            "the lake is read by DuckDB and PyIceberg, which are not installed",
+            cure="install the extra pipeline (make install does), or use the image pipeline",
+        )
+
+
+def _demand_format(lake: Lake, name: str, found: str) -> None:
+    if found != tables.FORMAT_VERSION:
+        fault, cure = tables.of_another_format(lake, name, found)
+        raise SetupError(fault, setting="pipeline.lake", cure=cure)
+
+
+def _table(lake: Lake, name: str) -> Table | None:
+    catalog = lake.catalog
+    if catalog.kind not in {"jdbc", "hadoop"}:
+        return _of_client(lake, name)
+    place = _of_files(lake, name) if catalog.kind == "hadoop" else _of_database(lake, name)
+    if place is None:
+        return None
+    from pyiceberg.table import StaticTable  # noqa: PLC0415 - heavy, and an extra
+
+    return StaticTable.from_metadata(place, dict(catalog.properties))
+
+
+def _of_client(lake: Lake, name: str) -> Table | None:
+    from pyiceberg.catalog import load_catalog  # noqa: PLC0415
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError  # noqa: PLC0415
+
+    catalog = lake.catalog
+    address = {"uri": catalog.uri} if catalog.uri else {}
+    own = {"type": catalog.kind, **address, "warehouse": catalog.warehouse}
+    try:
+        found = load_catalog(CATALOG, **own, **catalog.properties)
+        return found.load_table((lake.namespace, name))
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return None
+
+
+def _of_files(lake: Lake, name: str) -> str | None:
+    """By the hint, and onwards from it: it is written after the metadata, and may not be written at all."""
+    from pyiceberg.io import load_file_io  # noqa: PLC0415
+
+    folder = f"{lake.catalog.warehouse}/{lake.namespace}/{name}/metadata"
+    files = load_file_io(dict(lake.catalog.properties), folder)
+
+    def version(number: int) -> str:
+        return f"{folder}/v{number}.metadata.json"
+
+    hint = files.new_input(f"{folder}/version-hint.text")
+    at = 0
+    if hint.exists():
+        with hint.open() as text:
+            at = int(text.read())
+    while files.new_input(version(at + 1)).exists():
+        at += 1
+    return version(at) if at else None
+
+
+def _of_database(lake: Lake, name: str) -> str | None:
+    uri = lake.catalog.uri
+    row = (CATALOG, lake.namespace, name)
+    if (file := _file(uri)) is not None:
+        return _of_sqlite(file, row)
+    if uri.startswith(POSTGRES):
+        return _of_postgresql(lake.catalog, row)
+    raise SetupError(
+        f"only Spark reads a catalog in {uri.split('//')[0]}",
+        setting="pipeline.lake.catalog.uri",
+        cure="add --engine spark",
+    )
+
+
+def _file(uri: str) -> Path | None:
+    """Of a catalog in SQLite."""
+    if not uri.startswith(SQLITE):
+        return None
+    return Path(uri.removeprefix(SQLITE).partition("?")[0]).absolute()
+
+
+def _of_sqlite(file: Path, row: tuple[str, ...]) -> str | None:
+    """Read-only: to ask for a lake must not make one."""
+    if not file.exists():
+        return None
+    connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=_WAIT)
+    with contextlib.closing(connection):
+        there = "SELECT 1 FROM sqlite_master WHERE name = 'iceberg_tables'"
+        if connection.execute(there).fetchone() is None:
+            return None
+        return _first(connection.execute(_WHERE.format("?"), row).fetchone())
+
+
+def _of_postgresql(catalog: Catalog, row: tuple[str, ...]) -> str | None:
+    import psycopg.conninfo  # noqa: PLC0415 - few have their catalog there
+
+    address = urlsplit(catalog.uri.removeprefix("jdbc:"))
+    given = {key: value for key, value in parse_qsl(address.query) if key in _LIBPQ}
+    own = {each: catalog.properties.get(f"jdbc.{each}") for each in ("user", "password")}
+    words = {**given, **{key: value for key, value in own.items() if value}}
+    if schema := dict(parse_qsl(address.query)).get("currentSchema"):
+        words["options"] = f"-csearch_path={schema}"
+    told = psycopg.conninfo.make_conninfo(address._replace(query="").geturl(), **words)
+    with psycopg.connect(told) as connection:
+        try:
+            return _first(connection.execute(_WHERE.format("%s"), row).fetchone())
+        except psycopg.errors.UndefinedTable:
+            return None
+
+
+def _first(row: tuple[Any, ...] | None) -> str | None:
+    return None if row is None else row[0]
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else repr(error)

@@ -1,0 +1,76 @@
+"""The question put to Spark: its own SQL, Iceberg's own tables, and every catalog that the lake can be in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from app.pipeline import tables
+from app.pipeline.query.answer import Answer, changing, refused
+from app.pipeline.session import jvm
+from app.pipeline.settings import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical."
+_CHANGING: Final = tuple(_PLANS + name for name in ("Command", "ParsedStatement", "Call"))
+_LOOKING: Final = ("Show", "Describe", "Explain")  # commands that only tell
+
+
+def views(spark: SparkSession, lake: Lake) -> None:
+    """The tables of the lake under their short names. Raises SetupError where they are missing."""
+    tables.check(spark, lake)
+    for name in tables.COLUMNS:
+        spark.table(lake.table(name)).createOrReplaceTempView(name)
+
+
+def ask(spark: SparkSession, lake: Lake, sql: str, *, limit: int) -> Answer:
+    """The first ``limit`` rows (0: all) of a SELECT, SHOW, DESCRIBE or EXPLAIN.
+
+    Raises SetupError for SQL that Spark cannot read, that names what is not there, and that would change
+    anything: nothing of it has run then.
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - heavy
+
+    views(spark, lake)
+    try:
+        _demand_harmless(spark, sql)
+        return _answer(spark.sql(sql), limit)
+    except PySparkException as refusal:
+        raise refused("Spark", _first_lines(refusal)) from None
+
+
+def _answer(found: DataFrame, limit: int) -> Answer:
+    """By Arrow: rows of pyspark would have times of whatever zone this machine is in."""
+    table = (found.limit(limit + 1) if limit else found).toArrow()
+    more = bool(limit) and table.num_rows > limit
+    kept = table.slice(0, limit) if more else table
+    values = (column.to_pylist(maps_as_pydicts="lossy") for column in kept.columns)
+    return Answer(found.columns, list(zip(*values, strict=True)), more)
+
+
+def _demand_harmless(spark: SparkSession, sql: str) -> None:
+    """By Spark's own parser: commands run when Spark is told of them, before anybody asks for rows."""
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)  # noqa: SLF001
+    if plan.getClass().getSimpleName().startswith(_LOOKING):
+        return
+    classes = [jvm(spark).java.lang.Class.forName(name) for name in _CHANGING]
+    for node in _nodes(plan):
+        if any(each.isInstance(node) for each in classes):
+            raise changing(
+                "SELECT, WITH, SHOW, DESCRIBE and EXPLAIN are taken; skybridge pipeline erase and"
+                " maintain change the lake"
+            )
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    children = plan.children()
+    for at in range(children.size()):
+        yield from _nodes(children.apply(at))
+
+
+def _first_lines(refusal: Exception) -> str:
+    """Without the plan that Spark puts behind its message."""
+    return " ".join(str(refusal).split("\n\n")[0].split("\n;")[0].split())

@@ -1,0 +1,116 @@
+"""What the gateway's own code makes of records, over Arrow batches in Spark's Python workers: ``app.bindings``
+and ``app.routing`` themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from app.bindings import kafka
+from app.bindings.record import Header, Record
+from app.errors import SenderError
+from app.model.route import Route
+from app.pipeline import tables
+from app.pipeline.decode.exact import records
+from app.routing.plan import Router
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MADE: Final = (
+    "nth INT, route STRING, broker STRING, topic STRING, key BINARY, value BINARY, "
+    f"headers {tables.HEADERS}, reason STRING"
+)
+"""A record to write, and which of its event's records it is (``nth``). ``reason``: the code of why it was rejected,
+null for what was not: then it is as it came, and ``route`` and ``broker`` are null.
+"""
+BROKEN: Final = "decoder-failed"
+"""The reason of a record that is refused by a defect of ours; the lake tells it by the same code."""
+
+LARGEST: Final = 32 << 20
+"""Bytes of a batch, about: a route may have many targets, and a column of Arrow has a bound."""
+
+_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_TYPES: Final = {
+    "nth": pa.int32(),
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "headers": pa.list_(_HEADER),
+}
+_SCHEMA: Final = pa.schema([(name, _TYPES.get(name, pa.string())) for name in tables.names(MADE)])
+
+Made = tuple[str | None, str | None, str, Record, str | None]
+"""Route, broker, topic, record and reason, as in MADE."""
+
+
+def made(routes: Sequence[Route], raw: DataFrame) -> DataFrame:
+    """RAW to MADE, in its order: of each record what the gateway publishes of it, or the record and why it does not."""
+
+    def batches(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        router = Router(routes)
+        for batch in given:
+            yield from made_batches(router, batch)
+
+    return raw.select("topic", "key", "value", "headers").mapInArrow(batches, MADE)
+
+
+def made_batches(router: Router, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = _Rows()
+    for topic, record in zip(batch.column("topic").to_pylist(), records(batch), strict=True):
+        for nth, each in enumerate(publications(router, topic, record)):
+            rows.add(nth, each)
+        if rows.size >= LARGEST:
+            yield rows.batch()
+            rows = _Rows()
+    yield rows.batch()
+
+
+def publications(router: Router, topic: str, record: Record) -> list[Made]:
+    """What becomes of a record whose key is the sender's. Never raises: a record that brings our code down must not
+    stop the job before it for ever.
+    """
+    try:
+        planned = router.plan(kafka.decode(record), record.key)
+    except SenderError as error:
+        return [(None, None, topic, record, error.code)]
+    except Exception:  # noqa: BLE001 - see above
+        return [(None, None, topic, record, BROKEN)]
+    # a log that waits for fewer replicas is named for its broker (``log_name``)
+    return [
+        (each.route, each.broker.partition("#")[0], each.topic, each.record, None)
+        for each in planned
+    ]
+
+
+class _Rows:
+    """Rows of MADE. ``size``: bytes of their values."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._rows: list[tuple[object, ...]] = []
+        self._headers: list[Header] = []
+        self._ends = [0]
+
+    def add(self, nth: int, made: Made) -> None:
+        route, broker, topic, record, reason = made
+        self._rows.append((nth, route, broker, topic, record.key, record.body, reason))
+        self._headers += record.headers
+        self._ends.append(len(self._headers))
+        self.size += len(record.body or b"")
+
+    def batch(self) -> pa.RecordBatch:
+        columns = list(zip(*self._rows, strict=True)) or [()] * (len(_SCHEMA) - 1)
+        names, values = zip(*self._headers, strict=True) if self._headers else ((), ())
+        pairs = pa.StructArray.from_arrays(
+            [pa.array(names, pa.string()), pa.array(values, pa.binary())], fields=list(_HEADER)
+        )
+        headers = pa.ListArray.from_arrays(pa.array(self._ends, pa.int32()), pairs)
+        *first, reason = columns
+        types = [field.type for field in _SCHEMA if field.name not in {"headers", "reason"}]
+        arrays = [pa.array(column, kind) for column, kind in zip(first, types, strict=True)]
+        return pa.RecordBatch.from_arrays(
+            [*arrays, headers, pa.array(reason, pa.string())], schema=_SCHEMA
+        )

@@ -1,0 +1,167 @@
+"""Every event once, of ranges that are made by hand: which of several records stays, what a range that was left
+half-way leaves, and that no wide row is moved for it. Counted by PyIceberg.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.bindings.record import Record
+from app.pipeline import history, tables
+from app.pipeline.archive import progress, unique
+from app.pipeline.archive.derive import Derived, derive, pending, pieces
+from app.pipeline.archive.run import ignore
+from app.pipeline.settings import Lake
+from lake_house import counted, lake_in, session_of
+from replaying import Row, binary, fill
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
+
+BROKEN = Record(b"k", (("ce_specversion", b"1.0"), ("ce_id", b"x")), b"{}")
+TOMBSTONE = Record(b"k", (), None)
+
+
+class Killed(BaseException):
+    pass
+
+
+class House:
+    """A lake whose ``events_raw`` is filled by hand, partition 0 of one topic."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.lake: Lake = lake_in(folder)
+        self.session: SparkSession = session_of(self.lake)
+        tables.make(self.session, self.lake)
+        self.next = 0
+
+    def stored(self, *records: tuple[float, Record]) -> None:
+        """One file more: moments after the begin, and records."""
+        rows = [Row("t", 0, self.next + n, at, each) for n, (at, each) in enumerate(records)]
+        self.next += len(rows)
+        fill(self.session, self.lake, rows)
+
+    def derived(self, most: int = 1_000) -> Derived:
+        """What is pending, as the archive does it."""
+        whole = pending(self.session, self.lake)
+        found = Derived()
+        for piece in pieces(self.session, self.lake, whole, most):
+            found += derive(self.session, self.lake, piece, ignore)
+        return found
+
+    def left_half_way(self) -> None:
+        def die(moment: str) -> None:
+            if moment == "events committed":
+                raise Killed
+
+        [piece] = pieces(self.session, self.lake, pending(self.session, self.lake), 1_000)
+        with pytest.raises(Killed):
+            derive(self.session, self.lake, piece, die)
+
+    def events(self) -> dict[tuple[str, str], int]:
+        """The offset of each, by source and id: none is there twice."""
+        rows = counted(self.folder, "events", ("source", "id", "offset")).to_pylist()
+        found = {(row["source"], row["id"]): row["offset"] for row in rows}
+        assert len(found) == len(rows)
+        return found
+
+    def quarantined(self) -> list[int]:
+        rows = counted(self.folder, "quarantine", ("offset",))
+        return sorted(rows["offset"].to_pylist())
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def test_the_record_stored_first_stays_and_later_ranges_change_nothing(house: House) -> None:
+    """Also in a lake that the release before has made, whose ``events`` asks for a shuffle by bucket."""
+    table = house.lake.table("events")
+    house.session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.distribution-mode' = 'hash')")
+    house.stored((5, binary("a")), (1, binary("b")), (2, binary("a")), (3, BROKEN), (4, TOMBSTONE))
+    assert house.derived() == Derived(records=5, events=2, duplicates=1, quarantined=2)
+    assert house.events() == {("/s", "a"): 2, ("/s", "b"): 1}, "a: by the broker's clock"
+    assert house.quarantined() == [3, 4]
+
+    house.stored((0, binary("a")), (0, binary("b")))
+    before = len(list(history.snapshots(house.session, table)))
+    assert house.derived() == Derived(records=2, duplicates=2), "what is there wins over all"
+    assert house.events() == {("/s", "a"): 2, ("/s", "b"): 1}
+    assert len(list(history.snapshots(house.session, table))) == before + 1, "for its progress"
+
+    house.stored((9, binary("c")), (9, BROKEN), (9, binary("a", source="/other")))
+    house.left_half_way()
+    assert house.quarantined() == [3, 4]
+    house.stored((9, binary("d")), (9, binary("c")))
+    assert house.derived() == Derived(records=5, events=1, duplicates=3, quarantined=1)
+    assert house.events() == {
+        ("/s", "a"): 2, ("/s", "b"): 1, ("/s", "c"): 7, ("/other", "a"): 9, ("/s", "d"): 10,
+    }  # fmt: skip
+    assert house.quarantined() == [3, 4, 8]
+    assert house.derived() == Derived()
+    assert progress.read(house.session, table) == {"main": {"t": {0: 12}}}
+
+
+def shuffled(chance: random.Random, count: int, names: int) -> Iterator[tuple[float, Record]]:
+    for _ in range(count):
+        broken = chance.random() < 0.1
+        yield chance.randrange(50), BROKEN if broken else binary(str(chance.randrange(names)))
+
+
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 8))]
+)
+def test_many_duplicates_leave_what_a_plain_loop_leaves(
+    house: House, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Fewer duplicates than new ones, more, and identities by the hundred: all go to every task."""
+    monkeypatch.setattr(unique, "FEW", 3)
+    chance, broken = random.Random(seed), []
+    expected: dict[tuple[str, str], int] = {}
+    for names in (400, 60, 5_000):
+        records = list(shuffled(chance, 120, names))
+        arriving: dict[tuple[str, str], tuple[float, int]] = {}
+        for offset, (at, record) in enumerate(records, house.next):
+            if record is BROKEN:
+                broken.append(offset)
+                continue
+            key = ("/s", (dict(record.headers)["ce_id"] or b"").decode())
+            arriving[key] = min((at, offset), arriving.get(key, (at, offset)))
+        fresh = {key: offset for key, (_, offset) in arriving.items() if key not in expected}
+        house.stored(*records)
+        assert house.derived().events == len(fresh)
+        expected |= fresh
+    assert house.events() == expected
+    assert house.quarantined() == broken
+
+
+def test_rows_are_written_by_the_tasks_that_decoded_them(house: House) -> None:
+    """No job that writes has a stage before it: no shuffle, no sort. Duplicates among them make no difference."""
+    table = house.lake.table("events")
+    house.session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.distribution-mode' = 'hash')")
+    house.stored(*((n, binary(str(n % 90))) for n in range(100)), (0, BROKEN))
+    found: dict[str, list[int]] = {}
+    context: Any = house.session.sparkContext
+
+    def named(moment: str) -> None:
+        context.setJobGroup(moment, moment)
+        found[moment] = []
+
+    [piece] = pieces(house.session, house.lake, pending(house.session, house.lake), 1_000)
+    assert derive(house.session, house.lake, piece, named).duplicates == 10
+    tracker = context.statusTracker()
+    for moment, stages in found.items():
+        for job in tracker.getJobIdsForGroup(moment):
+            stages.append(len(tracker.getJobInfo(job).stageIds))
+    assert found["duplicates found"]
+    assert set(found["duplicates found"]) == {1}
+    assert set(found["events committed"]) == {1}, "quarantine"

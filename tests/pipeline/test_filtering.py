@@ -1,0 +1,50 @@
+"""Filters over decoded records choose what ``app.filters`` chooses of the events that ``app.bindings`` reads: on a real
+Spark. Of every dialect and expression: ``tests/unit/pipeline/test_filtering.py``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as f
+
+from app.bindings import kafka as binding
+from app.filters.dialects import compile_filters
+from app.filters.model import Filter
+from app.pipeline.decode import decoded
+from app.pipeline.decode.judged import judge
+from app.pipeline.filtering import named, where
+from decode_asking import frame
+from reroute_making import made
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(900)
+
+FILTERS = [
+    Filter.model_validate(
+        {"any": [{"suffix": {"type": ".created"}}, {"sql": "priority > 3 OR NOT EXISTS time"}]}
+    ),
+    Filter.model_validate({"not": {"exact": {"region": "eu"}}}),
+    Filter(sql="HAS_DATA('') OR partitionkey LIKE 'p%'"),
+]
+
+
+def test_rows_are_chosen_as_a_subscription_chooses_events(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Records by chance, of all versions and modes; the rows keep their order."""
+    records, wants = list(made(300, seed=20)), compile_filters(FILTERS)
+    due = [
+        n
+        for n, record in enumerate(records)
+        if judge(record).verdict is None and wants(binding.decode(record).event)
+    ]
+    assert 30 < len(due) < 200
+    events = decoded(frame(spark, tmp_path, records)).where("verdict IS NULL")
+    narrow = events.select("offset", *named(FILTERS).columns())
+    rows = where(narrow, FILTERS).select(f.col("offset").alias("n")).collect()
+    assert [row["n"] for row in rows] == due

@@ -1,0 +1,55 @@
+"""What Spark is told at its start. It is not started here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.pipeline import jars
+from app.pipeline.session import _settings
+from app.pipeline.settings import Engine
+
+CLASS_PATH, JVM = "spark.driver.extraClassPath", "spark.driver.extraJavaOptions"
+
+
+@pytest.fixture(autouse=True)
+def _jars_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "paths", lambda: [Path("/jars/a.jar"), Path("/jars/b.jar")])
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+
+
+def told(master: str = "local[*]", *, brief: bool = False, **conf: str) -> dict[str, str]:
+    named = {name.replace("_", "."): value for name, value in conf.items()}
+    return _settings(Engine(master=master, conf=named), "test", brief=brief)
+
+
+def test_jars_stand_on_the_class_path_of_this_machine_and_are_sent_to_another() -> None:
+    assert told()[CLASS_PATH] == "/jars/a.jar:/jars/b.jar"
+    assert "spark.jars" not in told()
+    assert told("spark://h:7077")["spark.jars"] == "/jars/a.jar,/jars/b.jar"
+    assert CLASS_PATH not in told("spark://h:7077")
+
+
+def test_jars_of_the_operator_stay_beside_ours_or_take_their_place() -> None:
+    beside = told(spark_driver_extraClassPath="/own.jar")
+    assert beside[CLASS_PATH] == "/jars/a.jar:/jars/b.jar:/own.jar"
+    instead = told(spark_jars="/own.jar")
+    assert (instead["spark.jars"], CLASS_PATH in instead) == ("/own.jar", False)
+
+
+def test_one_piece_of_work_does_without_the_second_compiler() -> None:
+    """Unless the operator says otherwise: Java obeys the last word."""
+    assert told(brief=True)[JVM] == "-XX:TieredStopAtLevel=1"
+    assert JVM not in told()
+    assert JVM not in told("spark://h:7077", brief=True)
+    own = told(brief=True, spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=4 -Dx=y")
+    assert own[JVM] == "-XX:TieredStopAtLevel=1 -XX:TieredStopAtLevel=4 -Dx=y"
+
+
+def test_a_jvm_that_runs_already_is_told_nothing_of_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    settings = told(brief=True)
+    assert not {CLASS_PATH, JVM, "spark.jars", "spark.driver.memory"} & settings.keys()
