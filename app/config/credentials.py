@@ -7,7 +7,8 @@ from pathlib import Path
 
 from app.config.brokers import EmbeddedBroker
 from app.config.model import Config
-from app.model.secret import FileSecret
+from app.model.secret import FileSecret, Mark
+from app.sinks.secrets import mark_of
 
 
 def credentials(config: Config) -> Iterator[FileSecret]:
@@ -26,16 +27,28 @@ def texts(config: Config) -> tuple[str, ...]:
     return tuple(each.get_secret_value() for each in credentials(config))
 
 
-def marks(config: Config) -> tuple[tuple[int, int, int] | None, ...]:
-    """Of the files that they are in, and of the keys of token issuers: others when a file is another one."""
-    files = [each.path for each in credentials(config) if each.path]
-    files += [str(e.jwt.jwks) for e in config.producers if e.jwt is not None and e.jwt.jwks]
-    return tuple(_mark(Path(each)) for each in files)
+Marks = tuple[Mark | None, ...]
 
 
-def _mark(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+def marks(config: Config) -> Marks:
+    """Of the files that they are in, of the keys of token issuers, and of the schemas of routes: others when a
+    file is another one. Of the disk."""
+    return (*map(mark_of, _paths(config)), *map(mark_of, _unread(config)))
+
+
+def marks_as_read(config: Config) -> Marks:
+    """As ``marks``, when the configuration was just read: a credential's mark is from before it was."""
+    read = [each.mark for each in credentials(config) if each.path]
+    return (*read, *map(mark_of, _unread(config)))
+
+
+def _paths(config: Config) -> Iterator[str]:
+    return (each.path for each in credentials(config) if each.path)
+
+
+def _unread(config: Config) -> Iterator[Path]:
+    """Files that are read only when the configuration is put to use."""
+    yield from (e.jwt.jwks for e in config.producers if e.jwt is not None and e.jwt.jwks)
+    for route in config.routes:
+        if route.data_schema is not None:
+            yield from route.data_schema.files

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from app.config.credentials import marks_as_read
 from app.config.document import Document, parse
 from app.config.finding import BadConfiguration, Finding, Location, Path
 from app.config.model import Config
@@ -37,8 +38,8 @@ _SHORT = 4  # characters: shorter values are parts of ordinary words
 
 
 class Loaded:
-    """A configuration that keeps to the model. ``source`` is the file's name, or empty. Its repr
-    shows no values."""
+    """A configuration that keeps to the model. ``source`` is the file's name, or empty. ``files``: marks of
+    the files that it names, as they were read. Its repr shows no values."""
 
     def __init__(
         self, config: Config, source: str, document: Document, references: Mapping[Path, str]
@@ -46,6 +47,7 @@ class Loaded:
         self.config = config
         self.source = source
         self.raw: bytes | None = None  # what it was read from; it may hold secrets
+        self.files = marks_as_read(config)
         self._document = document
         self._references = references
         self._secrets = _secrets(document, references)

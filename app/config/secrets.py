@@ -13,6 +13,7 @@ from typing import Any
 from app.config.document import Document
 from app.config.finding import Path, did_you_mean
 from app.model.secret import FileText
+from app.sinks.secrets import mark_of
 
 _REFERENCE = re.compile(r"\$(?:\$|\{([^}]*)\}?)")
 
@@ -62,6 +63,8 @@ def _resolved(
                 for n, item in enumerate(value)
             ]
         case str() if "$" in value:
+            alone = _FILE_ALONE.fullmatch(value)
+            mark = mark_of(alone[1]) if alone is not None else None
             try:
                 text = read(value)
             except Unresolved as problem:
@@ -70,8 +73,7 @@ def _resolved(
                 return value
             if _REFERENCE.sub("", value.replace("$$", "")) != value.replace("$$", ""):
                 references[path] = value
-            alone = _FILE_ALONE.fullmatch(value)
-            return FileText(text, alone[1]) if alone is not None else text
+            return FileText(text, alone[1], mark) if alone is not None else text
         case _:
             return value
 

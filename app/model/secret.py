@@ -13,25 +13,33 @@ from pydantic import PlainSerializer, PlainValidator, SecretStr, WithJsonSchema
 HIDDEN = "**********"
 
 
+Mark = tuple[int, int, int]
+"""Of a file: another one when the file is another one. Time of its change in ns, inode, size in bytes."""
+
+
 class FileText(str):
-    """The text of a file that a setting consists of. ``path`` as it was written."""
+    """The text of a file that a setting consists of. ``path`` as it was written; ``mark`` from before it was
+    read, None for a file that could not be looked at."""
 
-    __slots__ = ("path",)
+    __slots__ = ("mark", "path")
     path: str
+    mark: Mark | None
 
-    def __new__(cls, text: str, path: str) -> Self:
+    def __new__(cls, text: str, path: str, mark: Mark | None) -> Self:
         made = super().__new__(cls, text)
         made.path = path
+        made.mark = mark
         return made
 
 
 class FileSecret(SecretStr):
-    """``path``: the file to read it from again, "" where it came from none. The secret of a file is the same
+    """``path``: the file to read it from again, "" where it came from none; ``mark``: of that file. The secret of a file is the same
     while the file is: what is in it is for those who read it again."""
 
-    def __init__(self, text: str, path: str = "") -> None:
+    def __init__(self, text: str, path: str = "", mark: Mark | None = None) -> None:
         super().__init__(text)
         self.path = path
+        self.mark = mark
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, FileSecret) and (self.path or other.path):
@@ -55,7 +63,9 @@ def _secret(value: object) -> FileSecret:
         raise ValueError("is empty")
     if not is_one_line(value):
         raise ValueError("holds a line end or NUL, which no header can")
-    return FileSecret(str(value), value.path if isinstance(value, FileText) else "")
+    if isinstance(value, FileText):
+        return FileSecret(str(value), value.path, value.mark)
+    return FileSecret(value)
 
 
 Secret = Annotated[

@@ -28,7 +28,7 @@ from app.runtime.build import Parts, limits_of, tls_of
 from app.runtime.logs import declare_subscriptions
 from app.runtime.reload.reloader import Reloader
 from app.runtime.reload.renewal import Renewal, access_of
-from app.runtime.reload.watching import hear, watch, watch_credentials
+from app.runtime.reload.watching import hear, watch, watch_files
 from app.runtime.state import State
 from app.runtime.store_watcher import StoreWatcher
 from app.runtime.tracing import end_traces
@@ -92,7 +92,7 @@ class Service:
         self.state.begun = True
         self._rereading = [
             keep("configuration-file", partial(watch, self.reloader, self.parts.clock)),
-            keep("credential-files", partial(watch_credentials, self.reloader, self.parts.clock)),
+            keep("named-files", partial(watch_files, self.reloader, self.parts.clock)),
             keep("configuration-signal", partial(hear, self.hung_up, self.reloader)),
         ]
 

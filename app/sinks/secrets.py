@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from app.model.secret import FileSecret, is_one_line
+from app.model.secret import FileSecret, Mark, is_one_line
 
 LOOK_AGAIN = 1.0  # seconds between looks at a file
 
@@ -16,15 +16,20 @@ _log = logging.getLogger(__name__)
 
 
 class WatchedFiles:
-    """Whether any of these files is another one than it was at the last look that said so."""
+    """Whether any of these files is another one than it was at the last look that said so. ``marks``: from
+    before they were read; without it they are read after this."""
 
     def __init__(
-        self, paths: tuple[str, ...], monotonic: Callable[[], float] = time.monotonic
+        self,
+        paths: tuple[str, ...],
+        monotonic: Callable[[], float] = time.monotonic,
+        *,
+        marks: tuple[Mark | None, ...] | None = None,
     ) -> None:
         self._paths = paths
         self._monotonic = monotonic
         self._looked = monotonic()
-        self._marks = tuple(map(_mark, paths))
+        self._marks = tuple(map(mark_of, paths)) if marks is None else marks
 
     def changed(self) -> bool:
         """A file that is gone has not changed: it is being replaced."""
@@ -32,14 +37,16 @@ class WatchedFiles:
         if now - self._looked < LOOK_AGAIN:
             return False
         self._looked = now
-        marks = tuple(map(_mark, self._paths))
+        marks = tuple(map(mark_of, self._paths))
         if marks == self._marks or None in marks:
             return False
         self._marks = marks
         return True
 
 
-def _mark(path: str) -> tuple[int, int, int] | None:
+def mark_of(path: str | Path) -> Mark | None:
+    """None for a file that cannot be looked at. It is taken before the file is read: a change meanwhile must
+    show at the next look."""
     try:
         found = os.stat(path)  # noqa: PTH116 - asked at every second attempt or so
     except OSError:
@@ -53,7 +60,10 @@ class LiveSecret:
     def __init__(self, secret: FileSecret, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._text = secret.get_secret_value()
         self._path = secret.path
-        self._watched = WatchedFiles((secret.path,), monotonic) if secret.path else None
+        marks = (secret.mark,)
+        self._watched = (
+            WatchedFiles((secret.path,), monotonic, marks=marks) if secret.path else None
+        )
 
     def __call__(self) -> str:
         if self._watched is not None and self._watched.changed():

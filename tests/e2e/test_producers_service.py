@@ -31,6 +31,12 @@ def service(tmp_path: Path) -> Iterator[ReloadService]:
             {"name": "scanner", "kafka": {"password": f"${{file:{folder}/scanner}}", "write": ["scans"]}},
         ]  # fmt: skip
 
+        shape = {"file": str(folder / "order.json")}
+        settings["routes"].append(
+            {"name": "shaped", "to": {"broker": "log", "topic": "shaped"}, "schema": shape}
+        )
+
+    (folder / "order.json").write_text("true")
     (folder / "shop").write_text(FIRST)
     (folder / "scanner").write_text("the first password")
     service.change(guarded)
@@ -52,22 +58,21 @@ class Sender:
     def close(self) -> None:
         self._connection.close()
 
-    def post(self, key: str, source: str = "/shop/1") -> int:
+    def post(self, key: str, source: str = "/shop/1", route: str = "") -> int:
         event = {"specversion": "1.0", "id": "1", "source": source, "type": "t"}
         headers = {f"ce-{name}": value for name, value in event.items()}
-        self._connection.request(
-            "POST", "/events", headers={**headers, "authorization": f"Bearer {key}"}
-        )
+        headers |= {"content-type": "application/json", "authorization": f"Bearer {key}"}
+        self._connection.request("POST", f"/events{route}", b"1", headers)
         answer = self._connection.getresponse()
         answer.read()
         return answer.status
 
 
-def once(service: ReloadService, key: str, source: str = "/shop/1") -> int:
+def once(service: ReloadService, key: str, source: str = "/shop/1", route: str = "") -> int:
     """On a connection of its own."""
     sender = Sender(service.events)
     try:
-        return sender.post(key, source)
+        return sender.post(key, source, route)
     finally:
         sender.close()
 
@@ -90,6 +95,17 @@ def test_a_key_file_that_changes_holds_from_then_on(service: ReloadService) -> N
     (service.folder / "shop").write_text("short")
     until(lambda: outcome(service) == "refused", WITHIN, "a refusal")
     assert once(service, SECOND) == 202
+
+
+def test_a_schema_file_that_changes_holds_from_then_on(service: ReloadService) -> None:
+    """One that is no schema leaves the old one in force."""
+    schema = service.folder / "order.json"
+    assert once(service, FIRST, route="/shaped") == 202
+    schema.write_text("false")
+    until(lambda: once(service, FIRST, route="/shaped") == 422, WITHIN, "the new schema")
+    schema.write_text('{"type": 1}')
+    until(lambda: outcome(service) == "refused", WITHIN, "a refusal")
+    assert once(service, FIRST, route="/shaped") == 422
 
 
 def produced(service: ReloadService, password: str, told: list[KafkaError | None]) -> Producer:

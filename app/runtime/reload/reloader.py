@@ -38,7 +38,7 @@ _log = logging.getLogger("skybridge.reload")
 
 class Reloader:
     """Fills ``api.configuring.Configured``. ``seen``: a digest of the bytes that were judged last, whatever
-    became of them."""
+    became of them; ``files``: marks of the files that were judged with them."""
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class Reloader:
         self._view = view_of(loaded)
         self.digest = digest_of(self._view.shown)
         self.seen = digest_of_bytes(loaded.raw)
+        self.files: Hashable = loaded.files
         self.last = self.taken = self._told("start", "ok")
 
     @property
@@ -74,8 +75,9 @@ class Reloader:
             return 0.0
         return self._loaded.config.reload.watch
 
-    def credential_files(self) -> Hashable:
-        """Another value when a file with a credential of producers is another one. Of the disk."""
+    def named_files(self) -> Hashable:
+        """Another value when a file that the configuration names is another one: a credential of producers, a
+        schema of a route. Of the disk."""
         return marks(self._loaded.config)
 
     def read(self) -> bytes | None:
@@ -108,6 +110,7 @@ class Reloader:
                 "this service was started without a file, so it cannot reload", setting=""
             )
         try:
+            self.files = await asyncio.to_thread(self.named_files)  # before any of them is read
             raw = await asyncio.to_thread(self._source.read)
             self.seen = digest_of_bytes(raw)
             loaded, warnings = await asyncio.to_thread(self._source.judge, raw)
@@ -124,6 +127,7 @@ class Reloader:
         if found.changes or rotated or raw != self._loaded.raw or reads_files:
             await self._renewal.swap(await self._renewal.build(loaded, found))
         self._loaded, self._view, self.digest = loaded, view, digest_of(view.shown)
+        self.files = loaded.files
         outcome: Outcome = "ok" if found.changes or rotated else "unchanged"
         return self._told(cause, outcome, found=found, warnings=[str(each) for each in warnings])
 

@@ -21,18 +21,17 @@ async def watch(reloader: Reloader, clock: Clock) -> None:
             await reloader.reload("file")
 
 
-async def watch_credentials(reloader: Reloader, clock: Clock) -> None:
-    """Looks at the files of producers' keys, as ``watch`` looks at the configuration. A key that is replaced
-    holds from then on; what cannot be read or is no key leaves the old one in force. For ever."""
-    seen = await asyncio.to_thread(reloader.credential_files)
+async def watch_files(reloader: Reloader, clock: Clock) -> None:
+    """Looks at the files that the configuration names, as ``watch`` looks at the configuration: keys of
+    producers, schemas of routes. A file that is replaced holds from then on; one that cannot be read or is
+    wrong leaves the old one in force. For ever.
+
+    The disk is held against the marks of what was read, not of a first look: a file may change while the
+    service starts."""
     while True:
         await clock.sleep(reloader.every or IDLE)
-        if not reloader.every:
-            continue
-        found = await asyncio.to_thread(reloader.credential_files)
-        if found != seen:
+        if reloader.every and await asyncio.to_thread(reloader.named_files) != reloader.files:
             await clock.sleep(SETTLED)
-            seen = await asyncio.to_thread(reloader.credential_files)
             await reloader.reload("file")
 
 

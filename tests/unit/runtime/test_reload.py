@@ -61,10 +61,14 @@ class House:
         self.file.write_text(json.dumps(self.settings, indent=1))
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Service]:
+    async def running(
+        self, *, meanwhile: Callable[[], object] = lambda: None
+    ) -> AsyncIterator[Service]:
+        """``meanwhile``: what happens between its configuration and its start."""
         self.write()
         source = Source(self.file, {})
         loaded, _ = source.judge(source.read())
+        meanwhile()
         self.service = Service(build(loaded.config, SystemClock(), loaded=loaded), source=source)
         await self.service.start()
         try:
@@ -219,6 +223,21 @@ async def test_a_store_that_is_away_refuses_for_now_and_the_file_is_tried_again(
             await until(lambda: service.reloader.last.outcome == "refused")
         await until(lambda: service.reloader.last.outcome == "ok")
         assert service.reloader.last.cause == "file"
+
+
+async def test_a_key_that_changes_while_the_service_starts_is_taken(house: House) -> None:
+    """The file is read long before it is first looked at: a start may wait for brokers."""
+    key = house.folder / "key"
+    key.write_text("the-first-key-of-the-shop")
+    house.settings["reload"]["watch"] = "50ms"
+    house.settings["server"]["events"]["access"] = "producers"
+    house.settings["producers"] = [{"name": "shop", "keys": [f"${{file:{key}}}"]}]
+    async with house.running(
+        meanwhile=lambda: key.write_text("another-key-of-the-shop")
+    ) as service:
+        await until(lambda: service.reloader.last.cause == "file")
+        assert service.reloader.last.outcome == "ok"
+        assert service.reloader.files == service.reloader.named_files()
 
 
 async def test_a_service_without_a_source_refuses_and_looks_at_nothing(house: House) -> None:

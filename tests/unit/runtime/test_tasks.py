@@ -96,7 +96,7 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "certificates": (Certificates, "_watch"),
     "configuration-file": (services, "watch"),
     "configuration-signal": (services, "hear"),
-    "credential-files": (services, "watch_credentials"),
+    "named-files": (services, "watch_files"),
     "kafka-producer": (kafka_producer.Producer, "_run"),
     "listener": (uvicorn.Server, "main_loop"),
     "operator-events": (OperatorEvents, "_publish_all"),

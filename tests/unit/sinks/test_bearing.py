@@ -16,7 +16,7 @@ from app.model.secret import FileSecret
 from app.model.webhook import OAuth2
 from app.runtime.tokens import ClientCredentials, through
 from app.sinks.credentials import Fixed, basic
-from app.sinks.secrets import LiveSecret, WatchedFiles
+from app.sinks.secrets import LiveSecret, WatchedFiles, mark_of
 from app.sinks.signatures import Signatures
 from app.sinks.tls import TlsFiles
 from webhook_target import WebhookTarget, status
@@ -124,6 +124,15 @@ async def test_a_secret_is_read_again_when_its_file_changes(tmp_path, caplog):
     with caplog.at_level(logging.ERROR):
         assert secret() == "three"
     assert "stays as it was" in caplog.text
+
+
+def test_a_secret_that_changed_after_it_was_read_is_read_again(tmp_path):
+    """The configuration may be older than the sink that is made of it."""
+    file = tmp_path / "token"
+    file.write_text("one")
+    mark = mark_of(file)
+    file.write_text("two, and longer")
+    assert LiveSecret(FileSecret("one", str(file), mark), Ticking())() == "two, and longer"
 
 
 async def test_credentials_follow_their_secret(tmp_path):
