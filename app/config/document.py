@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from app.config.finding import BadConfiguration, Finding, Location, Path, written
+from app.config.yaml_core import CORE, compose
 
-_CORE = "tag:yaml.org,2002:"
-_MERGE = f"{_CORE}merge"
-_TAB = r"'\t'"  # as the parser names the character
+_MERGE = f"{CORE}merge"
 _TABS = "write spaces instead: YAML indents only with spaces"
 _QUOTES = 'quote text that holds any of : { } [ ] , # such as "${env:NAME}"'
 
@@ -53,9 +51,9 @@ def parse(raw: bytes) -> Document:
     findings of the document."""
     text = _text(raw)
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        root = compose(text)
     except YAMLError as error:
-        raise _refused(*_explained(error)) from None
+        raise _refused(*_explained(error, text)) from None
     except RecursionError:
         raise _refused("nested too deeply", "write it flatter", Location(1, 1)) from None
     document = Document()
@@ -75,14 +73,18 @@ def _text(raw: bytes) -> str:
         raise _refused("the file is not UTF-8", "save it as UTF-8", Location(line, 1)) from None
 
 
-def _explained(error: YAMLError) -> tuple[str, str, Location]:
+def _explained(error: YAMLError, text: str) -> tuple[str, str, Location]:
     """The parser's own words name characters, never a value of ours; its excerpt is left out."""
     if not isinstance(error, MarkedYAMLError):
         return "the file holds a character that YAML does not allow", "remove it", Location(1, 1)
     mark = error.problem_mark or error.context_mark
-    place = Location(mark.line + 1, mark.column + 1) if mark is not None else Location(1, 1)
+    lines = text.split("\n")
+    place = Location(1, 1)
+    if mark is not None:  # of a file that ends too early it is beyond the last line
+        place = Location(min(mark.line + 1, len(lines)), mark.column + 1)
     problem = str(error.problem or error.context)
-    return f"no YAML: {problem}", _TABS if _TAB in problem else _QUOTES, place
+    is_tab = lines[place.line - 1][place.column - 1 :].startswith("\t")
+    return f"no YAML: {problem}", _TABS if is_tab else _QUOTES, place
 
 
 def _refused(message: str, cure: str, place: Location) -> BadConfiguration:
@@ -164,8 +166,8 @@ class _Reader:
 
     def _scalar(self, node: Node, path: Path) -> Any:
         text: str = node.value
-        match str(node.tag).removeprefix(_CORE):
-            case "str" | "timestamp":
+        match str(node.tag).removeprefix(CORE):
+            case "str":
                 return text
             case "null":
                 return None

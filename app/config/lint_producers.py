@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterable, Iterator
 from pathlib import Path as FilePath
 
 from app.access.rights import compile_patterns
-from app.access.tokens import Keys
 from app.access.who import digest_of, header_of, san_of
 from app.config.finding import Path, did_you_mean
 from app.config.lint_servers import is_loopback
@@ -148,6 +147,8 @@ def _issuer_is_safe(report: Report, path: Path, rule: JwtRule) -> None:
 
 def _keys_can_be_read(report: Report, path: Path, file: FilePath) -> None:
     try:
+        from app.access.signatures import Keys  # noqa: PLC0415 - heavy, and few have tokens
+
         usable = bool(Keys(file.read_bytes()))
     except OSError as error:
         report.error(path, f"cannot be read: {error.strerror}", "check path and rights")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.config.brokers import KafkaBroker, PulsarBroker, RabbitBroker
 from app.config.finding import Path, did_you_mean
 from app.config.key_mappers import known_mappers, load_key_mappers
-from app.config.reach import may_be_one_topic, shadows
+from app.config.reach import Earlier, may_be_one_topic
 from app.config.report import Report
 from app.config.route_resources import load_check
 from app.errors import SetupError
@@ -22,10 +22,12 @@ def check_routes(report: Report) -> None:
     report.duplicates("routes", "name", [route.name for route in routes])
     if not routes:
         _nothing_comes_by_http(report)
+    earlier = Earlier()
     for n, route in enumerate(routes):
         _targets(report, n, route)
         _key(report, n, route)
-        _reachable(report, n, route)
+        _reachable(report, n, route, earlier)
+        earlier.add(route.filters)
         _schema(report, n, route)
         _deduplicates(report, n, route)
     _topics_exist(report)
@@ -83,24 +85,26 @@ def _relaxes_kafka(report: Report, n: int, route: Route, target: Target | Exchan
 
 def _one_durability(report: Report) -> None:
     """Rule 1: who reads a topic must know what its events are worth."""
-    seen: list[tuple[str, Target, Route]] = []
+    seen: dict[tuple[str, object], list[tuple[str, str]]] = {}  # by broker and acknowledgements
     for n, route in enumerate(report.config.routes):
         for m, target in enumerate(route.to):
             if not isinstance(target, Target):
                 continue
-            for name, other, earlier in seen:
-                if (
-                    other.broker == target.broker
-                    and earlier.acknowledgements != route.acknowledgements
-                    and may_be_one_topic(other.topic, target.topic)
-                ):
-                    report.error(
-                        (*target_path(report, n, m), "topic"),
-                        f"route {name!r} publishes to this topic with another durability",
-                        "set the same durability and acks on both routes, or name another topic",
-                    )
-                    break
-            seen.append((route.name, target, route))
+            mine = (target.broker, route.acknowledgements)
+            others = [
+                name
+                for (broker, acks), known in seen.items()
+                if broker == target.broker and acks != route.acknowledgements
+                for name, topic in known
+                if may_be_one_topic(topic, target.topic)
+            ]
+            if others:
+                report.error(
+                    (*target_path(report, n, m), "topic"),
+                    f"route {others[0]!r} publishes to this topic with another durability",
+                    "set the same durability and acks on both routes, or name another topic",
+                )
+            seen.setdefault(mine, []).append((route.name, target.topic))
 
 
 def target_path(report: Report, n: int, m: int) -> Path:
@@ -165,16 +169,16 @@ def _deduplicates(report: Report, n: int, route: Route) -> None:
             return
 
 
-def _reachable(report: Report, n: int, route: Route) -> None:
-    for m, earlier in enumerate(report.config.routes[:n]):
-        if shadows(earlier.filters, route.filters):
-            report.warning(
-                ("routes", n),
-                f"route {route.name!r} never matches: {earlier.name!r} (routes[{m}]) takes its "
-                f"events first; only /events/{route.name} reaches it",
-                f"put it before {earlier.name!r}, or narrow that one's filters",
-            )
-            return
+def _reachable(report: Report, n: int, route: Route, earlier: Earlier) -> None:
+    m = earlier.shadow_of(route.filters)
+    if m is not None:
+        before = report.config.routes[m].name
+        report.warning(
+            ("routes", n),
+            f"route {route.name!r} never matches: {before!r} (routes[{m}]) takes its "
+            f"events first; only /events/{route.name} reaches it",
+            f"put it before {before!r}, or narrow that one's filters",
+        )
 
 
 def _topics_exist(report: Report) -> None:

@@ -41,12 +41,35 @@ def _is_opaque(one: Filter) -> bool:
     return one.any is not None or one.not_ is not None or one.sql is not None
 
 
-def shadows(earlier: Sequence[Filter], later: Sequence[Filter]) -> bool:
-    """Whether every event that ``later`` wants is wanted by ``earlier`` already. Errs to no."""
-    narrow = atoms(later)
-    if any(map(_is_opaque, _conjunction(earlier))):
-        return False
-    return all(any(_implies(atom, wide) for atom in narrow) for wide in atoms(earlier))
+class Earlier:
+    """Filters of routes in their order, to find the one that leaves nothing to a later one."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._by_exact: dict[Atom, list[tuple[int, list[Atom]]]] = {}
+        self._others: list[tuple[int, list[Atom]]] = []
+
+    def add(self, filters: Sequence[Filter]) -> None:
+        found = (self._count, atoms(filters))
+        self._count += 1
+        if any(map(_is_opaque, _conjunction(filters))):
+            return
+        exact = next((atom for atom in found[1] if atom[0] == "exact"), None)
+        if exact is None:
+            self._others.append(found)
+        else:  # only the very same atom implies it
+            self._by_exact.setdefault(exact, []).append(found)
+
+    def shadow_of(self, later: Sequence[Filter]) -> int | None:
+        """The first whose filters want every event that ``later`` wants. Errs to none."""
+        narrow = atoms(later)
+        likely = [each for atom in narrow for each in self._by_exact.get(atom, ())]
+        shadows = [
+            number
+            for number, wide in (*likely, *self._others)
+            if all(any(_implies(atom, each) for atom in narrow) for each in wide)
+        ]
+        return min(shadows, default=None)
 
 
 def may_both_match(one: Sequence[Filter], other: Sequence[Filter]) -> bool:

@@ -24,10 +24,7 @@ def load_resources(routes: Iterable[Route]) -> Resources:
 
 
 def load_check(setting: DataSchema, at: str) -> Check:
-    files = (
-        [setting.file] if setting.file is not None else list((setting.dataschema or {}).values())
-    )
-    return compile_check(setting, {str(file): _read(file, at) for file in files}, at)
+    return compile_check(setting, {str(file): _read(file, at) for file in setting.files}, at)
 
 
 def _read(file: Path, at: str) -> bytes:

@@ -11,11 +11,12 @@ from pydantic import AfterValidator, Field
 from app.model.duration import Count, Duration
 from app.model.route import Strict
 from app.model.secret import FileSecret, Secret
-from app.store.encryption import is_key
 
 
 def _fits(secret: FileSecret) -> FileSecret:
     """The message never repeats it."""
+    from app.store.encryption import is_key  # noqa: PLC0415 - the store brings all that opens a database
+
     if not is_key(secret.get_secret_value()):
         raise ValueError("is not a key of the store: skybridge secret --kind store makes one")
     return secret

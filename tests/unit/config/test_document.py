@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.config.document import parse
 from app.config.finding import BadConfiguration, Location
+from app.config.yaml_core import dump
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,12 @@ from app.config.finding import BadConfiguration, Location
         ("010", 10),  # not octal
         ("0o10", 8),
         ("0x1F", 31),
+        ("+1_000", 1000),
+        ("1e3", 1000.0),
+        ("-.inf", -float("inf")),
+        ("1.", 1.0),
+        ("0b", "0b"),
+        ("1.2.3", "1.2.3"),
         ("1.5", 1.5),
         ("true", True),
         ("False", False),
@@ -28,6 +35,10 @@ from app.config.finding import BadConfiguration, Location
         ("~", None),
         ("", None),
         ("null", None),
+        ("NULL", None),
+        ("yes", "yes"),
+        ("=", "="),
+        ("1:30", "1:30"),
         ("12:30:45", "12:30:45"),  # YAML 1.1 would count in sixties
         ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),  # kept as text
         ("'5'", "5"),
@@ -107,7 +118,8 @@ def test_what_yaml_allows_and_we_do_not_is_a_finding(text: bytes, message: str) 
         (b"text\n", "line 1: error: the file is not a mapping"),
         (b"a: 1\nb: \xff\n", "line 2: error: the file is not UTF-8"),
         (b"a: 1\nb: [\n", "line 3: error: no YAML"),
-        (b"a: {p: ${env:X}}\n", "line 1: error: no YAML: expected ',' or '}', but got '{'"),
+        (b"a: 1\nb: [", "line 2: error: no YAML"),
+        (b"a: {p: ${env:X}}\n", "line 1: error: no YAML: did not find expected ',' or '}'"),
         (b"a: 1\n---\nb: 2\n", "line 2: error: no YAML: but found another document"),
         (b"a: *nothing\n", "line 1: error: no YAML: found undefined alias"),
         (b"a: " + b"[" * 100_000, "line 1: error: nested too deeply"),
@@ -150,3 +162,34 @@ VALUES = st.recursive(
 def test_what_was_written_is_read(value: dict[str, Any]) -> None:
     """Our reader builds values itself. JSON is YAML 1.2, and its writer knows nothing of ours."""
     assert parse(json.dumps(value).encode()).root == value
+
+
+ODD = st.sampled_from(
+    [
+        "no",
+        "0o10",
+        "010",
+        "1_000",
+        "1e3",
+        ".inf",
+        "=",
+        "<<",
+        "~",
+        "",
+        "12:30",
+        "2026-01-01",
+        "-",
+        "${env:X}",
+        "a: b",
+    ]
+)
+
+
+@given(
+    st.dictionaries(
+        st.text("abc", min_size=1), VALUES | ODD | st.lists(ODD), min_size=1, max_size=3
+    )
+)
+def test_what_we_print_is_read_as_it_was(value: dict[str, Any]) -> None:
+    """Subscriptions are printed to be pasted into a file: no text becomes a number there."""
+    assert parse(dump(value).encode()).root == value

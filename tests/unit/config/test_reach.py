@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config.reach import feeds, may_both_match, shadows
+from app.config.reach import Earlier, feeds, may_both_match
 from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
 from app.model.route import Filter, Route, Target
@@ -32,13 +32,29 @@ def wants(filters: list[Filter], attributes: dict[str, str]) -> bool:
     return compile_filters(filters)(CloudEvent(attributes))
 
 
-@given(FILTERS, FILTERS, EVENT)
+@given(st.lists(FILTERS, max_size=4), FILTERS, EVENT)
 def test_what_is_shadowed_never_matches_alone(
-    earlier: list[Filter], later: list[Filter], event: dict[str, str]
+    routes: list[list[Filter]], later: list[Filter], event: dict[str, str]
 ) -> None:
     """The warning says "never": no event may prove it wrong."""
-    if shadows(earlier, later) and wants(later, event):
-        assert wants(earlier, event)
+    earlier = Earlier()
+    for each in routes:
+        earlier.add(each)
+    shadow = earlier.shadow_of(later)
+    if shadow is not None and wants(later, event):
+        assert wants(routes[shadow], event)
+
+
+@given(st.lists(FILTERS, max_size=4), FILTERS)
+def test_the_first_shadow_is_named_and_is_found_alone_as_well(
+    routes: list[list[Filter]], later: list[Filter]
+) -> None:
+    together, alone = Earlier(), [Earlier() for _ in routes]
+    for each, one in zip(routes, alone, strict=True):
+        together.add(each)
+        one.add(each)
+    found = [n for n, one in enumerate(alone) if one.shadow_of(later) == 0]
+    assert together.shadow_of(later) == min(found, default=None)
 
 
 @given(FILTERS, FILTERS, EVENT)

@@ -1,0 +1,64 @@
+"""YAML 1.2 by libyaml: plain scalars mean what the core schema says (YAML 1.2.2, 10.3).
+
+The parser is C. Nodes are composed in Python, so that a file that is nested without end raises
+RecursionError rather than ending the process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+from yaml.composer import Composer
+from yaml.nodes import Node
+from yaml.resolver import BaseResolver
+
+CORE: Final = "tag:yaml.org,2002:"
+_DIGITS = "[0-9][0-9_]*"
+_NUMBER = rf"(?:{_DIGITS}(?:\.[0-9_]*)?|\.{_DIGITS})"
+_INFINITE, _NAN = r"\.(?:inf|Inf|INF)", r"\.(?:nan|NaN|NAN)"
+_PLAIN: Final[Mapping[str, tuple[str, str]]] = {
+    "bool": ("true|True|TRUE|false|False|FALSE", "tTfF"),
+    "int": (rf"[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|{_DIGITS})", "-+0123456789"),
+    "float": (rf"[-+]?(?:{_NUMBER}(?:[eE][-+]?[0-9]+)?|{_INFINITE})|{_NAN}", "-+0123456789."),
+    "null": ("~|null|Null|NULL", "~nN"),
+    "merge": ("<<", "<"),
+}
+"""By tag, what a scalar without quotes looks like, and what it can begin with."""
+
+
+class _Core(BaseResolver):
+    """Neither ``no`` nor ``12:30`` is anything but text."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """What it writes without quotes is text to ``_Core`` as well."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - theirs
+        super().increase_indent(flow, indentless=False)
+
+
+for _tag, (_pattern, _first) in _PLAIN.items():
+    for _each in (_Core, _Dumper):
+        _each.add_implicit_resolver(f"{CORE}{_tag}", re.compile(rf"(?:{_pattern})\Z"), list(_first))
+_Core.add_implicit_resolver(f"{CORE}null", re.compile(r"\Z"), [""])
+
+
+class _Loader(Composer, yaml.CSafeLoader):
+    yaml_implicit_resolvers = _Core.yaml_implicit_resolvers
+
+    def __init__(self, text: str) -> None:
+        yaml.CSafeLoader.__init__(self, text)
+        Composer.__init__(self)
+
+
+def compose(text: str) -> Node | None:
+    """The one document; None for an empty one. Raises YAMLError, RecursionError."""
+    return _Loader(text).get_single_node()
+
+
+def dump(value: Any) -> str:
+    """In the order that it has."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
