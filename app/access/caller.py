@@ -105,6 +105,16 @@ class Caller:
             before.allowance.become(self.allowance.quota, now)
             self.allowance = before.allowance
 
+    def debt(self, now: float) -> float:
+        """Seconds until what was charged beyond its quota is paid."""
+        return 0.0 if self.allowance is None else self.allowance.debt(now)
+
+    def charge(self, count: int, now: float) -> None:
+        """So many events have come, and cannot be refused."""
+        if self.allowance is not None:
+            self.allowance.charge(count, now)
+        self.tally.add(count, now)
+
     def take(self, count: int, now: float) -> None:
         """So many events have come. Raises QuotaExceeded."""
         if self.allowance is not None:

@@ -1,7 +1,8 @@
 """How many events a caller may send: the generic cell rate algorithm (GCRA), one number per caller.
 
 An allowance of ``burst`` events refills at ``rate`` events a second. A request that does not fit takes
-nothing, so a caller that keeps asking too early is not punished for it.
+nothing, so a caller that keeps asking too early is not punished for it. Where nothing can be refused
+(Kafka's producers), events are charged all the same, and the caller has to wait until its debt is paid.
 """
 
 from __future__ import annotations
@@ -57,6 +58,14 @@ class Allowance:
         if count > quota.burst:
             return math.inf
         return full_at - now - quota.window
+
+    def charge(self, count: int, now: float) -> None:
+        """``count`` events are taken, also beyond what there is."""
+        self._full_at = max(self._full_at, now) + count / self.quota.rate
+
+    def debt(self, now: float) -> float:
+        """Seconds until all that was charged is paid."""
+        return max(0.0, self._full_at - now - self._most)
 
     def remaining(self, now: float) -> int:
         """Events that could be taken now."""

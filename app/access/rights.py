@@ -52,10 +52,10 @@ class Rights:
             faults += self.faults_of_route(named)
         return NotAllowed(faults) if faults else None
 
-    def refusal_of_route(self, route: str) -> NotAllowed | None:
-        """Of the route that the rules chose."""
-        faults = self.faults_of_route(route)
-        return NotAllowed(faults) if faults else None
+    def demand_route(self, route: str) -> None:
+        """Raises NotAllowed where the rules chose another route than the producer may use."""
+        if faults := self.faults_of_route(route):
+            raise NotAllowed(faults)
 
     def faults_of(self, attributes: Mapping[str, str]) -> list[Fault]:
         """Of an event, by its attributes under their names of 1.0. An event whose source or type cannot

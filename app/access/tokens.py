@@ -1,7 +1,7 @@
-"""JSON Web Tokens of OpenID Connect issuers (RFC 7515, 7519, 8725): read, verified, their claims checked.
+"""JSON Web Tokens of OpenID Connect issuers (RFC 7515, 7519, 8725): read, and their claims checked.
 
-Signatures are by ``joserfc``. RS256, ES256 and EdDSA (RFC 9864 calls it Ed25519) are taken, and nothing
-else: no ``none``, and no HS256, whose "secret" would be the public key.
+RS256, ES256 and EdDSA (RFC 9864 calls it Ed25519) are taken, and nothing else: no ``none``, and no HS256,
+whose "secret" would be the public key. Signatures: ``signatures``.
 """
 
 from __future__ import annotations
@@ -12,22 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import msgspec
-from joserfc.errors import JoseError, UnsupportedAlgorithmError
-from joserfc.jwk import ECKey, KeySet, OctKey, OKPKey, RSAKey
-from joserfc.jws import JWSRegistry, deserialize_compact
 
 ALGORITHMS = ("RS256", "ES256", "EdDSA", "Ed25519")
 SKEW = 60.0  # seconds by which the clocks of issuer and bridge may differ
 LONGEST = 16 << 10  # bytes of a token
-_KEYS = 100  # of one issuer
-_SHORTEST_RSA = 2048  # bits
 _PARTS = 3
 
 _TIMES = (-1e12, 1e12)  # what a time of a token may be, in seconds since the epoch
 
 Claims = Mapping[str, Any]
-Key = OctKey | RSAKey | ECKey | OKPKey
-"""As the library has it. A shared secret (``OctKey``) never verifies: see ``Keys``."""
 
 
 class BadToken(Exception):
@@ -46,56 +39,6 @@ class Head(NamedTuple):
     issuer: str
 
 
-class _Set(msgspec.Struct):
-    keys: list[Any]
-
-
-class Keys:
-    """The public keys of an issuer, out of a JWK Set. Raises ValueError for what is none."""
-
-    def __init__(self, document: bytes) -> None:
-        try:
-            entries = msgspec.json.decode(document, type=_Set).keys
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise ValueError("is no JWK Set") from error
-        found = [key for entry in entries[:_KEYS] for key in _imported(entry)]
-        if not found:
-            raise ValueError("is no JWK Set that can be used: no key in it is readable")
-        self._keys = [key for key in found if _may_verify(key)]
-
-    def __bool__(self) -> bool:
-        return bool(self._keys)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Keys) and self._told() == other._told()
-
-    __hash__ = None  # type: ignore[assignment]  # compared, never a member of a set
-
-    def named(self, kid: str | None) -> Key | None:
-        """Without a name: the only key, where there is but one."""
-        if kid is None:
-            return self._keys[0] if len(self._keys) == 1 else None
-        return next((key for key in self._keys if key.kid == kid), None)
-
-    def _told(self) -> list[Any]:
-        return [key.as_dict(private=False) for key in self._keys]
-
-
-class _Registry(JWSRegistry):
-    """The four algorithms. The library warns of the name EdDSA, which most issuers use."""
-
-    max_header_length = 4 << 10
-    max_payload_length = LONGEST
-
-    def get_alg(self, name: str) -> Any:
-        if name not in ALGORITHMS:
-            raise UnsupportedAlgorithmError(name)
-        return self.algorithms[name]
-
-
-_REGISTRY = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
-
-
 def read_head(token: bytes) -> Head:
     """Raises BadToken."""
     parts = token.split(b".")
@@ -112,14 +55,10 @@ def read_head(token: bytes) -> Head:
     return Head(algorithm, kid, issuer)
 
 
-def verify(token: bytes, key: Key, now: float) -> Claims:
-    """The claims of a token that ``key`` has signed and that holds at ``now``, in seconds since the epoch.
+def checked(payload: bytes, now: float) -> Claims:
+    """The claims of a token whose signature is right, if it holds at ``now``, in seconds since the epoch.
     Raises BadToken."""
-    try:
-        signed = deserialize_compact(token, key, registry=_REGISTRY)
-    except (JoseError, ValueError, TypeError, RecursionError) as error:
-        raise BadToken("bad-signature", "The signature of the token is wrong.") from error
-    claims = _claims(signed.payload)
+    claims = _claims(payload)
     _check_times(claims, now)
     return claims
 
@@ -161,23 +100,6 @@ def _claims(payload: bytes) -> dict[str, Any]:
         return msgspec.json.decode(payload, type=dict[str, Any])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, ValueError) as error:
         raise BadToken("malformed-token", "A part of the token is no JSON object.") from error
-
-
-def _imported(entry: Any) -> list[Key]:
-    """None of a kind, a curve or a form that the library does not know: such a key is passed over, for
-    the others are as good as before (RFC 7517 5)."""
-    try:
-        return list(KeySet.import_key_set({"keys": [entry]}).keys)
-    except (JoseError, ValueError, LookupError, TypeError, AttributeError):
-        return []
-
-
-def _may_verify(key: Any) -> bool:
-    if key.get("use", "sig") != "sig":
-        return False
-    if isinstance(key, RSAKey):
-        return int(key.public_key.key_size) >= _SHORTEST_RSA
-    return isinstance(key, ECKey | OKPKey)
 
 
 def one_of(found: Sequence[Any], what: str) -> Any:

@@ -7,13 +7,14 @@ Credentials are looked for in this order, and the first that is there decides: a
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv6Address
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.access.caller import Caller, quota_of
 from app.access.rights import Rights
-from app.access.tokens import BadToken, Head, Keys, ends_at, one_of, read_head, verify
+from app.access.tokens import BadToken, Head, ends_at, one_of, read_head
 from app.access.who import AUTHORIZATION, BEARER, Producers, San, digest_of
 from app.errors import Fault
 from app.gateway.answers import Answer, problem, unavailable
@@ -22,6 +23,9 @@ from app.gateway.request import HeaderPairs, Pending
 from app.interfaces import Clock
 from app.model.producer import JwtRule, May
 from app.model.quota import EventQuota
+
+if TYPE_CHECKING:
+    from app.access.signatures import Keys
 
 _sha256 = hashlib.sha256  # of every request
 REMEMBERED = 10_000  # verified tokens
@@ -65,8 +69,8 @@ class Door:
         self._monotonic = clock.monotonic
         self._open = is_open
         self._quota = None if address_quota is None else quota_of(address_quota)
-        self._tokens: dict[bytes, _Remembered] = {}
-        self._addresses: dict[str, Caller] = {}
+        self._tokens: OrderedDict[bytes, _Remembered] = OrderedDict()
+        self._addresses: OrderedDict[str, Caller] = OrderedDict()
 
     def follow(self, before: Door) -> None:
         """The quotas of addresses go on; verified tokens are verified again."""
@@ -149,7 +153,7 @@ class Door:
             raise BadToken("unknown-signing-key", "The issuer has no such signing key.")
         issuer.refresh()
         now = self._clock.now()
-        claims = verify(token, key, now)
+        claims = key.verify(token, now)
         caller: Caller = one_of(self.producers.by_claims(head.issuer, claims), "token")
         until = self._monotonic() + min(REMEMBERED_FOR, ends_at(claims) - now)
         self._remember(digest, _Remembered(caller, until, issuer, keys))
@@ -170,19 +174,22 @@ class Door:
         tokens = self._tokens
         tokens.pop(digest, None)
         if len(tokens) >= REMEMBERED:
-            del tokens[next(iter(tokens))]
+            tokens.popitem(last=False)
         tokens[digest] = verified
 
     def _stranger(self, address: str) -> Caller | None:
         if self._quota is None:
             return None
         network = _network(address)
-        caller = self._addresses.pop(network, None)
-        if caller is None:
-            caller = Caller("", _EVERY_RIGHT, self._quota)
-            if len(self._addresses) >= ADDRESSES:
-                del self._addresses[next(iter(self._addresses))]
-        self._addresses[network] = caller  # the one that has been silent for longest comes first
+        caller = self._addresses.get(network)
+        if caller is not None:
+            self._addresses.move_to_end(
+                network
+            )  # the address that is silent for longest comes first
+            return caller
+        if len(self._addresses) >= ADDRESSES:
+            self._addresses.popitem(last=False)
+        caller = self._addresses[network] = Caller("", _EVERY_RIGHT, self._quota)
         return caller
 
 

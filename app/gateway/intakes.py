@@ -26,7 +26,7 @@ from app.intakes.compiled import (
     compile_intake,
     compile_verifiers,
     demand_verified,
-    repetition,
+    repeat_digest,
 )
 from app.intakes.verification import Scheme
 from app.interfaces import Clock
@@ -182,7 +182,7 @@ class Intakes:
         intake.take()
         content = _content(intake, request, arrival, limit)
         attributes = intake.attributes(content)
-        digest = repetition(scheme, arrival.body, attributes)
+        digest = repeat_digest(scheme, arrival.body, attributes)
         begin = partial(publish, self._event(intake, request, attributes, content.body))
         if digest is None or not intake.settings.max_age:
             return begin(done)

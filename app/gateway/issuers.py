@@ -10,13 +10,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import msgspec
 
-from app.access.tokens import Keys
 from app.model.producer import JwtRule
+
+if TYPE_CHECKING:
+    from app.access.signatures import Keys
 
 EVERY = 300.0  # seconds
 AGAIN = 60.0
@@ -70,6 +72,8 @@ class Issuer:
         self._asking = asyncio.get_running_loop().create_task(self._ask())
 
     async def _ask(self) -> None:
+        from app.access.signatures import Keys  # noqa: PLC0415 - heavy, and few have tokens
+
         try:
             async with asyncio.timeout(WITHIN):
                 keys = Keys(await self._fetch())

@@ -113,11 +113,7 @@ class Publisher:
         refusal = caller.rights.refusal(decoded.own_attributes, route)
         if refusal is not None:
             raise refusal
-        planned = self._router.plan(decoded, key, route, caller.name, filtered=True)
-        refusal = caller.rights.refusal_of_route(planned[0].route)
-        if refusal is not None:
-            raise refusal
-        return planned
+        return self._router.plan(decoded, key, route, caller.name, caller.rights.demand_route)
 
     def become(self, other: Publisher) -> None:
         """From the next request on decide as ``other`` would, which was made of another configuration. What is

@@ -1,13 +1,13 @@
 """Requests that come again within a window: each is published once.
 
-A repetition of what was published is answered as a duplicate. One that comes while the first is on its way
+A repeat of what was published is answered as a duplicate. One that comes while the first is on its way
 waits for its fate: a duplicate when the first was stored; otherwise it is published itself, for what became of
 the first is failed or unknown.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from app.gateway.answers import Answer, busy
@@ -18,7 +18,7 @@ Begin = Callable[[Done], Answer | None]
 
 DUPLICATE = Answer(202, ((b"skybridge-duplicate", b"true"),))
 MOST = 100_000  # digests that are remembered: beyond, the oldest is forgotten
-MOST_WAITING = 1000  # repetitions that wait for a fate
+MOST_WAITING = 1000  # repeats that wait for a fate
 _REFUSED = 300
 
 
@@ -37,7 +37,9 @@ class Repeats:
         self._monotonic = monotonic
         self._most = most
         self._most_waiting = most_waiting
-        self._known: dict[bytes, float] = {}  # digest to the end of its window, the oldest first
+        self._known: OrderedDict[bytes, float] = (
+            OrderedDict()
+        )  # digest to the end of its window, the oldest first
         self._open: dict[bytes, deque[tuple[Begin, Done]]] = {}
         self.waiting = 0
 
@@ -57,7 +59,7 @@ class Repeats:
                 self._conclude(digest, answer)
             return answer
         if self.waiting >= self._most_waiting:
-            return busy("Too many repetitions wait for the first of them")
+            return busy("Too many repeats wait for the first of them")
         waiting.append((begin, done))
         self.waiting += 1
         return None
@@ -94,4 +96,4 @@ class Repeats:
             oldest = next(iter(known))
             if len(known) <= self._most and known[oldest] > now:
                 return
-            del known[oldest]
+            known.popitem(last=False)

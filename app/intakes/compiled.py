@@ -99,8 +99,8 @@ def demand_verified(verifiers: Verifiers, arrival: Arrival, now: float) -> Schem
     raise causes[0]
 
 
-def repetition(scheme: Scheme, body: bytes, attributes: Attributes) -> bytes | None:
-    """The digest that a repetition of a request has too. None where a signed time tells old requests.
+def repeat_digest(scheme: Scheme, body: bytes, attributes: Attributes) -> bytes | None:
+    """The digest that a repeat of a request has too. None where a signed time tells old requests.
 
     Of the body alone where it is signed: whoever has seen one can change headers, and ids made of them.
     Whoever has a key that signs nothing can change the body as well: there, equal bodies with other ids are

@@ -47,6 +47,14 @@ class Arrived(msgspec.Struct, frozen=True):
     expanded: int = 0
 
 
+def declared(data: bytes) -> int:
+    """Records that its head says it has: a batch that has others is refused when it is read."""
+    if len(data) < _HEADER.size:
+        return 0
+    (count,) = _COUNT.unpack_from(data, _HEADER.size - _COUNT.size)
+    return max(0, int(count))
+
+
 def is_quick(data: bytes) -> bool:
     """Whether reading it is a matter of a millisecond: small, of few records, and not compressed."""
     if len(data) < _HEADER.size:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 from app.kafka_listener.apis import APIS, OFFERED
 from app.kafka_listener.node import Node, Session
@@ -123,6 +124,8 @@ class Connection:
         before: Answered | None = None
         while True:
             await self._slots.acquire()
+            if not await self._paid():
+                return
             frame = await self._frame()
             if frame is None:
                 return
@@ -133,6 +136,19 @@ class Connection:
                 raise
             before = self._begin(request, len(frame))
             await asyncio.sleep(0)  # it begins before the next one is read
+
+    async def _paid(self) -> bool:
+        """Once its producer is within its quota: until then nothing is read, and nothing held for it. False
+        when the client has gone."""
+        clock = self._node.clock
+        while debt := self._session.debt(clock.monotonic()):
+            sleeping = asyncio.ensure_future(clock.sleep(debt))
+            try:
+                if not await self._until(sleeping):
+                    return False
+            finally:
+                sleeping.cancel()
+        return True
 
     async def _frame(self) -> bytes | None:
         """None when the client has gone, or said nothing for long."""
@@ -188,17 +204,19 @@ class Connection:
 
     async def _until_answered(self, before: Answered) -> None:
         """Or until the client has gone: then it waits for nothing any more."""
-        if before.done():
-            return
-        gone = asyncio.create_task(self._reader.ended.wait())
-        try:
-            await asyncio.wait((before, gone), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            gone.cancel()
-        if not before.done():
+        if not before.done() and not await self._until(before):
             if self._work.get(before):
                 before.cancel()
             await asyncio.wait((before,))
+
+    async def _until(self, done: asyncio.Future[Any]) -> bool:
+        """False when the client has gone before."""
+        gone = asyncio.create_task(self._reader.ended.wait())
+        try:
+            await asyncio.wait((done, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+        return done.done()
 
     def _begin(self, request: Request, size: int) -> Answered:
         api = APIS[request.api]

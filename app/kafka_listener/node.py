@@ -146,6 +146,11 @@ class Session:
         self.login: Any = None
         self.denied = False
 
+    def debt(self, now: float) -> float:
+        """Seconds that its producer is beyond its quota."""
+        caller = None if self.user is None else self.user.caller
+        return 0.0 if caller is None else caller.debt(now)
+
     @property
     def access(self) -> KafkaAccess:
         return EVERY_RIGHT if self.user is None else self.user.access

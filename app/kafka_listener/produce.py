@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from app.errors import BrokerError, PositionOutOfRange
-from app.kafka_listener.batches import QUICK, Arrived, is_compressed, is_quick, read_batch
+from app.kafka_listener.batches import (
+    QUICK,
+    RECORD_AT_LEAST,
+    Arrived,
+    declared,
+    is_compressed,
+    is_quick,
+    read_batch,
+)
 from app.kafka_listener.errors import Refused, code_of
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.rights import not_allowed, to_write
@@ -22,6 +30,10 @@ from app.model.message import Partition
 CLIPPED = 1_000  # characters of a message
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ACKS = (-1, 0, 1)
+THROTTLED = 3_600.0  # seconds that an answer tells at most: the protocol has room for 24 days
+
+_Part = tuple[Partition, bytes]
+"""A partition, and the batch for it."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -42,44 +54,50 @@ async def produce(node: Node, session: Session, request: Request) -> Any:
     there is no answer, but the request is in work for as long; what was refused ends the connection, as
     Kafka does it."""
     payload = request.payload
+    parts = _parts(payload)
+    _charge(node, session, parts)
     with Share(session.expanded) as share:
         async with session.lane:  # so that batches of one connection are stored in their order
-            asked = await _read(node, session, payload, share)
-            await _within_quota(node, session, asked)
+            asked = await _read(node, session, payload, parts, share)
             waiting = [(each, _begin(node, each)) for each in asked]
         fates = await _fates(waiting, payload.timeout if payload.acks else None)
     _count(node, fates)
-    return _answer(node, request, fates) if payload.acks else _unanswered(fates)
+    if not payload.acks:
+        return _unanswered(fates)
+    return _answer(node, request, fates, session.debt(node.clock.monotonic()))
 
 
-async def _within_quota(node: Node, session: Session, asked: Iterable[Asked]) -> None:
-    """A producer beyond its quota waits here, and its later requests behind it: Kafka has no refusal for it."""
-    caller = None if session.user is None else session.user.caller
-    if caller is None:
-        return
-    batches = [each.batch for each in asked if isinstance(each.batch, Arrived)]
-    left = count = sum(len(batch.records) for batch in batches)
-    allowance, clock = caller.allowance, node.clock
-    while allowance is not None and left:
-        step = min(left, allowance.quota.burst)
-        if wait := allowance.take(step, clock.monotonic()):
-            await clock.sleep(wait)
-        else:
-            left -= step
-    caller.tally.add(count, clock.monotonic())
-    node.counters.add("producer_events", caller.name, by=count)
-
-
-async def _read(node: Node, session: Session, payload: Any, share: Share) -> list[Asked]:
-    if payload.acks not in ACKS:
-        return _refused(payload, ErrorCode.invalid_required_acks, f"acks {payload.acks}")
-    if payload.transactional_id is not None:
-        return _refused(payload, *NO_TRANSACTIONS)
-    parts = [
+def _parts(payload: Any) -> list[_Part]:
+    return [
         (Partition(topic.name, data.index), data.records or b"")
         for topic in payload.topic_data
         for data in topic.partition_data
     ]
+
+
+def _charge(node: Node, session: Session, parts: Iterable[_Part]) -> None:
+    """Before the connection's next request is read: Kafka has no refusal for a producer beyond its quota, so
+    it is read from no more until its debt is paid."""
+    caller = None if session.user is None else session.user.caller
+    if caller is None:
+        return
+    most = node.settings.max_frame // RECORD_AT_LEAST  # whatever a head says
+    count = sum(
+        min(declared(data), most)
+        for place, data in parts
+        if to_write(session, place.topic) is ErrorCode.none
+    )
+    caller.charge(count, node.clock.monotonic())
+    node.counters.add("producer_events", caller.name, by=count)
+
+
+async def _read(
+    node: Node, session: Session, payload: Any, parts: Sequence[_Part], share: Share
+) -> list[Asked]:
+    if payload.acks not in ACKS:
+        return _refused(payload, ErrorCode.invalid_required_acks, f"acks {payload.acks}")
+    if payload.transactional_id is not None:
+        return _refused(payload, *NO_TRANSACTIONS)
     if sum(len(data) for _, data in parts) <= QUICK and all(
         is_quick(data) and not _looks(node, session, place.topic) for place, data in parts
     ):
@@ -98,9 +116,7 @@ def _looks(node: Node, session: Session, topic: str) -> bool:
     return node.gate.guards(topic) or (session.user is not None and session.user.limits is not None)
 
 
-def _read_all(
-    node: Node, session: Session, parts: Iterable[tuple[Partition, bytes]], room: int
-) -> list[Asked]:
+def _read_all(node: Node, session: Session, parts: Iterable[_Part], room: int) -> list[Asked]:
     """Any thread. ``room``: bytes that the compressed batches may become together."""
     asked: list[Asked] = []
     for place, data in parts:
@@ -199,7 +215,8 @@ def _count(node: Node, fates: Iterable[Fate]) -> None:
             node.counters.add("kafka_refused_batches", code_of(fate.result).name)
 
 
-def _answer(node: Node, request: Request, fates: list[Fate]) -> Any:
+def _answer(node: Node, request: Request, fates: list[Fate], throttled: float) -> Any:
+    """``throttled``: seconds until the producer is read from again, which may be more than is told."""
     shapes, by_topic = request.shapes, dict[str, list[Any]]()
     for fate in fates:
         by_topic.setdefault(fate.place.topic, []).append(_partition(node, shapes, fate))
@@ -208,7 +225,7 @@ def _answer(node: Node, request: Request, fates: list[Fate]) -> Any:
             shapes.TopicProduceResponse(name=name, partition_responses=tuple(partitions))
             for name, partitions in by_topic.items()
         ),
-        throttle_time=timedelta(0),
+        throttle_time=timedelta(seconds=min(throttled, THROTTLED)),
     )
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import jsonschema_rs
 import msgspec
 
 from app.errors import Fault, SenderError, SetupError
@@ -19,6 +18,9 @@ from app.event.json_pointer import is_json
 from app.event.validate import clip, shorten
 from app.event.value import CloudEvent
 from app.model.route import DataSchema
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MOST = 50  # faults of one event that are listed
@@ -101,6 +103,8 @@ def _first(
 ) -> Sequence[Fault]:
     """Of large data. A fault of ``anyOf`` or ``oneOf`` brings every fault of each of its branches with it:
     in a schema that has ``branches``, none is made."""
+    import jsonschema_rs  # noqa: PLC0415
+
     if not branches:
         try:
             validator.validate(value)
@@ -129,6 +133,8 @@ def _pointer(path: Sequence[str | int]) -> str:
 
 
 def _validator(text: bytes, at: str) -> jsonschema_rs.Draft202012Validator:
+    import jsonschema_rs  # noqa: PLC0415 - 3 MB, for routes with a schema alone
+
     try:
         schema = json.loads(text)
     except ValueError as error:

@@ -52,6 +52,8 @@ def written(
 
 _Encode = Callable[[Decoded, Writing, bytes | None], Record]
 _Plan = Callable[[Decoded, bytes | None, str], tuple[Publication, ...]]
+Permit = Callable[[str], None]
+"""Raises SenderError where a sender may not use the route of this name."""
 Told = Callable[[str, str], None]
 """The name of a route, and what became of an event whose data does not match: rejected, counted, rerouted."""
 
@@ -100,7 +102,7 @@ class Router:
     ) -> None:
         self._checks = resources.checks
 
-        def compiled(route: Route, setting: str) -> _Plan:
+        def compiled(route: Route, setting: str) -> tuple[str, _Plan]:
             key = compile_key(route.key, setting=f"{setting}.key", own=resources.mappers)
             targets = [
                 _target(route, target, f"{setting}.to[{n}]", kinds, manners)
@@ -113,11 +115,11 @@ class Router:
             identify = compile_identity(route)
             if identify is not None:
                 plan = _once(plan, identify)
-            if route.data_schema is None:
-                return plan
-            return self._checked(plan, route.name, route.data_schema, invalid)
+            if route.data_schema is not None:
+                plan = self._checked(plan, route.name, route.data_schema, invalid)
+            return route.name, plan
 
-        self._rules: Rules[_Plan] = Rules(routes, compiled, failed)
+        self._rules: Rules[tuple[str, _Plan]] = Rules(routes, compiled, failed)
 
     def takes(self, route: str | None) -> bool:
         """Whether an event could be taken there: by any route, for None. Raises UnknownRoute (404)."""
@@ -142,7 +144,8 @@ class Router:
                 raise InvalidData(faults)
             if isinstance(on_invalid, OtherRoute):
                 invalid(route, "rerouted")
-                return self._rules.named(on_invalid.route)(decoded, request_key, producer)
+                _, other = self._rules.named(on_invalid.route)
+                return other(decoded, request_key, producer)
             invalid(route, "counted")
             return plan(decoded, request_key, producer)
 
@@ -154,26 +157,29 @@ class Router:
         request_key: bytes | None,
         route: str | None = None,
         producer: str = "",
-        *,
-        filtered: bool = False,
+        permit: Permit | None = None,
     ) -> tuple[Publication, ...]:
         """The publications of one event; all of them stored means 202.
 
         ``request_key``  the sender's own key (K7); mappers other than from_request pass it over.
         ``route``        the name in ``/events/{route}``: that route takes the event, and its filters
-                         are not asked but where ``filtered``.
+                         are not asked but where there is a ``permit``.
         ``producer``     the name of the sender, empty for an unknown one: the same event of two producers
                          is two events.
+        ``permit``       of a sender that may not use every route, asked of the chosen one before anything of the
+                         event is told; where that sends invalid data is the operator's decision.
 
-        Raises NoRoute and InvalidData (422), UnknownRoute (404), MissingKey and BadTopic (400), KeyMapperFailed (503),
+        Raises what ``permit`` raises, NoRoute and InvalidData (422), UnknownRoute (404), MissingKey and BadTopic (400), KeyMapperFailed (503),
         and SenderError for an event that cannot be written as the route wants it (415, 422).
         """
         event = decoded.event
         if route is None:
-            chosen = self._rules.first(event)
+            name, plan = self._rules.first(event)
         else:
-            chosen = self._rules.named(route, event if filtered else None)
-        return chosen(decoded, request_key, producer)
+            name, plan = self._rules.named(route, None if permit is None else event)
+        if permit is not None:
+            permit(name)
+        return plan(decoded, request_key, producer)
 
 
 def writing_of(of: Route | Subscription, manner: Manner = USUAL) -> Writing:

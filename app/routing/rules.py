@@ -10,9 +10,13 @@ from app.event.validate import clip
 from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
 from app.filters.dialects import Predicate, compile_filters
+from app.filters.index import types_of
+from app.filters.type_index import REMEMBERED, TypeIndex
 from app.model.route import Route
 
 T = TypeVar("T")
+FEW = 8
+"""Routes that are all asked; of more, those that the type of an event does not rule out."""
 
 
 class NoRoute(SenderError):
@@ -57,9 +61,18 @@ class Rules(Generic[T]):
         self._named: Mapping[str, tuple[Predicate, T]] = {
             route.name: each for route, each in zip(routes, self._ordered, strict=True)
         }
+        self._index: TypeIndex[int] = TypeIndex()
+        for n, route in enumerate(routes):
+            self._index.add(n, types_of(route.filters))
+        self._by_type: dict[str | None, tuple[tuple[Predicate, T], ...]] = {}
 
     def first(self, event: CloudEvent) -> T:
-        for wants, made in self._ordered:
+        ordered = self._ordered
+        if len(ordered) > FEW:
+            kind = event.attributes.get("type")
+            known = self._by_type.get(kind)
+            ordered = self._of_type(kind) if known is None else known
+        for wants, made in ordered:
             if wants(event):
                 return made
         raise NoRoute(event)
@@ -74,6 +87,14 @@ class Rules(Generic[T]):
         if event is not None and not wants(event):
             raise NoRoute(event, name)
         return made
+
+    def _of_type(self, kind: str | None) -> tuple[tuple[Predicate, T], ...]:
+        """The routes that may want such an event, in order; an event without a type fails every filter on it."""
+        if len(self._by_type) >= REMEMBERED:
+            self._by_type.clear()
+        found = [*self._index.anything, *(() if kind is None else self._index.of(kind))]
+        self._by_type[kind] = tuple([self._ordered[n] for n in sorted(found)])
+        return self._by_type[kind]
 
     def __bool__(self) -> bool:
         """Whether there is any."""

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,22 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kio.schema.metadata.v9.request import MetadataRequest
+from kio.schema.produce.v9.request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from app.access.who import Producers
+from app.bindings.record import Record
 from app.kafka_listener.sasl import Logins
 from app.model.producer import Producer as Settings
 from app.runtime.clock import SystemClock
-from kafka_listening import Listening, kafka_listening
+from kafka_batches import batch
+from kafka_listening import Listening, RawClient, framed, kafka_listening
+from listening import until
 
 PASSWORDS = {"shop": "of the shop", "reader": "of the reader", "old": "of the old form"}
 OURS = "skybridge.shop."
@@ -167,10 +176,7 @@ async def test_a_user_that_is_taken_away_is_let_go_at_its_next_request(
     """On the connection that it has."""
     made = producers()
     async with listening(tmp_path) as kafka:
-        client = await kafka.connect()
-        await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
-        token = f"\0shop\0{PASSWORDS['shop']}".encode()
-        await client.call(SaslAuthenticateRequest(auth_bytes=token))
+        client = await logged_in(kafka, "shop")
         ask = MetadataRequest(
             topics=None,
             include_cluster_authorized_operations=False,
@@ -185,8 +191,6 @@ async def test_a_user_that_is_taken_away_is_let_go_at_its_next_request(
         if change == "no logins":
             assert (await client.call(ask)).topics == ()
         else:
-            from kafka_listening import framed
-
             assert await client.ask(framed(ask)) == b""
         await client.close()
 
@@ -206,8 +210,57 @@ class Waiting(SystemClock):
         self.at += seconds
 
 
+def produced(count: int) -> ProduceRequest:
+    records = batch([Record(None, (), b"x")] * count)
+    part = PartitionProduceData(index=0, records=records)
+    return ProduceRequest(
+        acks=-1,
+        timeout=timedelta(seconds=60),
+        topic_data=(TopicProduceData(name="orders", partition_data=(part,)),),
+    )
+
+
+async def logged_in(kafka: Listening, user: str) -> RawClient:
+    client = await kafka.connect()
+    await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
+    token = f"\0{user}\0{PASSWORDS[user]}".encode()
+    await client.call(SaslAuthenticateRequest(auth_bytes=token))
+    return client
+
+
+async def test_a_producer_beyond_its_quota_is_held_back_and_holds_nothing(tmp_path: Path) -> None:
+    """Its next request is not read, so that it takes no room from others; it may go at any time."""
+    made = producers(quota={"events": "100/h", "burst": 5})
+    async with kafka_listening(tmp_path, logins=logins(made)) as kafka:
+        await kafka.engine.create_topic("orders")
+        client = await logged_in(kafka, "shop")
+        answer = await client.call(produced(8))
+        assert answer.throttle_time.total_seconds() == pytest.approx(3 * 36, rel=0.01)
+        await client.send(framed(produced(8)))
+        other = await logged_in(kafka, "old")
+        (topic,) = (await other.call(produced(1))).responses
+        assert topic.partition_responses[0].base_offset == 8  # the second eight are not there
+        assert kafka.listener.held == 0
+        await client.close()
+        await until(lambda: kafka.listener.connections == 1)
+        await other.close()
+
+
+async def test_a_debt_of_months_is_answered_like_any_other(tmp_path: Path) -> None:
+    """What is stored must be said to be: the protocol has room for 24 days."""
+    made = producers(quota={"events": "1/h", "burst": 1})
+    async with kafka_listening(tmp_path, logins=logins(made)) as kafka:
+        await kafka.engine.create_topic("orders")
+        client = await logged_in(kafka, "shop")
+        answer = await client.call(produced(2_000))
+        (topic,) = answer.responses
+        assert topic.partition_responses[0].base_offset == 0
+        assert answer.throttle_time.total_seconds() == 3_600
+        await client.close()
+
+
 async def test_a_producer_beyond_its_quota_waits(tmp_path: Path) -> None:
-    """Kafka has no refusal for it: the answer comes when the events fit."""
+    """Kafka has no refusal for it: the next request is read when the events fit."""
     made = producers(quota={"events": "10/s", "burst": 5})
     clock = Waiting()
     async with kafka_listening(tmp_path, logins=logins(made), clock=clock) as kafka:

@@ -23,3 +23,20 @@ def nested(leaves: Documents, *, within: int) -> Documents:
         ),
         max_leaves=within + 1,
     )
+
+
+_TEXT = st.text("ab", min_size=1, max_size=3)
+_PLAIN = st.builds(
+    lambda dialect, name, text: {dialect: {name: text}},
+    st.sampled_from(["exact", "prefix", "suffix"]),
+    st.sampled_from(["type", "id"]),
+    _TEXT,
+)
+_SQL = st.builds(
+    lambda words, one, two: {"sql": f"type {words[0]} '{one}' {words[1]} type LIKE '{two}%'"},
+    st.sampled_from([("=", "AND"), ("=", "OR"), ("!=", "OR"), ("LIKE", "AND"), ("=", "XOR")]),
+    _TEXT,
+    _TEXT,
+)
+by_type = nested(_PLAIN | _SQL, within=3)
+"""Filters on ``type`` and ``id`` of few letters, so that some match."""

@@ -57,6 +57,18 @@ def test_another_quota_keeps_what_was_taken():
     assert allowance.reset(0.0) == 100.0
 
 
+def test_what_cannot_be_refused_is_charged_and_paid_by_waiting():
+    allowance = Allowance(Quota(10.0, 5))
+    allowance.charge(5, 0.0)
+    assert allowance.debt(0.0) == 0.0
+    allowance.charge(20, 0.0)
+    assert math.isclose(allowance.debt(0.0), 2.0)
+    assert allowance.remaining(1.0) == 0
+    assert math.isclose(allowance.take(1, 1.0), 1.1)
+    assert allowance.debt(2.0) == 0.0
+    assert allowance.remaining(2.1) == 1
+
+
 def test_ten_times_the_rate_gets_rate_and_burst_over_a_minute():
     """As the guarantee says: rate x 60 + burst, within 2 %."""
     for rate, burst in ((500.0, 2_000), (50.0, 1), (0.5, 30)):

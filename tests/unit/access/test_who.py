@@ -98,7 +98,7 @@ def test_rights_name_every_fault():
         "source-not-allowed", "type-not-allowed", "route-not-allowed",
     ]  # fmt: skip
     assert rights.refusal({"source": "/shop/1", "type": "a"}, None) is None
-    assert rights.refusal_of_route("orders") is None
+    assert rights.faults_of_route("orders") == []
     assert not Rights("free", May()).limited
 
 

@@ -12,7 +12,7 @@ from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
 from app.filters.index import Types, types_of
 from app.filters.model import Filter
-from filter_strategies import nested
+from filter_strategies import by_type
 
 
 def made(*filters: dict[str, Any]) -> list[Filter]:
@@ -71,23 +71,11 @@ def test_types_are_what_the_filters_leave(
     assert types_of(made(*filters)) == expected
 
 
-_TEXT = st.text("ab", min_size=1, max_size=3)
-_PLAIN = st.builds(
-    lambda dialect, name, text: {dialect: {name: text}},
-    st.sampled_from(["exact", "prefix", "suffix"]),
-    st.sampled_from(["type", "id"]),
-    _TEXT,
+@given(
+    st.lists(by_type, max_size=3),
+    st.text("ab", min_size=1, max_size=3),
+    st.text("ab", min_size=1, max_size=3),
 )
-_SQL = st.builds(
-    lambda words, one, two: {"sql": f"type {words[0]} '{one}' {words[1]} type LIKE '{two}%'"},
-    st.sampled_from([("=", "AND"), ("=", "OR"), ("!=", "OR"), ("LIKE", "AND"), ("=", "XOR")]),
-    _TEXT,
-    _TEXT,
-)
-_FILTER = nested(_PLAIN | _SQL, within=3)
-
-
-@given(st.lists(_FILTER, max_size=3), _TEXT, _TEXT)
 def test_no_event_that_passes_is_outside_of_the_types(
     filters: list[dict[str, Any]], kind: str, name: str
 ) -> None:

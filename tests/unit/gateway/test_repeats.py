@@ -36,7 +36,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_a_repetition_of_what_was_stored_is_a_duplicate(bench: Bench) -> None:
+def test_a_repeat_of_what_was_stored_is_a_duplicate(bench: Bench) -> None:
     assert bench.post() is None
     bench.due[0](ACCEPTED)
     assert bench.answers == [ACCEPTED]
@@ -52,7 +52,7 @@ def test_what_failed_or_is_unknown_is_not_remembered(bench: Bench, answer: Answe
     assert bench.post() is DUPLICATE
 
 
-def test_repetitions_wait_for_the_fate_of_the_first(bench: Bench) -> None:
+def test_repeats_wait_for_the_fate_of_the_first(bench: Bench) -> None:
     assert [bench.post() for _ in range(3)] == [None] * 3
     assert (len(bench.due), bench.repeats.waiting) == (1, 2)
     bench.due[0](ACCEPTED)

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from app.access.rights import NotAllowed, Rights
 from app.bindings.record import ContentMode, Decoded
 from app.errors import SetupError
 from app.event.value import CloudEvent, DataForm
+from app.model.producer import May
 from app.model.route import DataSchema, Route
 from app.routing.data_schema import LISTED, MOST, InvalidData, compile_check
-from app.routing.plan import Resources, Router
+from app.routing.plan import Permit, Resources, Router
 
 ORDER = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -178,9 +180,9 @@ class House:
             invalid=lambda *told: self.told.append(told),
         )
 
-    def topics(self, data: Any) -> list[str]:
+    def topics(self, data: Any, permit: Permit | None = None) -> list[str]:
         decoded = Decoded(event(data), ContentMode.BINARY)
-        return [each.topic for each in self.router.plan(decoded, None)]
+        return [each.topic for each in self.router.plan(decoded, None, permit=permit)]
 
 
 def test_reject_is_422_with_every_fault():
@@ -204,3 +206,15 @@ def test_another_route_takes_what_does_not_match():
     assert house.topics({"id": 1}) == ["odd"]
     assert house.topics(GOOD) == ["orders"]
     assert house.told == [("orders", "rerouted")]
+
+
+def test_the_right_to_the_chosen_route_is_all_that_is_asked_and_is_asked_first():
+    """Where invalid data goes is the operator's decision; the schema of a route that a producer may not use
+    is not told to it.
+    """
+    house = House({"route": "odd"})
+    assert house.topics({"id": 1}, Rights("shop", May(routes=("orders",))).demand_route) == ["odd"]
+    house.told.clear()
+    with pytest.raises(NotAllowed):
+        house.topics({"id": 1}, Rights("shop", May(routes=("odd",))).demand_route)
+    assert house.told == []
