@@ -9,7 +9,7 @@ import msgspec
 from msgspec import structs
 from pydantic import BaseModel, Field
 
-from app.access.rights import Rights
+from app.access.rights import NotAllowed, Rights
 from app.api import messages, problems
 from app.api.answers import FaultView, Problem, RecordView, View
 from app.routing.journey import Hop, Journey, SubscriptionVerdict
@@ -27,7 +27,8 @@ def of_producer(
     refusal = rights.refusal(attributes, named)
     chosen = next((each.name for each in journey.routes if each.chosen), None)
     if refusal is None and named is None and chosen is not None:
-        refusal = rights.refusal_of_route(chosen)
+        faults = rights.faults_of_route(chosen)
+        refusal = NotAllowed(faults) if faults else None
     return journey if refusal is None else structs.replace(journey, hops=(), refused=refusal)
 
 

@@ -50,7 +50,7 @@ def read_older(
     """
     version = VERSIONS[name]
     at = _locate(version, locate, typed_at)
-    headers, faults = collapse([(_own_name(version, key), text) for key, text in pairs], at)
+    headers, faults = collapse([(own_name(version, key), text) for key, text in pairs], at)
     if version.encoding and version.encoding in headers:
         faults.append(_unexpected(version.encoding, at(version.encoding)))
         del headers[version.encoding]
@@ -77,7 +77,7 @@ def _locate(version: Version, locate: Locate, typed_at: str) -> Locate:
     return at
 
 
-def _own_name(version: Version, key: str) -> str:
+def own_name(version: Version, key: str) -> str:
     """0.1 in any case: an extension under ``X-`` as it is spelled, a core attribute as 0.1 spells it."""
     if not version.nested:
         return key

@@ -61,18 +61,11 @@ def _escaped(value: Any) -> Any:
 def write(documents: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
     """YAML to be pasted into a configuration, and the environment variables that it asks for: a secret
     is never shown, so a reference stands where one is."""
-    from io import StringIO
-
-    from ruamel.yaml import YAML
+    from app.config.yaml_core import dump
 
     missing: list[str] = []
     named = [_with_references(each, (each["id"],), missing) for each in documents]
-    text = StringIO()
-    yaml = YAML()
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.width = 100
-    yaml.dump({"subscriptions": named}, text)
-    return text.getvalue(), missing
+    return dump({"subscriptions": named}), missing
 
 
 def _with_references(value: Any, at: tuple[str, ...], missing: list[str]) -> Any:

@@ -27,10 +27,11 @@ _DAY = (  # that the calendar has
     "|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
     f"|{_LEAP_YEAR}-02-29)"
 )
-_TIMESTAMP = re.compile(  # RFC 3339 5.6: seconds and offset are mandatory, :60 is a leap second
+TIMESTAMP = (  # RFC 3339 5.6: seconds and offset are mandatory, :60 is a leap second
     rf"{_DAY}[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
     r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
+"""A regular expression that every dialect reads alike."""
 _INTEGER = re.compile("-?(?:0|[1-9][0-9]*)")  # RFC 8259 6 without fraction and exponent
 
 # RFC 3986. The first segment of a relative reference has no colon (4.2): "12:34" would begin with a
@@ -68,7 +69,7 @@ def _is_name(text: str) -> bool:
 is_name = Memo(_is_name).__getitem__
 
 
-is_timestamp = _TIMESTAMP.fullmatch
+is_timestamp = re.compile(TIMESTAMP).fullmatch
 """RFC 3339, with a day that the calendar has: truthy when it is."""
 
 

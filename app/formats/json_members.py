@@ -42,7 +42,7 @@ def read_members(text: bytes) -> dict[str, Raw]:
     members = decoded(_MEMBERS, text, _NOT_AN_OBJECT)
     if len(members) > MEMBERS:
         raise InvalidEvent([_too_many(len(members))])
-    faults = [] if _is_each_once(text, members) else _repeated(text)
+    faults = [] if is_each_once(text, members) else _repeated(text)
     if faults:
         raise InvalidEvent(faults)
     return members
@@ -61,7 +61,7 @@ def decoded(decoder: msgspec.json.Decoder[Document], text: bytes, otherwise: Fau
     raise InvalidEvent([fault])
 
 
-def _is_each_once(text: bytes, members: dict[str, Raw]) -> bool:
+def is_each_once(text: bytes, members: dict[str, Raw]) -> bool:
     """Whether names, values, punctuation and white space alone account for every byte: then nothing
     is there twice. False only means that a closer look is needed: at a name with an escape, say.
     """

@@ -112,9 +112,9 @@ class CommitGroup:
     def __init__(self, settings: EngineSettings, known: Known) -> None:
         self._catalogue = known.catalogue
         self._numbering = known.producers.begin()
-        self._recognition = known.identities.begin()
         self._broker = settings.name
         self._now = settings.now_ms()
+        self._recognition = known.identities.begin(self._now)
         self._settings = settings
         self._staged: dict[PartitionLog, Staged] = {}
         self._opened: list[tuple[PartitionLog, Segment]] = []

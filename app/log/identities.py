@@ -50,8 +50,8 @@ class Identities:
             self.oldest_ms = min(self.oldest_ms, until)
             self.remember((route, topic), _read(entries), most, now)
 
-    def begin(self) -> Recognition:
-        return Recognition(self, self._broker, self._now())
+    def begin(self, now_ms: int) -> Recognition:
+        return Recognition(self, self._broker, now_ms)
 
     def note(self, kept: Kept, key: bytes) -> bytes | None:
         recent = self._recent.get(kept)

@@ -99,7 +99,7 @@ class EventTemplates(Strict):
     made is answered 422.
     """
 
-    id: _Template = Field(description="id: the same for a repetition, another for another event")
+    id: _Template = Field(description="id: the same for a repeat, another for another event")
     type: _Template = Field(description="type")
     source: _Template = Field(description="source, a URI or a part of one")
     subject: _Template | None = Field(None, description="subject; without it, none")

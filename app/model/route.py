@@ -178,6 +178,10 @@ class DataSchema(Strict):
         "counted), or {route: NAME}",
     )
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple((self.dataschema or {}).values()) if self.file is None else (self.file,)
+
     @model_validator(mode="after")
     def one_source(self) -> DataSchema:
         if (self.file is None) == (self.dataschema is None):

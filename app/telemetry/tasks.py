@@ -18,7 +18,7 @@ TaskName = Literal[
     "certificates",
     "configuration-file",
     "configuration-signal",
-    "credential-files",
+    "named-files",
     "kafka-producer",
     "listener",
     "operator-events",

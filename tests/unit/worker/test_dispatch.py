@@ -438,6 +438,7 @@ async def test_a_position_outside_the_log_stops_the_subscription_and_says_so(rig
     """Rule 10: it asks, rather than skip."""
     await rig.begin()
     rig.log.trouble.append(PositionOutOfRange("5 is before the earliest, 10"))
+    rig.log.wake()
     await rig.task
     assert rig.status.state == "stopped"
     assert "position out of range" in rig.status.cause
