@@ -113,6 +113,13 @@ async def one_each(log: PortableLog, topic: str, what: str) -> dict[int, str]:
     return {receipt.partition: receipt.position for receipt in receipts}
 
 
+async def filled(log: PortableLog) -> tuple[str, str, dict[int, str]]:
+    """A topic with one event in each partition, a group that has not begun, and where the events are."""
+    topic = f"t-{uuid4().hex[:12]}"
+    await log.create_topic(topic, PARTITIONS)
+    return topic, fresh_group(), await one_each(log, topic, "from")
+
+
 def start_of(kind: str, places: dict[int, str], time_ms: int) -> StartAt:
     starts = {"earliest": EARLIEST, "latest": LATEST, "time": StartAt("time", time_ms=time_ms)}
     return starts.get(kind) or StartAt("position", positions=places)
@@ -161,9 +168,7 @@ async def test_a_subscription_that_the_broker_made_and_never_moved_is_moved(
     log: PortableLog, settings: PulsarSettings
 ) -> None:
     """The broker makes it at the latest message first; killed there, it stays there."""
-    topic, group = f"t-{uuid4().hex[:12]}", fresh_group()
-    await log.create_topic(topic, PARTITIONS)
-    places = await one_each(log, topic, "from")
+    topic, group, places = await filled(log)
     admin = Admin(settings)
     latest = {n: Position(p.ledger, p.entry + 1) for n, p in _places(places).items()}
     intent = json.dumps({n: list(place) for n, place in _places(places).items()})
@@ -204,9 +209,7 @@ async def test_a_partition_that_the_broker_could_not_ask_is_not_taken_for_a_new_
     log: PortableLog, settings: PulsarSettings
 ) -> None:
     """Else the start that is written down there would be passed over, and what it holds with it."""
-    topic, group = f"t-{uuid4().hex[:12]}", fresh_group()
-    await log.create_topic(topic, PARTITIONS)
-    places = await one_each(log, topic, "from")
+    topic, group, places = await filled(log)
     mortal, forgetful = Mortal(settings, PARTITIONS), Forgetful(settings)
     with pytest.raises(Died):
         await prepare(mortal, group, [topic], EARLIEST)

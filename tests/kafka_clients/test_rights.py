@@ -228,12 +228,22 @@ async def logged_in(kafka: Listening, user: str) -> RawClient:
     return client
 
 
-async def test_a_producer_beyond_its_quota_is_held_back_and_holds_nothing(tmp_path: Path) -> None:
-    """Its next request is not read, so that it takes no room from others; it may go at any time."""
-    made = producers(quota={"events": "100/h", "burst": 5})
-    async with kafka_listening(tmp_path, logins=logins(made)) as kafka:
+@asynccontextmanager
+async def with_quota(
+    folder: Path, events: str, burst: int
+) -> AsyncIterator[tuple[Listening, RawClient]]:
+    """The listener, and a client that has said its name."""
+    made = producers(quota={"events": events, "burst": burst})
+    async with kafka_listening(folder, logins=logins(made)) as kafka:
         await kafka.engine.create_topic("orders")
         client = await logged_in(kafka, "shop")
+        yield kafka, client
+        await client.close()
+
+
+async def test_a_producer_beyond_its_quota_is_held_back_and_holds_nothing(tmp_path: Path) -> None:
+    """Its next request is not read, so that it takes no room from others; it may go at any time."""
+    async with with_quota(tmp_path, "100/h", 5) as (kafka, client):
         answer = await client.call(produced(8))
         assert answer.throttle_time.total_seconds() == pytest.approx(3 * 36, rel=0.01)
         await client.send(framed(produced(8)))
@@ -248,25 +258,8 @@ async def test_a_producer_beyond_its_quota_is_held_back_and_holds_nothing(tmp_pa
 
 async def test_a_debt_of_months_is_answered_like_any_other(tmp_path: Path) -> None:
     """What is stored must be said to be: the protocol has room for 24 days."""
-    made = producers(quota={"events": "1/h", "burst": 1})
-    async with kafka_listening(tmp_path, logins=logins(made)) as kafka:
-        await kafka.engine.create_topic("orders")
-        client = await logged_in(kafka, "shop")
+    async with with_quota(tmp_path, "1/h", 1) as (_, client):
         answer = await client.call(produced(2_000))
         (topic,) = answer.responses
         assert topic.partition_responses[0].base_offset == 0
         assert answer.throttle_time.total_seconds() == 3_600
-        await client.close()
-
-
-async def test_a_producer_beyond_its_quota_waits(tmp_path: Path) -> None:
-    """Kafka has no refusal for it: the next request is read when the events fit."""
-    made = producers(quota={"events": "10/s", "burst": 5})
-    clock = Waiting()
-    async with kafka_listening(tmp_path, logins=logins(made), clock=clock) as kafka:
-        client = Producer({"bootstrap.servers": kafka.servers, "linger.ms": 1_000, **words("shop")})
-        for n in range(25):
-            client.produce("orders", b"%d" % n, partition=0)
-        assert await asyncio.to_thread(client.flush, 60) == 0
-        assert kafka.counters.values()["producer_events"] == {("shop",): 25}
-        assert sum(clock.waited) == pytest.approx(2.0)

@@ -218,18 +218,17 @@ class FakeConsumer:
         self._leaving = ()
         if self.log.trouble:
             raise self.log.trouble.popleft()
-        found = self._next()
+        changed, found = self.log.changed, self._next()
         if found is None:
             await asyncio.sleep(0)
-            await self._change(wait)
+            await self._change(changed, wait)
             found = self._next()
         return found
 
-    async def _change(self, wait: float) -> None:
+    async def _change(self, changed: asyncio.Event, wait: float) -> None:
         if self.nudged:
             self.nudged = False
             return
-        changed = self.log.changed
         if self.log.clock is not None:
             await happened(changed, self.log.clock, wait)
         elif wait > 0:
