@@ -145,6 +145,13 @@ async def house(tmp_path, target):
     await house.close()
 
 
+async def arrived_once_in_order(house: House, ledger: Ledger, count: int) -> None:
+    """Order per key, and no dead letter."""
+    assert ledger.each_once(count)
+    assert ledger.in_order()
+    assert await house.store.letters.find(LetterChoice()) == []
+
+
 async def test_every_event_arrives_once_with_its_own_bytes(house, target):
     """G1 and G2 without faults: nothing lost, nothing twice, nothing changed."""
     ledger = Ledger()
@@ -182,9 +189,7 @@ async def test_a_target_that_fails_at_first_gets_everything_in_order(house, targ
     await house.work(retry=QUICK)
     await house.publish(300, keys=20)
     await house.settled()
-    assert ledger.each_once(300)
-    assert ledger.in_order()
-    assert await house.store.letters.find(LetterChoice()) == []
+    await arrived_once_in_order(house, ledger, 300)
 
 
 async def test_retry_after_is_kept_to_the_second(house, target):
@@ -317,9 +322,7 @@ async def test_a_target_that_is_down_costs_pauses_and_no_event(house, target):
     assert "connect" in supervisor.status()[0].cause
     await target.start()
     await house.settled()
-    assert ledger.each_once(400)
-    assert ledger.in_order()
-    assert await house.store.letters.find(LetterChoice()) == []
+    await arrived_once_in_order(house, ledger, 400)
 
 
 async def test_an_orderly_restart_in_the_middle_repeats_nothing(house, target):

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -87,12 +88,8 @@ class Locks(RuleBasedStateMachine):
     @rule(data=st.data())
     def acknowledge(self, data: st.DataObject) -> None:
         token = data.draw(st.sampled_from(self.tokens))
-        row = self._holder(token)
-        done = self.runner.run(
-            self.store.pulled.acknowledge(SUBSCRIPTION, [token, "nobody's"], self.now)
-        )
-        self._expect(done, token, row)
-        if row is not None:
+        work = self.store.pulled.acknowledge(SUBSCRIPTION, [token, "nobody's"], self.now)
+        if (row := self._told(token, work)) is not None:
             self.rows.remove(row)
             self.acknowledged += 1
 
@@ -100,24 +97,16 @@ class Locks(RuleBasedStateMachine):
     @rule(data=st.data(), delay=st.sampled_from([0, 1, LOCK]))
     def release(self, data: st.DataObject, delay: int) -> None:
         token = data.draw(st.sampled_from(self.tokens))
-        row = self._holder(token)
-        done = self.runner.run(
-            self.store.pulled.release(SUBSCRIPTION, [token], delay_ms=delay, now_ms=self.now)
-        )
-        self._expect(done, token, row)
-        if row is not None:
+        work = self.store.pulled.release(SUBSCRIPTION, [token], delay_ms=delay, now_ms=self.now)
+        if (row := self._told(token, work)) is not None:
             row.token, row.until = "", self.now + delay
 
     @precondition(lambda self: self.tokens)
     @rule(data=st.data())
     def renew(self, data: st.DataObject) -> None:
         token = data.draw(st.sampled_from(self.tokens))
-        row = self._holder(token)
-        done = self.runner.run(
-            self.store.pulled.renew(SUBSCRIPTION, [token], lock_ms=LOCK, now_ms=self.now)
-        )
-        self._expect(done, token, row)
-        if row is not None:
+        work = self.store.pulled.renew(SUBSCRIPTION, [token], lock_ms=LOCK, now_ms=self.now)
+        if (row := self._told(token, work)) is not None:
             row.until = self.now + LOCK
 
     @precondition(lambda self: self.tokens)
@@ -188,9 +177,12 @@ class Locks(RuleBasedStateMachine):
     def _holder(self, token: str) -> Row | None:
         return next((r for r in self.rows if r.token == token and r.until > self.now), None)
 
-    def _expect(self, done: Mapping[str, bool], token: str, row: Row | None) -> None:
+    def _told(self, token: str, work: Coroutine[Any, Any, Mapping[str, bool]]) -> Row | None:
+        """The row that the token held, after the work has told whether it held one."""
+        row, done = self._holder(token), self.runner.run(work)
         assert done[token] is (row is not None)
         assert not done.get("nobody's")
+        return row
 
     def _bury(self, held: list[Offered]) -> None:
         letters = {

@@ -228,14 +228,11 @@ async def test_each_producer_is_shown_with_what_it_has_sent(
     service.producers.callers["shop"].take(30, service.clock.monotonic())
     service.producers.callers["shop"].tally.refused += 2
     shop, till = (await client.get("/status")).json()["producers"]
-    assert shop == {
-        "name": "shop",
-        "events": 30,
-        "refused": 2,
-        "events_per_second": 0.5,
-        "last_event_seconds": 0.0,
-    }
+    assert shop == {"name": "shop", **THIRTY_JUST_NOW}
     assert (till["name"], till["last_event_seconds"]) == ("till", None)
+
+
+THIRTY_JUST_NOW = {"events": 30, "refused": 2, "events_per_second": 0.5, "last_event_seconds": 0.0}
 
 
 async def test_each_intake_is_shown_with_what_came_by_it(
@@ -245,13 +242,7 @@ async def test_each_intake_is_shown_with_what_came_by_it(
     service.tallies["github"].add(30, service.clock.monotonic())
     service.tallies["github"].refused += 2
     github, erp = (await client.get("/status")).json()["intakes"]
-    assert github == {
-        "name": "github",
-        "events": 30,
-        "refused": 2,
-        "events_per_second": 0.5,
-        "last_event_seconds": 0.0,
-    }
+    assert github == {"name": "github", **THIRTY_JUST_NOW}
     assert (erp["name"], erp["last_event_seconds"]) == ("erp", None)
 
 
