@@ -14,11 +14,22 @@ ENV UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 UV_PYTHON_DOWNLOADS=never UV_PROJECT
 WORKDIR /build
 COPY pyproject.toml uv.lock ./
 
+# The page for operators. Its types come from the API's description, which is all it needs of the service.
+FROM node:22-bookworm-slim AS console
+WORKDIR /build/app/console/web
+COPY app/console/web/package.json app/console/web/package-lock.json ./
+RUN --mount=type=cache,target=/root/.npm \
+    npm ci --no-audit --no-fund
+COPY openapi /build/openapi
+COPY app/console/web ./
+RUN npm run build
+
 FROM uv AS build
 RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-install-project
 COPY README.md LICENSE ./
 COPY app ./app
+COPY --from=console /build/app/console/web/dist ./app/console/web/dist
 RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-editable
 

@@ -42,9 +42,16 @@ $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
+# The console is built beside the demo, with what processors have left; it ends with it.
 .PHONY: demo
-demo: install ## set up, start, send a feed, show every event's way and the closing account
-	$(BIN)/skybridge demo $(ARGS)
+demo: install ## set up, start, send a feed, show every event's way and the closing account (ARGS=--stay: stay)
+	@$(PY) tests/support/console_build.py --lenient --aside & build=$$!; \
+	trap 'kill $$build 2>/dev/null || true' EXIT; $(BIN)/skybridge demo $(ARGS)
+
+CONSOLE ?=
+.PHONY: console
+console: install ## the page for operators, from app/console/web (Node.js comes from PyPI where it is absent)
+	@$(PY) tests/support/console_build.py $(CONSOLE)
 
 .PHONY: serve
 serve: install ## the service on the embedded log (ARGS="--config FILE" for your own)
@@ -55,7 +62,8 @@ servers: install ## the servers that tests run against, into .servers (ARGS=--st
 	@$(PY) tests/support/servers.py $(if $(filter servers,$(MAKECMDGOALS)),$(ARGS))
 
 .PHONY: test
-test: install servers ## what a newcomer and CI run, with the time per folder at the end
+test: install ## what a newcomer and CI run, with the time per folder at the end
+	@$(MAKE) --no-print-directory -j2 ARGS= CONSOLE=--lenient servers console
 	$(PYTEST) -n $(STREAMS) --dist loadfile --no-loadscope-reorder -m "not nightly" $(ARGS)
 
 .PHONY: nightly
@@ -80,7 +88,7 @@ check: install ## lint, format, types, import contracts, spelling, one version e
 	$(PY) -m pytest -q -p no:randomly tests/docs/test_versions.py
 
 .PHONY: bench
-bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--delivery", "--write docs/figures.md")
+bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--http", "--write docs/figures.md"): docs/guides/bench.md
 	$(PY) tests/bench/run.py $(ARGS)
 
 .PHONY: capacity

@@ -1,18 +1,22 @@
-"""Access to the admin listener: a bearer token on everything but the status of the probes, wrong ones throttled,
-and no changes on behalf of a page of another origin. What a token may do is judged by ``operations``.
+"""Access to the admin listener: a bearer token, or a browser's session, on everything but the status of the
+probes; wrong tokens throttled, and no changes on behalf of a page of another origin. What a token may do is
+judged by ``operations``.
 """
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import math
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
 import msgspec
+from starlette.requests import ClientDisconnect
 
-from app.api.callers import Access, Caller, Callers, attach, caller_of
+from app.api.callers import Access, Caller, Callers, attach, caller_of, digest_of
+from app.api.sessions import Session, Sessions, cookie_name, csrf_of, id_in
 from app.api.wrong_tokens import WrongTokens
 from app.errors import SetupError
 
@@ -21,7 +25,8 @@ Asgi = Callable[
     [Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]
 ]
 
-LIVENESS, READINESS = "/healthz", "/readyz"
+LIVENESS, READINESS, SESSION = "/healthz", "/readyz", "/v1/session"
+CSRF_HEADER = "x-csrf-token"
 _LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITE = frozenset({b"", b"same-origin", b"none"})  # none: a person typed the address
 
@@ -32,6 +37,12 @@ class Refusal(NamedTuple):
     status: int
     body: bytes
     wait: float = 0.0
+
+    @property
+    def headers(self) -> Iterator[tuple[str, str]]:
+        yield "www-authenticate", "Bearer"
+        if self.wait:
+            yield "retry-after", str(math.ceil(self.wait))
 
 
 def _refusal(status: int, code: str, title: str, detail: str) -> Refusal:
@@ -50,6 +61,18 @@ _WRONG_TOKEN = _refusal(
     "not-authorised",
     "The admin listener has no such token",
     "Send server.admin.token or one of server.admin.tokens as Authorization: Bearer <token>.",
+)
+_SESSION_OVER = _refusal(
+    401,
+    "session-over",
+    "The session of this browser has ended",
+    "Log in again at /console/ with server.admin.token or one of server.admin.tokens.",
+)
+_NO_CSRF = _refusal(
+    403,
+    "csrf",
+    "A change by a session needs its CSRF token",
+    "Send csrf, as GET /v1/session answers it, as X-CSRF-Token; a bearer token needs none.",
 )
 _THROTTLED = _refusal(
     429,
@@ -71,10 +94,29 @@ _OTHER_ORIGIN = _refusal(
 )
 
 
+_STRANGERS_MAY = {
+    READINESS: {_NO_TOKEN, _SESSION_OVER, _OTHER_HOST},
+    SESSION: {_NO_TOKEN, _SESSION_OVER},
+}
+"""By path: what is no reason to refuse there."""
+_PRESENTED = "skybridge.session"  # in a scope of ASGI
+
+
+class SessionOver(OSError):
+    """Told to an answer that goes on, as if its reader had gone."""
+
+
+class Presented(NamedTuple):
+    """The session that a request presented, and its id, which nothing else keeps."""
+
+    id: str
+    session: Session
+
+
 class TokenGuard:
     """A plain ASGI layer that finds the caller of each request. Without tokens the listener is on loopback
     and everybody there may ask, but only under a loopback name, or a web page could have its own name
-    point here. Readiness answers strangers too.
+    point here. Readiness answers strangers too, and so does what a browser logs in by.
     """
 
     def __init__(
@@ -82,26 +124,65 @@ class TokenGuard:
     ) -> None:
         self._app = app
         self._wrong = WrongTokens(monotonic)
+        self.sessions = Sessions(monotonic)
         self.expect(access)
 
     def expect(self, access: Access) -> None:
         """From the next request on."""
         self._callers = Callers(access)
+        self.sessions.keep(self._callers.digests)
+
+    @property
+    def open(self) -> bool:
+        """Whether no token is needed."""
+        return self._callers.open
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         refusal = self._refusal(scope)
-        if refusal is None:
-            await self._app(scope, receive, send)
+        if refusal is not None:
+            await _refuse(refusal, send)
             return
-        headers = [
-            (b"content-type", b"application/problem+json"),
-            (b"www-authenticate", b"Bearer"),
-            (b"content-length", str(len(refusal.body)).encode()),
-        ]
-        if refusal.wait:
-            headers.append((b"retry-after", str(math.ceil(refusal.wait)).encode()))
-        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-        await send({"type": "http.response.body", "body": refusal.body})
+        presented = presented_by(scope)
+        if presented is None:
+            await self._app(scope, receive, send)
+        else:
+            await self._while_it_lasts(presented, scope, receive, send)
+
+    async def _while_it_lasts(
+        self, presented: Presented, scope: Scope, receive: Any, send: Any
+    ) -> None:
+        """A stream ends with its session, and keeps it in use until then."""
+
+        async def pass_on(message: Any) -> None:
+            if message.get("more_body") and not self._lasts(presented.id):
+                raise SessionOver
+            await send(message)
+
+        try:
+            await self._app(scope, receive, pass_on)
+        except (SessionOver, ClientDisconnect):
+            if self._lasts(presented.id):
+                raise
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _lasts(self, id_: str) -> bool:
+        return self.sessions.use(id_) is not None
+
+    def log_in(self, scope: Scope, token: str) -> tuple[Caller, Presented] | Refusal:
+        """A wrong token is counted as one in the header is."""
+        given = token.strip().encode()
+        caller = self._callers.by(given)
+        if caller is None:
+            return self._note_wrong(scope)
+        self.log_out(scope)
+        presented = Presented(*self.sessions.begin(digest_of(given)))
+        attach(scope, caller)
+        scope[_PRESENTED] = presented
+        return caller, presented
+
+    def log_out(self, scope: Scope) -> None:
+        """Of the session that the request's cookie names, if any."""
+        self.sessions.end(id_in_cookie(scope))
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         if scope["type"] != "http" or scope["path"] == LIVENESS:
@@ -110,9 +191,7 @@ class TokenGuard:
         if isinstance(found, Caller):
             attach(scope, found)
             return None
-        if scope["path"] == READINESS and found in {_NO_TOKEN, _OTHER_HOST}:
-            return None
-        return found
+        return None if found in _STRANGERS_MAY.get(scope["path"], ()) else found
 
     def _judge(self, scope: Scope) -> Caller | Refusal:
         if scope["method"] not in _LOOKS and _is_of_another_origin(scope):
@@ -121,13 +200,66 @@ class TokenGuard:
             return self._callers.anybody() if is_loopback(_host(scope)) else _OTHER_HOST
         given = _header(scope, b"authorization")
         if not given:
-            return _NO_TOKEN
+            return self._by_session(scope)
         scheme, _, token = given.partition(b" ")
         caller = self._callers.by(token.strip()) if scheme.lower() == b"bearer" else None
-        if caller is not None:
-            return caller
+        return self._note_wrong(scope) if caller is None else caller
+
+    def _by_session(self, scope: Scope) -> Caller | Refusal:
+        id_ = id_in_cookie(scope)
+        if not id_:
+            return _NO_TOKEN
+        session = self.sessions.use(id_)
+        caller = None if session is None else self._callers.of(session.token)
+        if session is None or caller is None:
+            return _SESSION_OVER
+        if not _logs_in(scope) and scope["method"] not in _LOOKS and not _has_csrf(scope, id_):
+            return _NO_CSRF
+        scope[_PRESENTED] = Presented(id_, session)
+        return caller
+
+    def _note_wrong(self, scope: Scope) -> Refusal:
         wait = self._wrong.note(peer_of(scope))
         return _THROTTLED._replace(wait=wait) if wait else _WRONG_TOKEN
+
+
+async def _refuse(refusal: Refusal, send: Any) -> None:
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(refusal.body)).encode()),
+        *((name.encode(), value.encode()) for name, value in refusal.headers),
+    ]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": refusal.body})
+
+
+def presented_by(scope: Scope) -> Presented | None:
+    """None where the request showed a token itself, or needed none."""
+    found: Presented | None = scope.get(_PRESENTED)
+    return found
+
+
+def id_in_cookie(scope: Scope) -> str:
+    """Of a session; it need not last any more."""
+    return id_in(_header(scope, b"cookie").decode("latin-1"), cookie_of(scope))
+
+
+def cookie_of(scope: Scope) -> str:
+    """The name of the cookie. A proxy with TLS before us says so; whoever says so without one only has his
+    own browser refuse the cookie."""
+    forwarded = _header(scope, b"x-forwarded-proto").lower().partition(b",")[0].strip()
+    server = scope.get("server") or ("", 0)
+    return cookie_name(server[1], secure=scope.get("scheme") == "https" or forwarded == b"https")
+
+
+def _logs_in(scope: Scope) -> bool:
+    """It is judged by the token in its body, whoever was logged in before."""
+    return bool(scope["path"] == SESSION and scope["method"] == "POST")
+
+
+def _has_csrf(scope: Scope, id_: str) -> bool:
+    given = _header(scope, CSRF_HEADER.encode())
+    return hmac.compare_digest(given, csrf_of(id_).encode())
 
 
 def may_look(scope: Scope) -> bool:

@@ -84,6 +84,8 @@ class RouteView(View):
     to: list[TargetView]
     content_mode: str
     key: str = Field(description="the key mapper")
+    events: int = Field(description="events that its brokers stored, since the start")
+    unpublished: int = Field(description="events that a broker did not store, since the start")
     filter_errors: int = Field(description=_FILTER_ERRORS)
 
 
@@ -121,6 +123,11 @@ class SubscriptionView(View):
     last_error: str
     parked: ParkedOfSubscription
     dead_letters: dict[str, int] = Field(description="count by cause")
+    delivered: int = Field(description="events delivered by this process, since its start")
+    answers: dict[str, int] = Field(
+        description="attempts of this process by the status of the answer, or by the fault where "
+        "none came: timeout, connect, tls ..."
+    )
     filter_errors: int = Field(description=_FILTER_ERRORS)
 
 
@@ -159,7 +166,24 @@ class KafkaListenerView(BaseModel):
     )
 
 
-def _rfc3339(seconds: float) -> str:
+class SpoolView(BaseModel):
+    route: str = Field(description="name of the route")
+    broker: str = Field(description="name of the embedded log that keeps the spool")
+    state: Literal["empty", "spooling", "draining", "removed"] = Field(
+        description="spooling: the target is away; removed: its setting is gone, and it is kept until it is "
+        "empty"
+    )
+    cause: str = Field(description="why events went to the spool last; empty while it is empty")
+    records: int = Field(description="events that wait")
+    bytes: int = Field(description="about how many bytes they take")
+    most: int = Field(description="spool.max in bytes; 0 for one that is removed")
+    oldest_seconds: float = Field(description="age of the oldest event that waits, or 0")
+    repeats: int = Field(
+        description="events since the start that the target may have twice, because a publish had no answer"
+    )
+
+
+def rfc3339(seconds: float) -> str:
     moment = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     return moment.replace("+00:00", "Z")
 
@@ -169,7 +193,7 @@ def _details(faults: Sequence[Fault]) -> list[str]:
 
 
 class ReloadView(View):
-    at: Annotated[str, BeforeValidator(_rfc3339)] = Field(description="when, RFC 3339")
+    at: Annotated[str, BeforeValidator(rfc3339)] = Field(description="when, RFC 3339")
     cause: Cause = Field(
         description="its trigger: the start, SIGHUP, a change of the file, this API"
     )
@@ -226,15 +250,35 @@ class IntakeView(SenderView):
     refused: int = Field(description="requests refused or not published")
 
 
+class DiskView(BaseModel):
+    free: int = Field(description="bytes that this process may still write")
+    size: int = Field(description="bytes of the volume")
+
+
+class Attention(BaseModel):
+    """Something that does not recover by itself, or has not for five minutes."""
+
+    subject: str = Field(
+        description="the broken part", examples=["subscription billing", "broker main"]
+    )
+    detail: str = Field(description="what is wrong with it")
+    next: str = Field(description="the command that repairs it, or shows more")
+
+
 class Status(View):
     version: str
     installation: str
     roles: list[str]
     ready: bool
+    readiness: dict[str, RoleReadiness] = Field(description="of each role, as in /readyz")
+    attention: list[Attention] = Field(description="what needs a person, the gravest first")
     uptime_seconds: float
     routes: list[RouteView]
     brokers: dict[str, HealthView]
     store: HealthView = Field(description="where dead letters are kept")
+    disks: dict[str, DiskView] = Field(
+        description="volumes of the embedded logs and of the SQLite store, by folder"
+    )
     subscriptions: list[SubscriptionView]
     producers: list[ProducerView] = Field([], description="known senders of events")
     intakes: list[IntakeView] = Field([], description="webhooks taken in under /in")
@@ -244,6 +288,7 @@ class Status(View):
     kafka_listeners: list[KafkaListenerView] = Field(
         [], description="Kafka listeners of embedded logs"
     )
+    spools: list[SpoolView] = Field([], description="spools of routes")
     configuration: ConfigurationState = Field(
         description="the configuration in force and the last reload"
     )
@@ -312,3 +357,4 @@ class PageView(BaseModel):
     messages: list[MessageView]
     next: str
     complete: bool = Field(description="true: the page reached the end of the topic")
+    looked_at: int = Field(description="records read for this page, wanted or not")

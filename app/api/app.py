@@ -22,6 +22,9 @@ from app.api import (
     event_stream,
     events_openapi,
     explain,
+    find,
+    history,
+    logins,
     metrics,
     openapi_document,
     parameters,
@@ -93,10 +96,18 @@ async def measure(running: Here) -> Response:
     return Response(text, media_type=metrics.CONTENT_TYPE)
 
 
-def create_app(running: Running, *, allowed: Access, stopped: asyncio.Event) -> access.TokenGuard:
-    """``stopped`` ends streams that would otherwise go on for ever."""
+def create_app(
+    running: Running,
+    *,
+    allowed: Access,
+    stopped: asyncio.Event,
+    recorder: history.Recorder | None = None,
+) -> access.TokenGuard:
+    """``stopped`` ends streams that would otherwise go on for ever. ``recorder``: one that somebody runs."""
     app = describe(running, stopped)
-    return access.TokenGuard(Outcomes(app, app.state.trail), allowed)
+    app.state.recorder = recorder or history.Recorder(running, stopped)
+    app.state.guard = guard = access.TokenGuard(Outcomes(app, app.state.trail), allowed)
+    return guard
 
 
 def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
@@ -116,6 +127,8 @@ def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
     problems.install(app)
     app.include_router(routes)
     for each in (
+        logins,
+        history,
         records,
         produce,
         topics,
@@ -130,6 +143,7 @@ def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
         attempts,
         audit,
         explain,
+        find,
         configuring,
     ):  # topics after records, and subscriptions after their verbs: their paths take in the others
         app.include_router(each.routes)

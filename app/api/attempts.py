@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import Query
 
 from app.api import kept
+from app.api.find_rows import ahead_of
 from app.api.operations import To, router
 from app.api.parameters import LIMIT, LIMIT_MAX, Text
 from app.api.problems import Refused
 from app.api.running import Here, store_of
 from app.delivery.outcomes import Fate
-from app.delivery.parked_lanes import START
-from app.interfaces import Attempt, AttemptChoice, EventName, Parked, Store, Waiting
+from app.interfaces import Attempt, AttemptChoice, Store, Waiting
 
 REMEMBERED = 10_000  # attempts that this process is asked for
 
@@ -62,18 +62,9 @@ async def _parked(store: Store, subscription: str | None, event_id: str) -> list
             partition=row.message.partition,
             position=row.message.position,
             event=row.event,
-            behind=await _ahead(store, row),
+            behind=await ahead_of(store, row),
             parked=True,
         )
         for row in await store.parked.find(subscription, event_id=event_id)
         if not row.attempts
     ]
-
-
-async def _ahead(store: Store, row: Parked) -> EventName | None:
-    """The head of its lane; a redriven one waits for nobody."""
-    if row.redriven:
-        return None
-    place = row.subscription, row.broker, row.message.partition, row.lane
-    heads = await store.parked.rows(*place, after=START, limit=1)
-    return next((head.event for head in heads if head.id != row.id), None)

@@ -36,7 +36,7 @@ class Trail:
         self, scope: Scope, caller: Caller, kind: AuditKind, operation: str, *, hourly: bool = False
     ) -> None:
         """``hourly``: only the first in an hour of this caller for this object. Raises StoreUnavailable."""
-        entry = self._entry(scope, caller, kind, operation)
+        entry = self._entry(scope, caller.name, kind, operation)
         if hourly and not self._is_first(entry):
             return
         number = await store_of(self._running).audit.add(entry)
@@ -60,7 +60,7 @@ class Trail:
 
     async def refused(self, scope: Scope, caller: Caller, operation: str) -> None:
         """For want of a scope, which is answered in any case."""
-        entry = self._entry(scope, caller, "refusal", operation)
+        entry = self._entry(scope, caller.name, "refusal", operation)
         await self._add(msgspec.structs.replace(entry, status=403))
 
     async def reloaded(self, who: str, status: int, detail: str) -> None:
@@ -76,6 +76,11 @@ class Trail:
         )
         await self._add(entry)
 
+    async def told(self, scope: Scope, who: str, operation: str, status: int) -> None:
+        """A login or a logout: done, whether the store answers or not: an operator must get in to see that it does not."""
+        entry = self._entry(scope, who, "change", operation)
+        await self._add(msgspec.structs.replace(entry, status=status))
+
     async def _add(self, entry: AuditEntry) -> None:
         """Done already, so nothing is refused where the store is away."""
         try:
@@ -84,12 +89,12 @@ class Trail:
             _log.error("not in the audit: %s by %s: %s", entry.operation, entry.who, error)
         self._publish(entry)
 
-    def _entry(self, scope: Scope, caller: Caller, kind: AuditKind, operation: str) -> AuditEntry:
+    def _entry(self, scope: Scope, who: str, kind: AuditKind, operation: str) -> AuditEntry:
         client = scope.get("client")
         return AuditEntry(
             kind=kind,
             at_ms=now_ms(self._running),
-            who=caller.name,
+            who=who,
             address=client[0] if client else "",
             operation=operation,
             target="/".join(map(str, scope["path_params"].values())),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Collection, MutableMapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -62,18 +62,28 @@ class Callers:
         mask = compile_mask(access.mask)
         self._all, self._part = Shown(None), Shown(mask, masks=bool(access.mask))
         self.open = not access.tokens
-        self._known = [
-            (digest_of(text.encode()), each) for each in access.tokens for text in each.texts
-        ]
+        self._known = {
+            digest_of(text.encode()): each for each in access.tokens for text in each.texts
+        }
 
     def anybody(self) -> Caller:
         return Caller(ON_LOOPBACK, EVERY_SCOPE, self._all)
 
+    @property
+    def digests(self) -> Collection[bytes]:
+        """Of every token that is taken."""
+        return self._known.keys()
+
     def by(self, token: bytes) -> Caller | None:
         """Every digest is compared, so that the time tells nothing."""
         given = digest_of(token)
-        fits = [each for digest, each in self._known if hmac.compare_digest(digest, given)]
+        fits = [each for digest, each in self._known.items() if hmac.compare_digest(digest, given)]
         return self._caller(fits[0]) if fits else None
+
+    def of(self, digest: bytes) -> Caller | None:
+        """``digest``: of a token that was shown before. None: it is taken no more."""
+        token = self._known.get(digest)
+        return None if token is None else self._caller(token)
 
     def _caller(self, token: AccessToken) -> Caller:
         shown = self._all if "data" in token.scopes else self._part

@@ -20,9 +20,12 @@ from app.api.operations import By, To, router
 from app.api.parameters import BODY, GREATEST_ID, LIMIT, LIMIT_MAX, Id, LetterFilter, Rate
 from app.api.problems import Refused
 from app.api.running import Here, Running, now_ms, store_of
+from app.api.shown import Shown
 from app.interfaces import Attempt, AttemptChoice, DeadLetter, LetterChoice, Store
 
 AT_ONCE = 1_000  # letters that one request redrives at most
+INTERVALS = 1_000  # of one count
+LONGEST_INTERVAL = 366 * 86_400  # seconds
 HISTORY = 1_000  # attempts of an event that are looked through
 NOBODY = "the subscription does not exist: create it again, or discard its letters"
 
@@ -34,7 +37,22 @@ class LetterQuery(LetterFilter):
 
     limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="most letters of a page")
     before: Id | None = Field(None, description="only letters with a lower id, as next says")
+    messages: bool = Field(
+        True, description="false: only the name of each event, without its message"
+    )
     raw: bool = Field(False, description="also show each record as it is on the wire")
+
+
+class CountQuery(LetterFilter):
+    """Over which time they are counted."""
+
+    every: int | None = Field(
+        None,
+        ge=1,
+        le=LONGEST_INTERVAL,
+        description="seconds of an interval: also count by interval and cause, from since on; at most "
+        f"{INTERVALS} intervals",
+    )
 
 
 class DiscardOrder(LetterFilter):
@@ -76,7 +94,7 @@ async def dead_letters(
 
     found, more = await parameters.read_page(ask, query.limit, query.before)
     page = {
-        "dead_letters": [kept.dead_letter(running, each, shown, raw=query.raw) for each in found],
+        "dead_letters": [_listed(running, each, shown, query) for each in found],
         "next": parameters.next_page(request, before=found[-1].id) if more else None,
     }
     return json_answer(page)
@@ -85,11 +103,18 @@ async def dead_letters(
 @routes.get("/count", operation_id="count_dead_letters", responses=Refused.responses(422, 503))
 async def count(
     running: Here,
-    query: Annotated[LetterFilter, Query()],
+    query: Annotated[CountQuery, Query()],
 ) -> kept.DeadLetterCounts:
-    """The number of dead letters, by subscription and cause."""
-    found = await store_of(running).letters.count(query.choice())
-    return kept.DeadLetterCounts(total=sum(found.values()), counts=kept.counts(found))
+    """The number of dead letters, by subscription and cause, and over time."""
+    letters, choice = store_of(running).letters, query.choice()
+    found = await letters.count(choice)
+    times: Mapping[tuple[int, str], int] = {}
+    if query.every is not None:
+        _demand_few(query, now_ms(running))
+        times = await letters.count_over_time(choice, query.every * 1000)
+    return kept.DeadLetterCounts(
+        total=sum(found.values()), counts=kept.counts(found), over_time=kept.over_time(times)
+    )
 
 
 @routes.get(
@@ -157,6 +182,27 @@ async def redrive(running: Here, by: By, order: RedriveOrder) -> kept.Redriven:
     )
     by.tell(detail=_done(order, done.redriven, done.matched))
     return done
+
+
+def _listed(
+    running: Running, letter: DeadLetter, shown: Shown, query: LetterQuery
+) -> dict[str, object]:
+    if query.messages:
+        return kept.dead_letter(running, letter, shown, raw=query.raw)
+    return kept.named_letter(letter, shown)
+
+
+def _demand_few(query: CountQuery, until_ms: int) -> None:
+    """Raises Refused for more intervals than one answer may have."""
+    every_ms = (query.every or 1) * 1000
+    until_ms = until_ms if query.until is None else min(query.until, until_ms)
+    intervals = (until_ms - (query.since or 0)) // every_ms
+    if intervals > INTERVALS:
+        raise Refused(
+            422,
+            "too-many-intervals",
+            f"{intervals} intervals of {query.every} s, but one answer has at most {INTERVALS}: raise every or since",
+        )
 
 
 def _asked(order: DiscardOrder | RedriveOrder) -> str:

@@ -38,11 +38,17 @@ from app.api.running import Here, Running
 from app.api.start_points import StartPoints
 from app.api.subscriptions import subscription_of
 from app.api.topics import ends_of
+from app.bindings.record import Decoded
 from app.errors import BrokerError
+from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
+from app.filters.explain import explain_filters
 from app.interfaces import Log
 from app.model.message import Message
 from app.model.subscription import Subscription
+from app.routing.order import lane_words
+
+FILTERED, FILTER_ERROR = "filtered", "filter_error"  # as the worker's counters name them
 
 routes = router("/v1/subscriptions", tags=["pull"])
 
@@ -66,17 +72,25 @@ async def events(
     start: Annotated[
         Literal["earliest", "latest"], Query(description="without Last-Event-ID")
     ] = "latest",
+    explain: Annotated[
+        bool,
+        Query(description="every record, wanted or not, as an event `verdict`"),
+    ] = False,
     on: Follow = True,
     last_event_id: LastEventId = None,
 ) -> StreamingResponse:
     """New events that pass the subscription's filters: `data` is the CloudEvent in the JSON format.
     An event `record` shows a record that is no CloudEvent or cannot be shown as JSON; `gap` reports
-    records that retention removed, `problem` the end of the stream."""
+    records that retention removed, `problem` the end of the stream. With `explain` every record comes
+    as `verdict`, with what each filter says of it and why; `data` is an object of
+    topic, partition, position, event (id, source, type), verdict (wanted, filtered, filter_error,
+    skipped or no-event), lane, fault, filters."""
     subscription = await subscription_of(running, name)
     log = _readable(running, subscription)
     end = stopped if on else already()
     tails = await _tails(log, subscription, start, last_event_id, end)
-    return streamed(EventStream(running, subscription, tails).lines(follow(tails, end)))
+    kind = VerdictStream if explain else EventStream
+    return streamed(kind(running, subscription, tails).lines(follow(tails, end)))
 
 
 def _readable(running: Running, subscription: Subscription) -> Log:
@@ -177,3 +191,46 @@ class EventStream:
 
     def _block(self, name: str = "", data: bytes = b"") -> bytes:
         return block(resume_point(self._tails), name, data)
+
+
+class VerdictStream(EventStream):
+    """Every record, wanted or not, with what each filter says of it: the filters as they are now."""
+
+    def __init__(self, running: Running, subscription: Subscription, tails: Sequence[Tail]) -> None:
+        super().__init__(running, subscription, tails)
+        self._subscription = subscription
+
+    def _event(self, message: Message) -> bytes:
+        place = {
+            "topic": message.partition.topic,
+            "partition": message.partition.number,
+            "position": message.position,
+        }
+        decoded = self._reading.read(message)
+        told = self._foreign() if decoded is None else self._judged(decoded, message.record.key)
+        return self._block("verdict", msgspec.json.encode({**place, **told}))
+
+    def _foreign(self) -> dict[str, object]:
+        verdict = "skipped" if self._skips else "no-event"
+        fault = f"the record is no CloudEvent; on_foreign: {self._subscription.on_foreign}"
+        return {"event": None, "verdict": verdict, "lane": None, "fault": fault, "filters": []}
+
+    def _judged(self, decoded: Decoded, key: bytes | None) -> dict[str, object]:
+        event = decoded.event
+        filters = explain_filters(self._subscription.filters, event)
+        attributes = event.attributes
+        return {
+            "event": {name: attributes.get(name) for name in ("id", "source", "type")},
+            "verdict": self._word(event),
+            "lane": lane_words(self._subscription, event, key),
+            "fault": None,
+            "filters": filters,
+        }
+
+    def _word(self, event: CloudEvent) -> str:
+        """As the worker counts it: an expression that failed is told where the event is not wanted."""
+        failed: list[str] = []
+        wants = compile_filters(self._subscription.filters, lambda *_: failed.append(""))
+        if wants(event):
+            return "wanted"
+        return FILTER_ERROR if failed else FILTERED

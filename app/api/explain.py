@@ -93,7 +93,9 @@ async def _body(request: Request) -> bytes:
 async def ask_partitions(logs: Mapping[str, Log], journeys: Collection[Journey]) -> Partitions:
     """Of all topics that occur; those of brokers that do not answer now are left out."""
     wanted: dict[str, set[str]] = {}
-    for hop in (each for journey in journeys for each in _all_hops(journey.hops)):
+    for hop in (
+        each for journey in journeys for each in _all_hops((*journey.hops, *journey.outside))
+    ):
         wanted.setdefault(hop.broker, set()).add(hop.topic)
     asked = await asyncio.gather(
         *(_ask(logs[broker], sorted(topics)) for broker, topics in wanted.items())

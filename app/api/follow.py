@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
@@ -31,12 +31,21 @@ class Bounds(NamedTuple):
     seconds: float
 
 
-class Page:
-    """What was read, and the places that come next."""
+Wanted = Callable[[Message], bool]
 
-    def __init__(self, bounds: Bounds, places: dict[int, StartPoint]) -> None:
+
+def everything(_: Message) -> bool:
+    return True
+
+
+class Page:
+    """What was read, and the places that come next. ``looked_at``: messages, whether wanted or not."""
+
+    def __init__(self, bounds: Bounds, places: dict[int, StartPoint], wanted: Wanted) -> None:
         self.messages: list[Message] = []
+        self.looked_at = 0
         self.next = dict(places)
+        self._wanted = wanted
         self.complete = False
         self._bounds = bounds
         self._bytes = 0
@@ -44,12 +53,17 @@ class Page:
     def take(self, message: Message) -> bool:
         """False: it is full, and the message is the next one."""
         number = message.partition.number
+        if not self._wanted(message):
+            self.looked_at += 1
+            self.next[number] = StartPoint(message.position, after=True)
+            return True
         size = size_of(message.record)
         if self.messages and (
             len(self.messages) == self._bounds.messages or self._bytes + size > self._bounds.bytes
         ):
             self.next[number] = StartPoint(message.position)
             return False
+        self.looked_at += 1
         self.messages.append(message)
         self._bytes += size
         self.next[number] = StartPoint(message.position, after=True)
@@ -79,15 +93,16 @@ async def peek(
     ends: Sequence[PartitionMetadata],
     places: dict[int, StartPoint],
     bounds: Bounds,
+    wanted: Wanted = everything,
 ) -> Page:
     """From ``places`` to ``ends``, partition after partition. Raises BrokerUnavailable where nothing at
     all came in time."""
-    page = Page(bounds, places)
+    page = Page(bounds, places, wanted)
     try:
         async with asyncio.timeout(bounds.seconds):
             page.complete = await _fill(page, log, topic, ends)
     except TimeoutError:
-        if not page.messages:
+        if not page.looked_at:
             raise BrokerUnavailable(
                 f"{topic} sent no records within {bounds.seconds:g} s", broker=log.name
             ) from None

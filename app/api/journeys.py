@@ -111,6 +111,11 @@ class JourneyView(BaseModel):
     routes: list[RouteVerdictView]
     key: KeyView | None
     hops: list[HopView]
+    outside: list[HopView] = Field(
+        [],
+        description="topics that subscriptions read and no route or mirror writes to: what becomes of the "
+        "event if another client writes it there",
+    )
 
 
 def to_json(
@@ -132,6 +137,7 @@ def to_json(
         if journey.key is None
         else KeyView.members(journey.key, **messages.key_json(journey.key.key)),
         "hops": [_Writer(kinds, partitions, states).hop(each) for each in journey.hops],
+        "outside": [_Writer(kinds, partitions, states).hop(each) for each in journey.outside],
     }
 
 

@@ -13,7 +13,16 @@ from app.api import messages
 from app.api.answers import MessageView, View
 from app.api.running import Running
 from app.api.shown import Shown
-from app.interfaces import Attempt, DeadLetter, EventName, Parked, ParkedKey, Waiting
+from app.interfaces import (
+    Attempt,
+    DeadLetter,
+    EventName,
+    Exchange,
+    Parked,
+    ParkedKey,
+    Waiting,
+)
+from app.interfaces.kept import Fields
 from app.model.message import Message, Partition
 
 Rounded = Annotated[float, AfterValidator(partial(round, ndigits=3))]
@@ -37,6 +46,27 @@ class _Delivered(View):
     event: EventView
 
 
+class HeaderView(BaseModel):
+    name: str
+    value: str | None = Field(description="null without the scope data")
+
+
+class WireView(BaseModel):
+    """A message of HTTP as it was sent or answered, up to `store.attempts.bodies` bytes of its body. A body
+    that is not UTF-8 is in `body_base64`."""
+
+    line: str = Field(description="request line or status line; secrets are hidden")
+    headers: list[HeaderView] = Field(description="without secrets")
+    body: str | None = None
+    body_base64: str | None = None
+    size: int | None = Field(
+        description="bytes of the whole body; null if it was not read to its end"
+    )
+    withheld: bool = Field(
+        description="true: the token lacks the scope data, so values and body are left out"
+    )
+
+
 class AttemptView(_Delivered):
     """One attempt to deliver one message. `detail`: the failure, clipped; it quotes the target's
     answer, which is never in the log of the process, and only shown with the scope `data`."""
@@ -49,6 +79,10 @@ class AttemptView(_Delivered):
     detail: str
     next_try_in: Rounded | None = Field(description="seconds, as decided at that attempt")
     together: int = Field(description="number of events in the request")
+    request: WireView | None = Field(
+        None, description="what was sent; null where nothing was, or it was not kept"
+    )
+    answer: WireView | None = Field(None, description="the answer; null where none came")
 
 
 class WaitingView(_Delivered):
@@ -79,7 +113,8 @@ class DeadLetterView(View):
     attempts: int
     status: int | None
     at_ms: int = Field(description="when it was given up")
-    message: MessageView
+    event: EventView
+    message: MessageView | None = Field(None, description="null with messages=false")
 
 
 class DeadLetterDetail(DeadLetterView):
@@ -97,9 +132,18 @@ class CauseCount(BaseModel):
     count: int
 
 
+class IntervalCount(BaseModel):
+    at_ms: int = Field(description="start of the interval")
+    cause: str
+    count: int
+
+
 class DeadLetterCounts(BaseModel):
     total: int
     counts: list[CauseCount]
+    over_time: list[IntervalCount] = Field(
+        [], description="only with every: intervals with dead letters, the oldest first"
+    )
 
 
 class Discarded(BaseModel):
@@ -193,8 +237,13 @@ def dead_letter(
     running: Running, letter: DeadLetter, shown: Shown, *, raw: bool = False, **more: object
 ) -> dict[str, object]:
     found = message(running, letter.broker, letter.message, shown, raw=raw)
-    detail = shown.text(letter.detail)
-    return DeadLetterDetail.members(letter, message=found, detail=detail, **more)
+    return named_letter(letter, shown, message=found, **more)
+
+
+def named_letter(letter: DeadLetter, shown: Shown, **more: object) -> dict[str, object]:
+    """Without its message, unless that is given."""
+    given = {"message": None, "detail": shown.text(letter.detail), **more}
+    return DeadLetterDetail.members(letter, **given)
 
 
 def message(
@@ -203,6 +252,13 @@ def message(
     """Its broker may be gone from the configuration since."""
     kind = running.kinds.get(broker, "embedded")
     return msgspec.Raw(messages.to_json(found, kind, raw=raw, shown=shown))
+
+
+def over_time(found: Mapping[tuple[int, str], int]) -> list[IntervalCount]:
+    return [
+        IntervalCount(at_ms=at_ms, cause=cause, count=count)
+        for (at_ms, cause), count in sorted(found.items())
+    ]
 
 
 def parked(running: Running, row: Parked, shown: Shown, *, with_message: bool) -> dict[str, object]:
@@ -216,7 +272,36 @@ def parked(running: Running, row: Parked, shown: Shown, *, with_message: bool) -
 def attempt(each: Attempt, shown: Shown) -> AttemptView:
     event = EventName(each.event_id, each.event_source, each.event_type)
     detail = shown.text(each.detail)
-    return AttemptView.of(each, **_place(each.partition), event=event, detail=detail)
+    more: dict[str, object] = {"request": None, "answer": None}
+    if each.exchange is not None:
+        more = _wires(each.exchange, shown)
+    return AttemptView.of(each, **_place(each.partition), event=event, detail=detail, **more)
+
+
+def _wires(exchange: Exchange, shown: Shown) -> dict[str, object]:
+    sent = _wire(exchange.line, exchange.headers, exchange.body, exchange.size, shown)
+    if not exchange.status_line:
+        return {"request": sent, "answer": None}
+    answer = _wire(
+        exchange.status_line,
+        exchange.answer_headers,
+        exchange.answer_body,
+        exchange.answer_size,
+        shown,
+    )
+    return {"request": sent, "answer": answer}
+
+
+def _wire(line: str, headers: Fields, body: bytes, size: int | None, shown: Shown) -> WireView:
+    """A mask hides places in data by pointers, which a clipped body does not have: it is shown whole or not."""
+    every = shown.everything
+    return WireView(
+        line=line,
+        headers=[HeaderView(name=name, value=value if every else None) for name, value in headers],
+        size=size,
+        withheld=not every,
+        **(messages.text_or_base64("body", body) if every and body else {}),
+    )
 
 
 def waiting(each: Waiting) -> WaitingView:
@@ -252,8 +337,8 @@ def _row(row: Parked, shown: Shown) -> dict[str, object]:
 
 
 def merged(stored: Sequence[Attempt], remembered: Sequence[Attempt]) -> list[Attempt]:
-    """The newest first, each once: a failure is in both."""
-    once = {_try(each): each for each in (*stored, *remembered)}
+    """The newest first, each once: a failure is in both, and the store has more of it."""
+    once = {_try(each): each for each in (*remembered, *stored)}
     return sorted(once.values(), key=lambda each: (-each.started_ms, -each.number))
 
 

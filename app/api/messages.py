@@ -55,10 +55,14 @@ def record_json(record: Record) -> dict[str, object]:
     """As it is on the wire. Headers in their order, with repeats and nulls; what is not UTF-8 in base64."""
     return {
         "headers": [
-            {"name": _name(name), **_bytes("value", value), **_typed(record.natives.get(name))}
+            {
+                "name": _name(name),
+                **text_or_base64("value", value),
+                **_typed(record.natives.get(name)),
+            }
             for name, value in record.headers
         ],
-        **_bytes("body", record.body),
+        **text_or_base64("body", record.body),
         "content_type": _of_broker(record.content_type),
         "message_id": _of_broker(record.message_id),
         "time_ms": record.time_ms,
@@ -69,7 +73,7 @@ def _typed(value: Native | None) -> dict[str, object]:
     return {} if value is None or isinstance(value, bytes) else {"typed": value}
 
 
-def _bytes(name: str, value: bytes | None) -> dict[str, str | None]:
+def text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
     """One member, named for how it is written."""
     try:
         return {name: None if value is None else value.decode()}

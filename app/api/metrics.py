@@ -6,6 +6,7 @@ and outcomes from closed sets, and ``Counters`` folds what exceeds its bound int
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
@@ -23,8 +24,9 @@ from prometheus_client.registry import Collector
 
 from app import __version__
 from app.api.answers import ParkedOfSubscription
-from app.api.running import Configured, Counts, Disk, KafkaListenerState, RoleState
+from app.api.running import Configured, Counts, Disk, KafkaListenerState, RoleState, SpoolState
 from app.model.metadata import GroupLag, Health
+from app.model.spool import without_spool
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
 from app.telemetry.histograms import REST, SUM
@@ -58,6 +60,10 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "deliveries": (("subscription", "outcome"), "Deliveries concluded."),
     "filter_errors": (("of", "name"), "Filter expressions that failed on an event."),
     "attempts": (("subscription", "outcome"), "Attempts to deliver."),
+    "answers": (
+        ("subscription", "answer"),
+        "Attempts by the status of their answer, or by the fault where none came.",
+    ),
     "webhook_reconnects": (
         ("subscription",),
         "Requests sent again because their connection had been closed.",
@@ -114,6 +120,7 @@ class Snapshot(NamedTuple):
     parked: Mapping[str, ParkedOfSubscription]
     kafka_listeners: Sequence[KafkaListenerState] = ()
     disks: Mapping[str, Disk] = MappingProxyType({})
+    spools: Sequence[SpoolState] = ()
     certificates: Mapping[str, float] = MappingProxyType({})
     configured: Configured | None = None
 
@@ -123,10 +130,21 @@ class _Snapshots(Collector):
         self._snapshot = snapshot
 
     def collect(self) -> Iterable[Metric]:
-        counts = self._snapshot.counters.values()
+        counts = by_broker(self._snapshot.counters.values())
         yield from _counters(counts)
         yield from _histograms(counts)
         yield from _gauges(self._snapshot)
+
+
+def by_broker(counts: Counts) -> Counts:
+    """What went by way of a spool counts for the broker of its route's target."""
+    found: dict[str, Mapping[tuple[str, ...], int]] = {}
+    for name, series in counts.items():
+        plain: Counter[tuple[str, ...]] = Counter()
+        for labels, count in series.items():
+            plain[tuple(map(without_spool, labels))] += count
+        found[name] = plain
+    return found
 
 
 def render(snapshot: Snapshot) -> bytes:
@@ -178,6 +196,10 @@ _OF_SUBSCRIPTIONS: Mapping[str, tuple[str, Callable[[SubscriptionStatus], float]
         "1 when the target answered 410; resume it to deliver again.",
         lambda now: now.state == "disabled",
     ),
+    "paused": (
+        "1 when an operator or the configuration paused it: nothing is sent until it is resumed.",
+        lambda now: now.state == "paused" and now.paused_for is None,
+    ),
     "in_flight": ("Deliveries under way.", lambda now: now.in_flight),
     "held": ("Messages read and not finished.", lambda now: now.held),
     "window": (
@@ -227,6 +249,11 @@ def _gauges(now: Snapshot) -> Iterator[Metric]:
 
 
 def _of_process(now: Snapshot) -> Iterator[Metric]:
+    for name, (text, of_spool) in _OF_SPOOLS.items():
+        waiting = {each.route: of_spool(each) for each in now.spools}
+        yield _gauge(f"spool_{name}", text, "route", waiting)
+    repeats: dict[tuple[str, ...], float] = {(each.route,): each.repeats for each in now.spools}
+    yield _counted("spool_repeats", "Events the target may have twice.", ("route",), repeats)
     connections = {each.broker: each.connections for each in now.kafka_listeners}
     text = "Connections to a Kafka listener now."
     yield _gauge("kafka_open_connections", text, "broker", connections)
@@ -244,6 +271,17 @@ def _of_process(now: Snapshot) -> Iterator[Metric]:
     yield _gauge(name, text, "certificate", now.certificates)
     if now.configured is not None:
         yield from _configuration(now.configured)
+
+
+_OF_SPOOLS: Mapping[str, tuple[str, Callable[[SpoolState], float]]] = {
+    "records": ("Events that wait in the spool of a route.", lambda now: now.records),
+    "bytes": ("About how many bytes they take.", lambda now: now.bytes),
+    "oldest_seconds": ("Age of the oldest of them, or 0.", lambda now: now.oldest_seconds),
+    "max_bytes": (
+        "Most bytes that may wait; beyond, events are answered 503.",
+        lambda now: now.most,
+    ),
+}
 
 
 def _configuration(now: Configured) -> Iterator[Metric]:
@@ -271,6 +309,15 @@ def _lag(now: Snapshot) -> Mapping[tuple[str, ...], int]:
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
     return _labelled(name, text, (label,), {(of,): value for of, value in values.items()})
+
+
+def _counted(
+    name: str, text: str, labels: Sequence[str], values: Mapping[tuple[str, ...], float]
+) -> Metric:
+    family = CounterMetricFamily(f"skybridge_{name}", text, labels=labels)
+    for texts, value in sorted(values.items()):
+        family.add_metric(texts, value)
+    return family
 
 
 def _labelled(name: str, text: str, labels: Sequence[str], values: Mapping[L, float]) -> Metric:

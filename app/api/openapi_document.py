@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.api import openapi_subscriptions
-from app.api.access import LIVENESS, READINESS
+from app.api.access import LIVENESS, READINESS, SESSION
 from app.api.operations import RULES, Rule
 from app.model.scopes import MEANINGS, Scope
 
@@ -43,6 +43,7 @@ _SCHEMES = {
 _TAGS: Mapping[str, str] = {
     "events": "The events listener: CloudEvents in, and the webhook handshake.",
     "operators": "State of the service.",
+    "session": "Sessions of browsers: a token is shown once.",
     "audit": "Who operated the service, and who looked at event data.",
     "configuration": "The configuration in force, and its reload.",
     "topics": "Topics: inspect records and positions, publish by hand.",
@@ -55,6 +56,7 @@ _TAGS: Mapping[str, str] = {
     "parked": "Parked events.",
     "attempts": "What was tried.",
     "explain": "Explanation of the route of an event.",
+    "find": "The whole way of an event.",
 }
 
 
@@ -94,10 +96,12 @@ def _refusals(path: str, rule: Rule) -> Mapping[str, Any]:
 
 
 def _guard(path: str) -> dict[str, Any]:
-    """Readiness tells everybody its status, and refuses wrong tokens alone."""
+    """Readiness tells everybody its status, and refuses wrong tokens alone; so does the session."""
     if path == LIVENESS:
         return {}
-    return {"401": _GUARD["401"], "429": _GUARD["429"]} if path == READINESS else dict(_GUARD)
+    if path in {READINESS, SESSION}:
+        return {"401": _GUARD["401"], "429": _GUARD["429"]}
+    return dict(_GUARD)
 
 
 def _close_tuples(part: object) -> None:

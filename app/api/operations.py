@@ -23,7 +23,7 @@ Audited = Literal["", "change", "look", "use"]
 
 
 class Rule(NamedTuple):
-    """``scope`` None: liveness and readiness, which answer everybody."""
+    """``scope`` None: liveness, readiness and the session of a browser, which answer everybody."""
 
     scope: Scope | None
     audited: Audited = ""
@@ -37,6 +37,11 @@ RULES: Mapping[str, Rule] = {
     "readiness": Rule(None),
     "metrics": Rule("metrics"),
     "status": _READ,
+    "session": Rule(None),
+    "log_in": Rule(None),  # these two write themselves into the audit
+    "log_out": Rule(None),
+    "history": _READ,
+    "history_live": _READ,
     "audit": _READ,
     "configuration": _READ,
     "check_configuration": Rule("configure"),
@@ -88,6 +93,7 @@ RULES: Mapping[str, Rule] = {
     "parked_keys": _LOOK,
     "count_parked": _READ,
     "attempts": _LOOK,
+    "find_events": _LOOK,
 }
 """By operation id. One that is missing here does not start (KeyError)."""
 

@@ -12,6 +12,7 @@ from fastapi import Depends, Path, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from app.api import bodies, messages
+from app.api.callers import caller_of
 from app.api.messages import json_of
 from app.api.operations import router
 from app.api.problems import Refused
@@ -179,7 +180,8 @@ async def _demand_running(running: Running, subscription: Subscription) -> None:
 @contextlib.asynccontextmanager
 async def _caller(request: Request) -> AsyncIterator[Caller]:
     """Whoever hangs up while he waits is to be given nothing."""
-    caller = Caller()
+    known = caller_of(request.scope)
+    caller = Caller("" if known is None else known.name)
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":

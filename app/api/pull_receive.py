@@ -41,9 +41,10 @@ Handed = tuple[Offered, Decoded | None]
 
 
 class Caller:
-    """Who waits: ``gone`` is set when the connection is lost."""
+    """Who waits, by the name of its token: ``gone`` is set when the connection is lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
+        self.name = name
         self.gone = asyncio.Event()
 
 
@@ -65,7 +66,7 @@ class HandingOut:
     ) -> list[Handed]:
         """At least one as soon as there is one; none after ``seconds``."""
         if not seconds:
-            return await self._take(subscription, settings, most)
+            return await self._take(subscription, settings, most, caller.name)
         deadline = asyncio.get_running_loop().time() + seconds
         turn = self._turns[subscription.id]
         if not await self._take_turn(turn, deadline, caller):
@@ -99,7 +100,7 @@ class HandingOut:
             word = self._running.wakeups.next(subscription.id)  # before the look
             if caller.gone.is_set():  # what is handed out now would be locked for nobody
                 return []
-            handed = await self._take(subscription, settings, most)
+            handed = await self._take(subscription, settings, most, caller.name)
             if handed or self._stopped.is_set() or loop.time() >= deadline:
                 return handed
             told = asyncio.ensure_future(word.wait())
@@ -121,7 +122,7 @@ class HandingOut:
                 each.cancel()
 
     async def _take(
-        self, subscription: Subscription, settings: PullSettings, most: int
+        self, subscription: Subscription, settings: PullSettings, most: int, consumer: str
     ) -> list[Handed]:
         """A page of which none is to be had any more is passed over, for there may be others behind it."""
         reading = Reading(self._running, subscription)
@@ -132,6 +133,7 @@ class HandingOut:
                 most_bytes=MOST_BYTES,
                 lock_ms=int(settings.lock * 1000),
                 now_ms=now_ms(self._running),
+                consumer=consumer,
             )
             handed = [(row, reading.read(row.message)) for row in rows]
             fit = await self._fit(subscription, settings, handed)

@@ -4,6 +4,7 @@ that belongs to no group: nobody's position moves."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Annotated, cast
@@ -13,14 +14,17 @@ from fastapi import Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from app.api import answers, follow, messages, problems, start_points
-from app.api.follow import Bounds, Gap, Tail
+from app.api.follow import HEARTBEAT_EVERY, Bounds, Gap, Tail, Wanted, everything
 from app.api.operations import To, router
+from app.api.parameters import Text
 from app.api.problems import Refused
 from app.api.running import Here
 from app.api.shown import Shown
 from app.api.topics import Broker, OnePartition, Topic, ends_of, log_of
-from app.errors import BrokerError, BrokerUnavailable
+from app.bindings.table import BINDINGS
+from app.errors import BrokerError, BrokerUnavailable, SenderError
 from app.interfaces import Log
+from app.model.message import Message
 from app.model.metadata import PartitionMetadata
 
 LIMIT, LIMIT_MAX = 100, 1000  # messages of one page
@@ -36,6 +40,16 @@ From = Query(
 Follow = Annotated[bool, Query(alias="follow", description="false: end at the end")]
 LastEventId = Annotated[
     str | None, Header(description="id of the last received event; the stream continues after it")
+]
+OfId = Annotated[Text | None, Query(alias="id", description="only events with this id")]
+OfSource = Annotated[
+    Text | None, Query(description="only events from this source; /shop/* for a prefix")
+]
+OfType = Annotated[
+    Text | None, Query(alias="type", description="only events of this type; orders.* for a prefix")
+]
+OfSubject = Annotated[
+    Text | None, Query(description="only events about this subject; order-7* for a prefix")
 ]
 Raw = Annotated[bool, Query(description="also show each record as it is on the wire")]
 
@@ -65,16 +79,25 @@ async def peek(
             description="most bytes of records; the first record is always returned",
         ),
     ] = BYTES,
-    max_wait: Annotated[float, Query(ge=1, le=SECONDS_MAX, description="seconds")] = SECONDS,
+    max_wait: Annotated[
+        float, Query(ge=1, le=SECONDS_MAX, description="seconds; next says how far they reached")
+    ] = SECONDS,
     raw: Raw = False,
+    id_: OfId = None,
+    source: OfSource = None,
+    type_: OfType = None,
+    subject: OfSubject = None,
 ) -> Response:
-    """A page of a topic, partition after partition (Fetch)."""
+    """A page of a topic, partition after partition (Fetch). Records without the wanted attributes are
+    passed over."""
     log = readable(log_of(running, broker), topic)
     ends = led(await ends_of(log, broker, topic, partition), topic)
     start = await start_points.resolve(log, topic, ends, begin)
     bounds = Bounds(limit, max_bytes, max_wait)
-    page = await follow.peek(log, topic, ends, start, bounds)
-    return Response(_page(page, running.kinds[broker], raw, shown), media_type="application/json")
+    kind = running.kinds[broker]
+    wanted = wanted_by(kind, id=id_, source=source, type=type_, subject=subject)
+    page = await follow.peek(log, topic, ends, start, bounds, wanted)
+    return Response(_page(page, kind, raw, shown), media_type="application/json")
 
 
 @routes.get(
@@ -99,10 +122,14 @@ async def tail(
     partition: OnePartition = None,
     on: Follow = True,
     raw: Raw = False,
+    id_: OfId = None,
+    source: OfSource = None,
+    type_: OfType = None,
+    subject: OfSubject = None,
     last_event_id: LastEventId = None,
 ) -> StreamingResponse:
-    """New messages as server-sent events (Fetch): `data` as in records, `id` the positions of all
-    partitions. An event `gap` reports records that retention removed, `problem` the end of the
+    """New messages as server-sent events (Fetch): `data` and filters as in records, `id` the positions of
+    all partitions. An event `gap` reports records that retention removed, `problem` the end of the
     stream."""
     log = readable(log_of(running, broker), topic)
     ends = led(await ends_of(log, broker, topic, partition), topic)
@@ -113,7 +140,9 @@ async def tail(
         else start_points.resume(ends, known)
     )
     following = Tail(log, topic, start, stopped if on else already(), partition)
-    return streamed(_events(following, running.kinds[broker], raw, shown))
+    kind = running.kinds[broker]
+    wanted = wanted_by(kind, id=id_, source=source, type=type_, subject=subject)
+    return streamed(_events(following, kind, raw, shown, wanted))
 
 
 def readable(log: Log, topic: str) -> Log:
@@ -160,18 +189,51 @@ def _page(page: follow.Page, kind: str, raw: bool, shown: Shown) -> bytes:
             ],
             "next": start_points.text_of(page.next),
             "complete": page.complete,
+            "looked_at": page.looked_at,
         }
     )
 
 
-async def _events(tail: Tail, kind: str, raw: bool, shown: Shown) -> AsyncGenerator[bytes, None]:
-    """The first block has no data: it tells the client that it is heard, and where "latest" was."""
+def wanted_by(kind: str, **attributes: str | None) -> Wanted:
+    """Of the messages of a broker of this ``kind``: events whose attributes have these values; ``*`` at the
+    end of one stands for any rest."""
+    wanted = {name: value for name, value in attributes.items() if value is not None}
+    if not wanted:
+        return everything
+    decode = BINDINGS[kind].decode
+
+    def has_them(message: Message) -> bool:
+        try:
+            found = decode(message.record).event.attributes
+        except SenderError:
+            return False
+        return all(_fits(found.get(name), value) for name, value in wanted.items())
+
+    return has_them
+
+
+def _fits(found: str | None, wanted: str) -> bool:
+    if found is None:
+        return False
+    return found.startswith(wanted[:-1]) if wanted.endswith("*") else found == wanted
+
+
+async def _events(
+    tail: Tail, kind: str, raw: bool, shown: Shown, wanted: Wanted
+) -> AsyncGenerator[bytes, None]:
+    """The first block has no data: it tells the client that it is heard, and where "latest" was. Among much
+    that is not wanted, a block without data tells the place now and then."""
     yield b"retry: %d\n%s" % (RECONNECT_MS, block(tail.at))
+    spoke = time.monotonic()
     try:
         async with aclosing(tail.items()) as items:
             async for item in items:
-                if item is None:
-                    yield b": nothing new\n\n"
+                passed_over = isinstance(item, Message) and not wanted(item)
+                if passed_over and time.monotonic() - spoke < HEARTBEAT_EVERY:
+                    continue
+                spoke = time.monotonic()
+                if item is None or passed_over:
+                    yield b": nothing new\n" + block(tail.at)
                 elif isinstance(item, Gap):
                     yield block(tail.at, "gap", gap_json(item))
                 else:

@@ -23,7 +23,8 @@ from app.interfaces import Log, Replay
 from app.model.message import Partition
 from app.model.metadata import PartitionMetadata
 from app.model.pull import Pull
-from app.model.subscription import Start, Subscription
+from app.model.start import Start
+from app.model.subscription import Subscription
 
 
 def _form(value: object) -> str:

@@ -174,6 +174,26 @@ class Disk(msgspec.Struct, frozen=True):
     size: int
 
 
+class SpoolState(msgspec.Struct, frozen=True, kw_only=True):
+    """The spool of a route. ``records`` and ``bytes`` wait, the oldest for ``oldest_seconds``; 0 for none.
+
+    ``state``    ``empty``, ``spooling`` (the target is away), ``draining``, or ``removed`` (its setting is
+                 gone, and it is kept until it is empty). ``cause``: why records went there last.
+    ``most``     bytes that may wait; 0 for one that is removed.
+    ``repeats``  records since the start that the target may have twice: nobody knew their fate.
+    """
+
+    route: str
+    broker: str
+    state: Literal["empty", "spooling", "draining", "removed"]
+    cause: str = ""
+    records: int = 0
+    bytes: int = 0
+    most: int = 0
+    oldest_seconds: float = 0.0
+    repeats: int = 0
+
+
 class Running(Protocol):
     """A service between its start and its stop."""
 
@@ -209,6 +229,9 @@ class Running(Protocol):
 
     async def disks(self) -> Mapping[str, Disk]:
         """By folder: what holds the embedded logs and the store."""
+
+    async def spools(self) -> Sequence[SpoolState]:
+        """Those of this process."""
 
     async def certificates(self) -> Mapping[str, float]:
         """When those end that we show, in seconds since the epoch, by the setting that names the file."""

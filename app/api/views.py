@@ -9,7 +9,8 @@ from app import __version__
 from app.access.caller import Tally
 from app.api import answers
 from app.api.answers import Standing
-from app.api.metrics import HISTOGRAMS, Snapshot
+from app.api.attention import attention
+from app.api.metrics import HISTOGRAMS, Snapshot, by_broker
 from app.api.running import Counts, Entry, Running
 from app.api.shown import Shown
 from app.errors import StoreUnavailable
@@ -37,14 +38,17 @@ async def readiness(running: Running, only: str | None = None) -> answers.Readin
 
 
 async def status(running: Running, shown: Shown) -> answers.Status:
-    totals = running.counters.values()
-    failed = _filter_errors(totals)
-    return answers.Status.of(
+    totals = by_broker(running.counters.values())
+    fares = await readiness(running)
+    found = answers.Status.of(
         running,
         version=__version__,
-        ready=(await readiness(running)).ready,
+        ready=fares.ready,
+        readiness=fares.roles,
+        attention=[],
+        disks=await running.disks(),
         uptime_seconds=round(running.clock.monotonic() - running.started_at, 3),
-        routes=[_route(each, failed) for each in running.routes],
+        routes=_routes(running.routes, totals),
         brokers=await _brokers(running),
         store=await _store(running),
         subscriptions=await _views(running, running.subscriptions(), shown),
@@ -62,8 +66,10 @@ async def status(running: Running, shown: Shown) -> answers.Status:
             for name, each in running.intakes().items()
         ],
         kafka_listeners=running.kafka_listeners(),
+        spools=await running.spools(),
         configuration=running.configured,
     )
+    return found.model_copy(update={"attention": list(attention(found))})
 
 
 async def snapshot(running: Running) -> Snapshot:
@@ -77,6 +83,7 @@ async def snapshot(running: Running) -> Snapshot:
         parked=await _parked(running),
         kafka_listeners=running.kafka_listeners(),
         disks=await running.disks(),
+        spools=await running.spools(),
         certificates=await running.certificates(),
         configured=running.configured,
     )
@@ -97,11 +104,36 @@ def _filter_errors(counts: Counts) -> Mapping[tuple[str, ...], int]:
     return counts.get(COUNTER, {})
 
 
-def _route(each: Route, failed: Mapping[tuple[str, ...], int]) -> answers.RouteView:
+Grouped = Mapping[str, Mapping[str, int]]
+"""A counter by its first label, then by its last."""
+
+
+def _grouped(counts: Counts, counter: str) -> Grouped:
+    """In one pass: there may be a thousand subscriptions, each with its series."""
+    found: dict[str, dict[str, int]] = {}
+    for (first, *_, last), count in counts.get(counter, {}).items():
+        of_first = found.setdefault(first, {})
+        of_first[last] = of_first.get(last, 0) + count
+    return found
+
+
+def _routes(routes: Sequence[Route], counts: Counts) -> list[answers.RouteView]:
+    stored, unstored = (
+        _grouped(counts, each) for each in ("events_published", "events_unpublished")
+    )
+    failed = _filter_errors(counts)
+    return [_route(each, stored, unstored, failed) for each in routes]
+
+
+def _route(
+    each: Route, stored: Grouped, unstored: Grouped, failed: Mapping[tuple[str, ...], int]
+) -> answers.RouteView:
     return answers.RouteView.of(
         each,
         to=[answers.TargetView(broker=target.broker, topic=target.place) for target in each.to],
         key=each.key.mapper,
+        events=sum(stored.get(each.name, {}).values()),
+        unpublished=sum(unstored.get(each.name, {}).values()),
         filter_errors=failed.get(("route", each.name), 0),
     )
 
@@ -112,11 +144,14 @@ async def _views(
     """How each of these fares."""
     if not states:
         return []
+    counts = running.counters.values()
     now = _Now(
         lag=await running.lag(),
         dead=await _dead_letters(running),
         parked=await _parked(running),
-        failed=_filter_errors(running.counters.values()),
+        failed=_filter_errors(counts),
+        delivered=_grouped(counts, "deliveries"),
+        answered=_grouped(counts, "answers"),
         brokers=await _brokers(running),
         shown=shown,
     )
@@ -130,6 +165,8 @@ class _Now(NamedTuple):
     dead: Mapping[tuple[str, str], int]
     parked: Mapping[str, answers.ParkedOfSubscription]
     failed: Mapping[tuple[str, ...], int]
+    delivered: Grouped
+    answered: Grouped
     brokers: Mapping[str, Health]
     shown: Shown
 
@@ -148,6 +185,8 @@ def _subscription(state: SubscriptionStatus, now: _Now) -> answers.SubscriptionV
         dead_letters={
             cause: count for (owner, cause), count in now.dead.items() if owner == state.id
         },
+        delivered=now.delivered.get(state.id, {}).get("delivered", 0),
+        answers=now.answered.get(state.id, {}),
         filter_errors=now.failed.get(("subscription", state.id), 0),
     )
 

@@ -12,6 +12,8 @@ from app.event.memo import Memo
 
 APART = "x-foreign-"  # before a name that would pass for one of the event's own
 
+PRODUCER = "skybridge-producer"  # header beside an event: name of the producer that sent it
+
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(r"[ -~\xa0-\ud7ff\ue000-\U0010ffff]*")  # no control, and UTF-8 throughout
 
@@ -32,6 +34,7 @@ _REASONS = {
     "host": "names the requested host",
     "prefer": "is only for Skybridge",
     "skybridge-key": "is already the record key",
+    PRODUCER: "names the producer, which only Skybridge writes",
     "user-agent": "names Skybridge",
     "accept-encoding": "belongs to one request",
     "date": "belongs to one message",
@@ -48,6 +51,11 @@ _FAMILIES = {
 def is_field_name(name: str) -> bool:
     """Whether it can be the name of a header of HTTP (RFC 9110 5.1)."""
     return _TOKEN.fullmatch(name) is not None
+
+
+def is_field_value(text: str) -> bool:
+    """Whether it can be the value of a header, in UTF-8 (RFC 9110 5.5)."""
+    return _VALUE.fullmatch(text) is not None
 
 
 def why_not(name: str) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from app.bindings.record import Record
 from app.errors import BrokerError, BrokerUnavailable
-from app.interfaces import Consumer, PublishResult, Wanted
+from app.interfaces import Consumer, Located, PublishResult, Told, Wanted
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
@@ -33,7 +33,7 @@ class Submission(asyncio.Future[list[PublishResult]]):
     """
 
     __slots__ = (
-        "deadline", "identities", "open", "owner", "records", "results", "size", "topic",
+        "deadline", "identities", "open", "owner", "records", "results", "size", "told", "topic",
     )  # fmt: skip
 
     owner: Ledger
@@ -44,6 +44,7 @@ class Submission(asyncio.Future[list[PublishResult]]):
     open: int  # records without a result
     size: int  # bytes
     deadline: float  # of the loop's clock
+    told: Told | None  # instead of a callback of the future: called in the step that has the fate
 
     def resolve(self, index: int, result: PublishResult) -> None:
         """The fate of one record. On the event loop only."""
@@ -135,6 +136,13 @@ class Driver(Protocol):
 
     def translate(self, error: Exception) -> BrokerError | None:
         """What an error of the client library means for a caller; None: it is a bug."""
+
+
+@runtime_checkable
+class Locating(Protocol):
+    """A driver whose log keeps an index of events; see ``interfaces.Log.locate``."""
+
+    async def locate(self, event_id: str, source: str | None, since_ms: int) -> Located: ...
 
 
 def quieten(client: str) -> None:

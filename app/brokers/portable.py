@@ -7,6 +7,7 @@ the caller gets, the place where the driver puts its results, and the entry in t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from time import monotonic
@@ -15,7 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from app.bindings.record import Record
-from app.brokers.driver import Driver, Joining, Submission
+from app.brokers.driver import Driver, Joining, Locating, Submission
 from app.brokers.recent import RecentEvents
 from app.brokers.sharing import Shared
 from app.errors import (
@@ -26,7 +27,7 @@ from app.errors import (
     PublishUnknown,
     SkybridgeError,
 )
-from app.interfaces import Consumer, Log, PublishResult, Wanted
+from app.interfaces import Consumer, Located, Log, PublishResult, Told, Wanted
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
 from app.model.receipt import Receipt
@@ -34,6 +35,8 @@ from app.model.start import StartAt
 from app.routing.identity import Identity
 
 __all__ = ["Bounds", "Driver", "LogStats", "PortableLog", "Submission", "size_of"]
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -99,38 +102,58 @@ class PortableLog(Log):
     ) -> asyncio.Future[list[PublishResult]]:
         if identities is not None and not self.capabilities.remembers:
             return self._recent.submit(topic, records, identities)
-        loop = self._loop or asyncio.get_running_loop()
-        submission = Submission(loop=loop)
-        count = len(records)
-        if count == 1:
-            size = largest = size_of(records[0])
-        else:
-            sizes = [size_of(record) for record in records]
-            size, largest = sum(sizes), max(sizes, default=0)
+        sizes = [size_of(record) for record in records]
+        size, largest = sum(sizes), max(sizes, default=0)
+        if not records or not self._has_room(len(records), size, largest):
+            refused: asyncio.Future[list[PublishResult]] = (
+                asyncio.get_running_loop().create_future()
+            )
+            refused.set_result(self._refusals(len(records), largest))
+            return refused
+        submission = self._begin(topic, records, size)
+        submission.identities = identities
+        self.driver.publish(submission)
+        return submission
+
+    def submit_one(self, topic: str, record: Record, told: Told) -> PublishResult | None:
+        size = size_of(record)
+        if not self._has_room(1, size, size):
+            return self._refusals(1, size)[0]
+        submission = self._begin(topic, (record,), size)
+        self.driver.publish(submission)
+        if submission.done():
+            return submission.result()[0]
+        submission.told = told
+        return None
+
+    def _has_room(self, count: int, size: int, largest: int) -> bool:
         bounds = self.bounds
-        if (
-            not self._accepting
-            or self._records + count > bounds.records
-            or self._bytes + size > bounds.bytes
-            or largest > self._max_record
-            or not count
-        ):
-            submission.set_result(self._refusals(count, largest))
-            return submission
+        return (
+            self._accepting
+            and self._records + count <= bounds.records
+            and self._bytes + size <= bounds.bytes
+            and largest <= self._max_record
+        )
+
+    def _begin(self, topic: str, records: Sequence[Record], size: int) -> Submission:
+        """Within the bounds, and not with the driver yet."""
+        loop = self._loop or asyncio.get_running_loop()
+        count = len(records)
+        submission = Submission(loop=loop)
         submission.owner = self
         submission.topic = topic
         submission.records = records
-        submission.identities = identities
+        submission.identities = None
         submission.results = [None] * count
         submission.open = count
         submission.size = size
-        submission.deadline = loop.time() + bounds.publish_timeout
+        submission.told = None
+        submission.deadline = loop.time() + self.bounds.publish_timeout
         self._records += count
         self._bytes += size
         self._waiting[submission] = None
         if self._timer is None:
             self._timer = loop.call_at(submission.deadline, self._on_deadline)
-        self.driver.publish(submission)
         return submission
 
     def release(self, submission: Submission) -> None:
@@ -145,7 +168,7 @@ class PortableLog(Log):
             else:
                 self._failed += 1
         if not submission.done():
-            submission.set_result(results)  # type: ignore[arg-type]  # none is open any more
+            _tell(submission, results)  # type: ignore[arg-type]  # none is open any more
         if not self._records:
             self._drained.set()
 
@@ -174,6 +197,11 @@ class PortableLog(Log):
             raise
         except Exception as error:
             raise self._meaning(error) from error
+
+    async def locate(self, event_id: str, source: str | None, since_ms: int) -> Located | None:
+        if not isinstance(self.driver, Locating):
+            return None
+        return await self._explained(self.driver.locate(event_id, source, since_ms))
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
         if not self.capabilities.seek_by_time:
@@ -264,8 +292,9 @@ class PortableLog(Log):
             del self._waiting[submission]
             if not submission.done():
                 self._timed_out += submission.open
-                submission.set_result(
-                    [self._unknown() if known is None else known for known in submission.results]
+                _tell(
+                    submission,
+                    [self._unknown() if known is None else known for known in submission.results],
                 )
 
     def _unknown(self) -> PublishUnknown:
@@ -295,6 +324,17 @@ class PortableLog(Log):
     def _meaning(self, error: Exception) -> Exception:
         """What the driver makes of a vendor's error; the error itself when it is a bug."""
         return self.driver.translate(error) or error
+
+
+def _tell(submission: Submission, results: list[PublishResult]) -> None:
+    submission.set_result(results)
+    told = submission.told
+    if told is None:
+        return
+    try:
+        told(results[0])
+    except Exception:  # noqa: BLE001 - a fault of one caller must not keep the others of the bundle waiting
+        _log.exception("who was told the fate of a record failed")
 
 
 def _elapsed_ms() -> int:

@@ -17,6 +17,7 @@ from app.cli import (  # noqa: F401 - each registers its verbs
     documents,
     exits,
     explain,
+    find,
     pipeline,
     plan,
     printing,
@@ -27,6 +28,7 @@ from app.cli import (  # noqa: F401 - each registers its verbs
     secret,
     send,
     serve,
+    status,
     store,
     subscriptions,
     tail,
@@ -38,7 +40,19 @@ from app.cli import (  # noqa: F401 - each registers its verbs
 
 app = verbs.root
 _ORDER = (
-    *("serve", "send", "receive", "pull", "tail", "explain", "attempts", "parked", "audit"),
+    *(
+        "serve",
+        "status",
+        "send",
+        "receive",
+        "pull",
+        "tail",
+        "explain",
+        "find",
+        "attempts",
+        "parked",
+        "audit",
+    ),
     *("demo", "init", "check", "test", "plan", "schema", "openapi", "asyncapi", "secret", "verify"),
 )
 app.registered_commands.sort(key=lambda each: _ORDER.index(each.name or ""))

@@ -11,10 +11,13 @@ from app.cli import exits, options, printing
 from app.cli.verbs import verb
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from app.cli.feed import Feed
     from app.cli.rehearsal.ledger import Account
+    from app.cli.rehearsal.stage import Child
+
+    After = Callable[[Child], Awaitable[None]]
 
 GENERATED = 329  # events, where the real feed cannot be had
 
@@ -23,6 +26,7 @@ GENERATED = 329  # events, where the real feed cannot be had
     "demo",
     "skybridge demo",
     "skybridge demo --generated --count 2000    # generated events",
+    "skybridge demo --stay                      # then look around in the console",
     "skybridge demo --keep /tmp/demo            # look at the configuration and the log afterwards",
     "skybridge demo --json | tail -1 | jq .",
 )
@@ -35,6 +39,13 @@ def run(
         Path | None,
         typer.Option(help="Work in this folder and keep it; by default a temporary one."),
     ] = None,
+    stay: Annotated[
+        bool,
+        typer.Option(
+            "--stay",
+            help="Leave the service running at the end, with its console, until Ctrl+C or SIGTERM.",
+        ),
+    ] = False,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON object per event, and the final account last."),
@@ -52,13 +63,15 @@ def run(
 
     feed = _feed(os.environ, generated=generated, count=count)
     printing.err().print(f"[bold]feed[/]     {feed.origin}")
+    after = _stay if stay else _leave
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="skybridge-demo-") as folder:
-            account = _play(feed, Path(folder), as_json=as_json)
+            account = _play(feed, Path(folder), after, as_json=as_json)
     else:
         keep.mkdir(parents=True, exist_ok=True)
-        account = _play(feed, keep.absolute(), as_json=as_json)
-    _close(account, feed, as_json=as_json)
+        account = _play(feed, keep.absolute(), after, as_json=as_json)
+    if not account.holds:
+        raise typer.Exit(exits.FAILED)
 
 
 def _feed(environ: Mapping[str, str], *, generated: bool, count: int) -> Feed:
@@ -70,8 +83,8 @@ def _feed(environ: Mapping[str, str], *, generated: bool, count: int) -> Feed:
     return feed.load_feed(environ, received, count)
 
 
-def _play(feed: Feed, folder: Path, *, as_json: bool) -> Account:
-    """Lines scroll by; on a terminal a line that says how far it is stays below them."""
+def _play(feed: Feed, folder: Path, after: After, *, as_json: bool) -> Account:
+    """Lines scroll by; on a terminal a line that says how far it is stays below them, until the account."""
     import asyncio
     import os
 
@@ -95,11 +108,40 @@ def _play(feed: Feed, folder: Path, *, as_json: bool) -> Account:
         if console.is_terminal and not as_json:
             live.update(lines.progress(ledger, dead_letters), refresh=True)
 
+    def begun(child: Child) -> None:
+        printing.err().print(f"[bold]console[/]  {child.console}")
+
+    async def close(account: Account, child: Child) -> None:
+        live.stop()
+        _close(account, feed, as_json=as_json)
+        await after(child)
+
     printing.err().print(f"[bold]service[/]  a process of its own, on an embedded log in {folder}")
-    if not console.is_terminal or as_json:
-        return asyncio.run(play(feed, folder, os.environ, show, progress))
-    with live:
-        return asyncio.run(play(feed, folder, os.environ, show, progress))
+    if console.is_terminal and not as_json:
+        live.start()
+    try:
+        playing = play(feed, folder, os.environ, show, progress, begun=begun, close=close)
+        return asyncio.run(playing)
+    finally:
+        live.stop()
+
+
+async def _leave(_: Child) -> None:
+    """At once."""
+
+
+async def _stay(child: Child) -> None:
+    import asyncio
+    import signal
+
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, asked.set)
+    printing.err().print(
+        f"\n[bold]The service stays.[/] Look at {child.console}, send to {child.events}. Ctrl+C ends it."
+    )
+    await asked.wait()
 
 
 def _close(account: Account, feed: Feed, *, as_json: bool) -> None:
@@ -119,5 +161,3 @@ def _close(account: Account, feed: Feed, *, as_json: bool) -> None:
             else "[bold red]The account does not hold.[/]"
         )
         console.print(verdict)
-    if not account.holds:
-        raise typer.Exit(exits.FAILED)

@@ -159,6 +159,10 @@ def told(journey: Mapping[str, Any]) -> Iterator[str]:
             yield "        --as-from BROKER/TOPIC explains an event that another client writes there"
     for hop in journey["hops"]:
         yield from _hop(hop, "")
+    for hop in journey["outside"]:
+        yield f"outside {hop['broker']}/{hop['topic']}  no route writes there; if another client does:"
+        for each in hop["subscriptions"]:
+            yield from _subscription(each, "  ")
 
 
 def _route(route: Mapping[str, Any]) -> Iterator[str]:
@@ -212,3 +216,21 @@ def _subscription(each: Mapping[str, Any], indent: str) -> Iterator[str]:
         yield f"{indent}          lane  {each['lane']}"
     if each["onward"] is not None:
         yield from _hop(each["onward"], indent + "    ")
+
+
+def show_verdict(text: str) -> None:
+    """Of ``tail --explain``: one record, and below it each filter with its reason."""
+    import msgspec
+
+    told = msgspec.json.decode(text)
+    event = told["event"] or {"type": "(no event)", "id": "-", "source": "-"}
+    place = f"{told['topic']}/{told['partition']}@{told['position']}"
+    name = " ".join(str(event[part]) for part in ("type", "id", "source"))
+    printing.text_line(printing.one_line(f"{place}  {told['verdict']}  {name}"))
+    for verdict in told["filters"]:
+        for line in _filter(verdict, "    "):
+            printing.text_line(line)
+    if told["fault"]:
+        printing.text_line(f"    {told['fault']}")
+    if told["verdict"] == "wanted":
+        printing.text_line(f"    lane  {told['lane']}")

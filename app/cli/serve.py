@@ -76,8 +76,16 @@ def _announce_json(service: Service) -> None:
             "roles": service.parts.roles,
             "events": f"{service.events_url}/events" if service.events_url else None,
             "admin": service.admin_url,
+            "console": console_url(service),
         }
     )
+
+
+def console_url(service: Service) -> str | None:
+    """None where there is none, or it is not built."""
+    if not service.console.shown or service.console.missing:
+        return None
+    return f"{service.admin_url}/console/"
 
 
 def _announce(service: Service) -> None:
@@ -90,6 +98,10 @@ def _announce(service: Service) -> None:
     if service.events_url:
         console.print(f"[bold]events[/]  {service.events_url}/events")
     console.print(f"[bold]admin[/]   {service.admin_url}  (status, metrics, docs)")
+    if url := console_url(service):
+        console.print(f"[bold]console[/] {url}")
+    elif service.console.shown:
+        console.print(f"[bold]console[/] {escape(service.console.missing)}")
     for line in _routes(config) if service.events_url else ():
         console.print(escape(line))
     for line in _subscriptions(config) if service.parts.supervisor else ():

@@ -54,7 +54,8 @@ def list_(
 ) -> None:
     """List the subscriptions of the file and of the API with their state.
 
-    OLDEST is the age of the oldest event that was read or parked and is not delivered."""
+    OLDEST is the age of the oldest event that was read or parked and is not delivered. ANSWERS counts the
+    attempts of this process by status, or by fault where no answer came: the three most frequent."""
     service.show_all(service.get(PATH, {"broker": broker, "state": state}), _SUBSCRIPTIONS)
 
 
@@ -62,6 +63,18 @@ def _oldest(each: Mapping[str, Any]) -> str | None:
     ages = (each["health"]["oldest"], each["health"]["parked"]["oldest_seconds"])
     oldest = max((age for age in ages if age is not None), default=None)
     return None if oldest is None else f"{oldest:.0f}s"
+
+
+def _cause(each: Mapping[str, Any]) -> str | None:
+    """Why it is paused, disabled or broken."""
+    health = each["health"]
+    return printing.one_line(health["cause"].removeprefix(f"{health['state']}: ")) or None
+
+
+def _answers(counts: Mapping[str, int]) -> str | None:
+    """The three that were given most often, without spaces: the line is also read by awk."""
+    most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:3]
+    return ",".join(f"{answer}:{count}" for answer, count in most) or None
 
 
 _SUBSCRIPTIONS: Sequence[Column] = (
@@ -73,7 +86,10 @@ _SUBSCRIPTIONS: Sequence[Column] = (
     ("parked", "health.parked.rows"),
     ("oldest", _oldest),
     ("dead letters", lambda each: sum(each["health"]["dead_letters"].values())),
+    ("filter errors", "health.filter_errors"),
+    ("answers", lambda each: _answers(each["health"]["answers"])),
     ("to", "health.sink"),
+    ("cause", _cause),
 )
 
 
@@ -98,6 +114,7 @@ def _show(status: Mapping[str, Any]) -> None:
         "parked": health["parked"]["rows"] or None,
         **{word: health[word] for word in ("lag", "held", "in_flight", "last_error")},
         "filter errors": health["filter_errors"] or None,
+        "answers": _answers(health["answers"]),
         "etag": status["etag"],
     }
     for word, value in told.items():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import admin_client, exits, options, printing
+from app.cli import explain as explaining
 from app.cli.admin_client import BROKER, SERVER, Broker, Partition, Raw, Server, Token
 from app.cli.verbs import verb
 
@@ -23,6 +24,7 @@ EXAMPLES = (
     "skybridge tail orders --broker main --config skybridge.yaml   # no service is needed",
     "skybridge tail events --json | jq .event.type",
     "skybridge tail --subscription billing",
+    "skybridge tail --subscription billing --explain   # why does it not get this event?",
 )
 
 Begin = Annotated[
@@ -49,6 +51,13 @@ def run(
         bool,
         typer.Option("--follow/--no-follow", help="Wait for new messages, or stop at the end."),
     ] = True,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="With --subscription: every event, with what each filter says of it and why.",
+        ),
+    ] = False,
     limit: Annotated[int, typer.Option(min=0, help="End after this number; 0: never.")] = 0,
     server: Server = SERVER,
     token: Token = "",
@@ -69,15 +78,21 @@ def run(
     directly: Kafka always, an embedded log only while no service runs."""
     import asyncio
 
-    display = printing.text_line if as_json else _show
+    display = printing.text_line if as_json else explaining.show_verdict if explain else _show
     query = {"follow": str(follow).lower()}
     if subscription:
-        query["start"] = begin
+        query |= {"start": begin, **({"explain": "true"} if explain else {})}
     else:
         query |= {"from": begin, "raw": str(raw).lower()}
     if partition is not None:
         query["partition"] = str(partition)
     _demand_one(topic, subscription, begin, alone=partition is None and config is None and not raw)
+    if explain and not subscription:
+        printing.fail(
+            "--explain needs a subscription, whose filters it explains.",
+            cure="skybridge tail --subscription billing --explain",
+            code=exits.SETUP,
+        )
     if config is not None:
         messages = _from_broker(
             options.configuration(config), broker, topic, begin, partition, follow=follow, raw=raw

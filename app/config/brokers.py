@@ -57,6 +57,17 @@ class EmbeddedTopic(Strict):
     )
 
 
+class Find(Strict):
+    """The index of events by source and id, for skybridge find: about ten bytes and a microsecond an event."""
+
+    keep: Annotated[Duration, Field(ge=0)] = Field(
+        "7d",
+        validate_default=True,
+        description="an event is found by the index for at least this time, while its record is retained; "
+        "0: no index, a search reads the log",
+    )
+
+
 class EmbeddedBroker(Strict):
     """The durable log inside Skybridge: one folder, nothing to install."""
 
@@ -78,6 +89,7 @@ class EmbeddedBroker(Strict):
     size_cap: Size | None = Field(
         None, description="most bytes on disk; when it is reached, events are answered 503"
     )
+    find: Find = Field(Find(), description="index of events for skybridge find")
     drop_unread: bool = Field(
         False, description="retention may delete records that a declared subscription has not read"
     )

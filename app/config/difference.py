@@ -28,6 +28,7 @@ LIVE = (
     "server.events.address_quota",
     "server.admin.tokens",
     "server.admin.mask",
+    "server.admin.console",
     "server.events.strict_percent",
     "server.events.unknown_formats",
     "server.events.forward_headers",
@@ -95,7 +96,29 @@ class Difference(NamedTuple):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a change does to events that wait already."""
-        return tuple(filter(None, map(_shortens, self.changes)))
+        return tuple(filter(None, map(_strands, self.changes))) + tuple(
+            filter(None, map(_shortens, self.changes))
+        )
+
+
+def _strands(change: Change) -> str:
+    """Of spools: what waits in one, and the volume that it waits on."""
+    section, _, rest = change.setting.partition(".")
+    old = change.old if isinstance(change.old, dict) else {}
+    if section == "routes" and change.what == "removed":
+        if rest.endswith(".spool") or old.get("spool"):
+            return (
+                f"routes.{change.name}: its spool is kept until it is empty; do not remove the "
+                "embedded log before"
+            )
+        return ""
+    gone = change.what == "removed" and old.get("kind") == "embedded"
+    if section == "brokers" and (gone or rest.endswith(".path")):
+        name = rest.removesuffix(".path")
+        return (
+            f"brokers.{name}: events in spools on it would no longer be published: empty them first"
+        )
+    return ""
 
 
 def _shortens(change: Change) -> str:

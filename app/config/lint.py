@@ -23,6 +23,7 @@ from app.config.lint_sections import (
 )
 from app.config.lint_servers import check_servers
 from app.config.lint_sinks import check_sinks
+from app.config.lint_spools import check_spools
 from app.config.lint_subscriptions import check_subscriptions
 from app.config.lint_webhooks import check_webhooks
 from app.config.lint_writing import check_writing
@@ -37,6 +38,7 @@ CHECKS = (
     check_kafka_listeners,
     check_store,
     check_routes,
+    check_spools,
     check_intakes,
     check_subscriptions,
     check_filters,

@@ -9,6 +9,7 @@ from app.config.report import Report
 from app.model.route import Exchange, Route, Target
 from app.model.subscription import Subscription
 from app.routing.places import QUEUE, is_place
+from app.routing.templates import not_a_spool
 
 
 def check_subscriptions(report: Report) -> None:
@@ -27,7 +28,11 @@ def _source(report: Report, n: int, subscription: Subscription) -> None:
     known = report.broker((*at, "broker"), subscription.source.broker)
     for m, topic in enumerate(subscription.source.topics):
         if not is_place(topic, _kind(report, subscription.source.broker)):
-            report.error((*at, "topics", m), "is not a topic name", "1 to 249 of a-z A-Z 0-9 . _ -")
+            report.error(
+                (*at, "topics", m),
+                "is not a topic name",
+                f"1 to 249 of a-z A-Z 0-9 . _ -{not_a_spool(topic)}",
+            )
         elif known and not topic.startswith(QUEUE) and not _fed(report, subscription, topic):
             report.warning(
                 (*at, "topics", m),

@@ -118,6 +118,7 @@ class Admin(Strict):
         "an object. Callers without the scope data see JSON data with these values hidden; without a mask "
         "they see no data",
     )
+    console: bool = Field(True, description="serve the console, a page for browsers, at /console/")
     tls: ServerTls | None = Field(None, description="serve https")
 
 

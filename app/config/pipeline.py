@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr, model_validator
 from app.config.kafka_listener import Address
 from app.model.duration import Count, Duration
 from app.model.route import Name, Strict
-from app.model.subscription import Start, StartSetting
+from app.model.start import Start, StartSetting
 
 _NAMESPACE = r"^[a-z][a-z0-9_]{0,62}$"
 

@@ -29,7 +29,14 @@ _SECRET = (
     "users",
     "keys",
 )
-_HOLDS_SECRETS = ("auth", "signing", "sasl", "security", "verify")  # text in their place may be one
+_HOLDS_SECRETS = (
+    "auth",
+    "headers",
+    "signing",
+    "sasl",
+    "security",
+    "verify",
+)  # text in their place may be one
 _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$": "a name has letters, digits, dot, dash and underscore",
     r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$": "letters, digits, dash and underscore, at most 63",

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from app.model.duration import Count, Duration
+from app.model.duration import Count, Duration, Size
 from app.model.route import Strict
 from app.model.secret import FileSecret, Secret
 
@@ -51,6 +51,11 @@ class KeptAttempts(Strict):
     )
     max_rows: Annotated[Count, Field(ge=1)] = Field(
         1_000_000, description="most rows; beyond, the oldest are deleted"
+    )
+    bodies: Annotated[Size, Field(ge=0, le=64 << 10)] = Field(
+        "4KiB",
+        validate_default=True,
+        description="bytes of the request body and of the answer body that are kept of an attempt; 0 for none",
     )
 
 

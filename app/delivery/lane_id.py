@@ -4,7 +4,7 @@ One character for the kind, then what tells lanes of that kind apart. Topics and
 the key, the topic with its length, so that no two lanes share a text::
 
     k<number>:<bytes of topic>:<topic>:<key>     the record key, within its partition
-    a<value>                                     the attribute of ``order_by``, wherever it comes from
+    a<value>                                     the value of ``order_by``, wherever it comes from
     o<number>:<bytes of topic>:<topic>:<offset>  no order: a lane of its own
     d<digest>                                    of one of these that is longer than an index takes
 """
@@ -20,7 +20,7 @@ LONGEST = 1_000  # bytes; PostgreSQL has no index over more than 2,700, its othe
 
 
 def lane_id(key: bytes | None, attribute: str | None, partition: Partition, offset: int) -> bytes:
-    """Rule 3 of delivery. ``attribute``: the value that the subscription orders by, which then is all
+    """Rule 3 of delivery. ``attribute``: the value, of an attribute or in the data, that the subscription orders by, which then is all
     that counts; ``key``: of the record. With neither, each message stands alone. An empty key is
     a key."""
     if attribute is not None:

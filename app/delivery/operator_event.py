@@ -8,12 +8,14 @@ enabled         dev.skybridge.subscription.enabled          a person let it deli
 paused          dev.skybridge.subscription.paused           its endpoint is at fault, or a person halts it
 lagging         dev.skybridge.subscription.lagging          what it has not delivered grows old
 dead-lettered   dev.skybridge.delivery.dead_lettered        messages were given up, counted by cause
+spooling        dev.skybridge.route.spooling                events of a route begin to wait in its spool
+spooled         dev.skybridge.route.spooled                 its spool is empty again
 audited-change  dev.skybridge.audit.change                  an operator changed something, or tried to
 audited-look    dev.skybridge.audit.look                    an operator was shown event data
 audited-refusal dev.skybridge.audit.refusal                 a token lacked the scope of a request
 ==============  ==========================================  ==========================================
 
-``subject`` is the subscription, or the audited operation. It is also the partition key: what is told of one
+``subject`` is the subscription, the route of a spool, or the audited operation. It is also the partition key: what is told of one
 stays in order.
 """
 
@@ -33,11 +35,13 @@ TYPES: Mapping[str, str] = {
     "paused": "dev.skybridge.subscription.paused",
     "lagging": "dev.skybridge.subscription.lagging",
     "dead-lettered": "dev.skybridge.delivery.dead_lettered",
+    "spooling": "dev.skybridge.route.spooling",
+    "spooled": "dev.skybridge.route.spooled",
     "audited-change": "dev.skybridge.audit.change",
     "audited-look": "dev.skybridge.audit.look",
     "audited-refusal": "dev.skybridge.audit.refusal",
 }
-_OF_OPERATIONS = "audited-"
+_OF_OPERATIONS, _OF_ROUTES = "audited-", "spool"
 
 
 def make(
@@ -57,5 +61,7 @@ def make(
     faults = faults_of(attributes, str)
     if faults:
         raise InvalidEvent(faults)
-    about = {} if kind.startswith(_OF_OPERATIONS) else {"subscription": subject}
+    about = {"route" if kind.startswith(_OF_ROUTES) else "subscription": subject}
+    if kind.startswith(_OF_OPERATIONS):
+        about = {}
     return CloudEvent(attributes, msgspec.json.encode({**about, **detail}), DataForm.JSON)

@@ -88,10 +88,16 @@ def _no_number(node: nodes.Binary) -> Iterator[tuple[str, str]]:
                 cast(side.value)
             except Failure as failure:
                 message = f"{shown(node)} always fails: {failure.message}"
-                yield message, f"{node.operator} is for numbers; texts have =, != and LIKE"
+                yield message, _cure(node)
         elif isinstance(side, nodes.Attribute) and side.name in NO_NUMBERS:
             message = f"{shown(node)} always fails: {side.name} is no number"
-            yield message, f"{node.operator} is for numbers; texts have =, != and LIKE"
+            yield message, _cure(node)
+
+
+def _cure(node: nodes.Binary) -> str:
+    if nodes.Attribute("time") in (node.left, node.right):
+        return f"compare times: TIME(time) {node.operator} TIME('2026-01-01T00:00:00Z')"
+    return f"{node.operator} is for numbers; texts have =, != and LIKE"
 
 
 def _no_divisor(node: nodes.Binary) -> Iterator[tuple[str, str]]:

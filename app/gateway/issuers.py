@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import msgspec
 
 from app.model.producer import JwtRule
 
 if TYPE_CHECKING:
+    import httpx
+
     from app.access.signatures import Keys
 
 EVERY = 300.0  # seconds
@@ -29,7 +31,7 @@ DISCOVERY = "/.well-known/openid-configuration"
 _log = logging.getLogger(__name__)
 
 Fetch = Callable[[], Awaitable[bytes]]
-"""The JWK Set of an issuer. Raises OSError, httpx.HTTPError or ValueError."""
+"""The JWK Set of an issuer. Raises OSError or ValueError."""
 
 
 class Issuer:
@@ -77,7 +79,7 @@ class Issuer:
         try:
             async with asyncio.timeout(WITHIN):
                 keys = Keys(await self._fetch())
-        except (OSError, TimeoutError, httpx.HTTPError, ValueError) as error:
+        except (OSError, TimeoutError, ValueError) as error:
             reason = str(error) or type(error).__name__
             _log.warning("the keys of issuer %s stay as they are: %s", self.name, reason)
         else:
@@ -99,22 +101,31 @@ def by_discovery(issuer: str) -> Fetch:
     must be the one that was asked."""
 
     async def fetch() -> bytes:
-        async with httpx.AsyncClient(timeout=WITHIN, follow_redirects=False) as client:
-            found = _document(await _got(client, issuer.rstrip("/") + DISCOVERY))
-            if found.get("issuer") != issuer:
-                raise ValueError("its configuration names another issuer")
-            address = found.get("jwks_uri")
-            if not isinstance(address, str) or not _is_safe(address, issuer):
-                raise ValueError("its configuration names no https address of keys")
-            return await _got(client, address)
+        import httpx  # noqa: PLC0415 - heavy, and few have issuers
+
+        try:
+            async with httpx.AsyncClient(timeout=WITHIN, follow_redirects=False) as client:
+                return await _discovered(client, issuer)
+        except httpx.HTTPError as error:
+            raise ConnectionError(str(error) or type(error).__name__) from error
 
     return fetch
+
+
+async def _discovered(client: httpx.AsyncClient, issuer: str) -> bytes:
+    found = _document(await _got(client, issuer.rstrip("/") + DISCOVERY))
+    if found.get("issuer") != issuer:
+        raise ValueError("its configuration names another issuer")
+    address = found.get("jwks_uri")
+    if not isinstance(address, str) or not _is_safe(address, issuer):
+        raise ValueError("its configuration names no https address of keys")
+    return await _got(client, address)
 
 
 async def _got(client: httpx.AsyncClient, url: str) -> bytes:
     """At most ``LARGEST`` bytes."""
     async with client.stream("GET", url) as answer:
-        if answer.status_code != httpx.codes.OK:
+        if answer.status_code != HTTPStatus.OK:
             raise ValueError(f"{url} answers {answer.status_code}")
         body = b""
         async for piece in answer.aiter_bytes():

@@ -8,26 +8,24 @@ tried again here (rule 9).
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic as system_monotonic
 from time import perf_counter
 
 from app.access.caller import Caller
+from app.bindings.forwarding import PRODUCER, beside
 from app.bindings.http import UnknownFormats, decode
 from app.bindings.record import ContentMode, Decoded
-from app.errors import BrokerError, BrokerUnavailable, PublishUnknown, SenderError
+from app.errors import BrokerError, SenderError
 from app.gateway.answers import ACCEPTED, Answer, busy, receipts
 from app.gateway.conclude import Fate, Publications, conclude, join_faults
 from app.gateway.limits import Limits
 from app.gateway.request import Request, request_key, wants_receipts
 from app.gateway.resource import Done
-from app.interfaces import Log, PublishResult
+from app.interfaces import Log, PublishResult, fates_of
 from app.model.receipt import Receipt
 from app.routing.plan import Publication, Router, UnknownRoute, written
 from app.telemetry import Counters
-
-_log = logging.getLogger(__name__)
 
 Stored = asyncio.Future[list[PublishResult]]
 
@@ -107,7 +105,9 @@ class Publisher:
     def _plan(
         self, decoded: Decoded, key: bytes | None, route: str | None, caller: Caller | None
     ) -> tuple[Publication, ...]:
-        """Raises NotAllowed, and what ``Router.plan`` raises."""
+        """Raises NotAllowed, and what ``Router.plan`` raises. The name of the producer is beside its events."""
+        if caller is not None and caller.name:
+            decoded = beside(decoded, PRODUCER, caller.name.encode())
         if caller is None or not caller.limited:
             return self._router.plan(decoded, key, route, "" if caller is None else caller.name)
         refusal = caller.rights.refusal(decoded.own_attributes, route)
@@ -158,25 +158,21 @@ class Publisher:
         return planned
 
     def _submit_one(self, publication: Publication, wants: bool, done: Done) -> Answer | None:
-        log, topic, records = (
-            self._logs[publication.broker],
-            publication.topic,
-            (publication.record,),
-        )
-        identity = publication.identity
-        stored = (
-            log.submit(topic, records)
-            if identity is None
-            else log.submit(topic, records, (identity,))
-        )
-        if stored.done():
-            return self._conclude_one(publication, stored, wants)
+        log, identity = self._logs[publication.broker], publication.identity
+        one = _One(self, publication, wants, done)
+        if identity is None:
+            result = log.submit_one(publication.topic, publication.record, one.settle)
+            if result is not None:
+                return self._conclude_one(publication, result, wants)
+        else:
+            stored = log.submit(publication.topic, (publication.record,), (identity,))
+            if stored.done():
+                return self._conclude_one(publication, fates_of(stored, 1)[0], wants)
+            stored.add_done_callback(lambda stored: one.settle(fates_of(stored, 1)[0]))
         self.in_flight += 1
-        stored.add_done_callback(_One(self, publication, wants, done).settle)
         return None
 
-    def _conclude_one(self, publication: Publication, stored: Stored, wants: bool) -> Answer:
-        (result,) = results_of(stored, 1)
+    def _conclude_one(self, publication: Publication, result: PublishResult, wants: bool) -> Answer:
         if type(result) is Receipt and not result.repeat and not wants:
             self._published[publication.route, publication.broker] += 1
             return ACCEPTED
@@ -234,11 +230,11 @@ class _One:
         self._done = done
         self._begun = perf_counter()
 
-    def settle(self, stored: Stored) -> None:
+    def settle(self, result: PublishResult) -> None:
         publisher = self._publisher
         publisher.in_flight -= 1
         publisher.took(self._publication.broker, perf_counter() - self._begun)
-        self._done(publisher._conclude_one(self._publication, stored, self._wants))  # noqa: SLF001 - its other half
+        self._done(publisher._conclude_one(self._publication, result, self._wants))  # noqa: SLF001 - its other half
 
 
 class _Many:
@@ -269,7 +265,7 @@ class _Many:
 
         def settle(stored: Stored) -> None:
             self._publisher.took(broker, perf_counter() - begun)
-            self._results.update(zip(places, results_of(stored, len(places)), strict=True))
+            self._results.update(zip(places, fates_of(stored, len(places)), strict=True))
             self._open -= 1
             if not self._open:
                 self._conclude()
@@ -283,14 +279,3 @@ class _Many:
             for place, (index, publication) in enumerate(self._publications)
         ]
         self._done(self._publisher.conclude(fates, self._wants))
-
-
-def results_of(stored: Stored, count: int) -> Sequence[PublishResult]:
-    """The results of a submit. A future that breaks its word has an unknown outcome (rule 9)."""
-    try:
-        return stored.result()
-    except asyncio.CancelledError:
-        return (BrokerUnavailable("the log is closing"),) * count
-    except Exception:  # noqa: BLE001 - whatever it was, the sender is owed an answer
-        _log.exception("a log raised instead of answering")
-        return (PublishUnknown("the log failed while it stored the event"),) * count

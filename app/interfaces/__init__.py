@@ -9,6 +9,7 @@ from app.interfaces.kept import (
     Commit,
     DeadLetter,
     EventName,
+    Exchange,
     Halt,
     LetterChoice,
     Offered,
@@ -20,9 +21,9 @@ from app.interfaces.kept import (
     StoredSubscription,
     Waiting,
 )
-from app.interfaces.log import Consumer, Log, PublishResult, Wanted
+from app.interfaces.log import Consumer, Located, Log, PublishResult, Told, Wanted, fates_of
 from app.interfaces.notify import Notify, silence
-from app.interfaces.sink import Asking, JoiningSink, Outgoing, Sink, SinkAnswer, answered
+from app.interfaces.sink import Asking, JoiningSink, Outgoing, Sent, Sink, SinkAnswer, answered
 from app.interfaces.store import (
     Attempts,
     Commands,
@@ -56,10 +57,12 @@ __all__ = [
     "DeadLetter",
     "DeadLetters",
     "EventName",
+    "Exchange",
     "Halt",
     "Halts",
     "JoiningSink",
     "LetterChoice",
+    "Located",
     "Log",
     "Notify",
     "Offered",
@@ -75,13 +78,16 @@ __all__ = [
     "PullQueue",
     "Replay",
     "Replays",
+    "Sent",
     "Sink",
     "SinkAnswer",
     "Store",
     "StoredSubscription",
     "SubscriptionRegistry",
+    "Told",
     "Waiting",
     "Wanted",
     "answered",
+    "fates_of",
     "silence",
 ]

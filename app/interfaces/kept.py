@@ -60,6 +60,7 @@ class LetterChoice(msgspec.Struct, frozen=True, kw_only=True):
     until_ms: int | None = None
     source: str | None = None
     type: str | None = None
+    event_id: str | None = None
     ids: tuple[int, ...] = ()
 
 
@@ -113,9 +114,28 @@ class ParkedKey(msgspec.Struct, frozen=True):
     oldest: Parked
 
 
+Fields = tuple[tuple[str, str], ...]
+"""Headers of HTTP in their order."""
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What one attempt sent, and what was answered: without secrets, bodies clipped. ``size``: bytes of the whole
+    body that was sent; ``answer_size`` None: the answer was not read to its end. ``status_line`` "": none came.
+    """
+
+    line: str
+    headers: Fields
+    body: bytes
+    size: int
+    status_line: str = ""
+    answer_headers: Fields = ()
+    answer_body: bytes = b""
+    answer_size: int | None = None
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One try to deliver one message to one subscription: the wide line of the log. ``together``: how many
-    events the request had."""
+    events the request had. ``exchange``: None where nothing was sent, or it is not kept."""
 
     subscription: str
     partition: Partition
@@ -131,6 +151,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     next_try_in: float | None = None
     together: int = 1
+    exchange: Exchange | None = None
 
 
 class AttemptChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +159,7 @@ class AttemptChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     subscription: str | None = None
     event_id: str | None = None
+    event_source: str | None = None
     outcome: str | None = None
 
 
@@ -202,7 +224,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
 class Offered(msgspec.Struct, frozen=True, kw_only=True):
     """A message that waits to be pulled. ``deliveries``: how often it was handed out. ``token``: of the
-    lock it was handed out under, "" where it is free."""
+    lock it was handed out under, "" where it is free. ``consumer``: name of the caller it was handed out to last."""
 
     subscription: str
     broker: str
@@ -213,6 +235,7 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     locked_until_ms: int = 0
     at_ms: int = 0
     event: EventName = EventName()
+    consumer: str = ""
     id: int = 0
 
     @property

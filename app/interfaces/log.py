@@ -7,13 +7,14 @@ bounds, times and wraps errors around it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from app.bindings.record import Record
-from app.errors import BrokerError
+from app.errors import BrokerError, BrokerUnavailable, PublishUnknown
 from app.event.value import CloudEvent
 from app.filters.index import Types
 from app.model.capabilities import Capabilities
@@ -23,9 +24,15 @@ from app.model.receipt import Receipt
 from app.model.start import StartAt
 from app.routing.identity import Identity
 
+_log = logging.getLogger(__name__)
+
 PublishResult = Receipt | BrokerError
 """The fate of one record: stored, or why not. A fate is never raised, so that a request whose
 events meet different fates can say which."""
+
+
+Told = Callable[[PublishResult], None]
+"""Gets the fate of one record, once, on the event loop."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -40,6 +47,14 @@ class Wanted(msgspec.Struct, frozen=True):
     types: Types | None
     holds: Callable[[CloudEvent], bool]
     passed: Callable[[int], None]
+
+
+class Located(msgspec.Struct, frozen=True):
+    """Where records may be that hold an event: partition and position of each. ``missed``: why not all of the log
+    was searched; "" where it was."""
+
+    places: tuple[tuple[Partition, str], ...]
+    missed: str = ""
 
 
 class Consumer(Protocol):
@@ -114,6 +129,16 @@ class Log(Protocol):
         the event loop.
         """
 
+    def submit_one(self, topic: str, record: Record, told: Told) -> PublishResult | None:
+        """``submit`` of one record without identity, for who has very many: its fate where that is known at
+        once, otherwise None, and ``told`` gets it later. A log that has no shorter way need not define it.
+        """
+        stored = self.submit(topic, (record,))
+        if stored.done():
+            return fates_of(stored, 1)[0]
+        stored.add_done_callback(lambda done: told(fates_of(done, 1)[0]))
+        return None
+
     async def subscribe(
         self,
         group: str,
@@ -135,6 +160,16 @@ class Log(Protocol):
         """Read without a group, from position ``start``, up to but not including ``until``; with
         None, up to the end as it is at the call. For peek, tail, replay and pull.
         """
+
+    async def locate(
+        self,
+        event_id: str,  # noqa: ARG002
+        source: str | None,  # noqa: ARG002
+        since_ms: int,  # noqa: ARG002
+    ) -> Located | None:
+        """By an index of all topics; ``source`` None: of any. What is found must be read to be sure. None: the
+        log keeps no index."""
+        return None
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
         """Of the first record stored at ``time_ms`` (since the epoch) or later; where there is none,
@@ -162,3 +197,15 @@ class Log(Protocol):
         return {}
 
     async def health(self) -> Health: ...
+
+
+def fates_of(stored: asyncio.Future[list[PublishResult]], count: int) -> Sequence[PublishResult]:
+    """The results of a submit of ``count`` records. A future that breaks its word has an unknown outcome
+    (rule 9)."""
+    try:
+        return stored.result()
+    except asyncio.CancelledError:
+        return (BrokerUnavailable("the log is closing"),) * count
+    except Exception:  # noqa: BLE001 - whatever it was, the sender is owed an answer
+        _log.exception("a log raised instead of answering")
+        return (PublishUnknown("the log failed while it stored the event"),) * count

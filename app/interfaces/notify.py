@@ -12,6 +12,8 @@ ENABLED = "enabled"
 PAUSED = "paused"
 LAGGING = "lagging"
 DEAD_LETTERED = "dead-lettered"
+SPOOLING = "spooling"
+SPOOLED = "spooled"
 AUDITED: Mapping[str, str] = MappingProxyType(
     {"change": "audited-change", "look": "audited-look", "refusal": "audited-refusal"}
 )
@@ -22,7 +24,7 @@ class Notify(Protocol):
     """Never waits and never raises: who calls it delivers events."""
 
     def __call__(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None:
-        """``kind``: one of the words above. ``subject``: the subscription; of audited kinds the operation. ``detail``: members of the event's data, as JSON has them;
+        """``kind``: one of the words above. ``subject``: the subscription; of spools the route; of audited kinds the operation. ``detail``: members of the event's data, as JSON has them;
         ``cause`` is told wherever there is one. Never anything of an event's data."""
 
 

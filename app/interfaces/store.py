@@ -46,6 +46,12 @@ class DeadLetters(Protocol):
     async def count(self, choice: kept.LetterChoice) -> Mapping[tuple[str, str], int]:
         """(subscription, cause) to count."""
 
+    async def count_over_time(
+        self, choice: kept.LetterChoice, every_ms: int
+    ) -> Mapping[tuple[int, str], int]:
+        """(start of an interval of ``every_ms``, cause) to count, for intervals that have any. They are
+        counted from the epoch."""
+
     async def discard(self, choice: kept.LetterChoice) -> int:
         """How many are gone for good."""
 
@@ -111,7 +117,7 @@ class ParkedMessages(Protocol):
         after: int = 0,
         event_id: str | None = None,
     ) -> list[kept.Parked]:
-        """In order of id, above ``after``; by ``event_id`` it walks all rows."""
+        """In order of id, above ``after``."""
 
     async def keys(self, subscription: str | None = None, limit: int = 100) -> list[kept.ParkedKey]:
         """Those whose oldest row was written first come first; redriven rows included."""
@@ -215,10 +221,25 @@ class PullQueue(Protocol):
         """As ``ParkedMessages.park``."""
 
     async def receive(
-        self, subscription: str, *, most: int, most_bytes: int, lock_ms: int, now_ms: int
+        self,
+        subscription: str,
+        *,
+        most: int,
+        most_bytes: int,
+        lock_ms: int,
+        now_ms: int,
+        consumer: str = "",
     ) -> list[kept.Offered]:
         """The oldest that are free, each under a token of its own. The one that goes beyond
         ``most_bytes``, of bodies and headers, is the last."""
+
+    async def at(
+        self, subscription: str, broker: str, partition: Partition, position: str
+    ) -> kept.Offered | None:
+        """The row of one message, by an index."""
+
+    async def named(self, event_id: str, most: int) -> list[kept.Offered]:
+        """Of an event with this id, among the newest ``most`` rows, which are walked."""
 
     async def locked(
         self, subscription: str, tokens: Sequence[str], now_ms: int

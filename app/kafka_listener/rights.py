@@ -12,6 +12,7 @@ from app.errors import SenderError
 from app.kafka_listener.gate import CLIPPED, NAMED
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.wire import ErrorCode
+from app.model.spool import spooled_route
 
 
 def proof_of(password: str) -> bytes:
@@ -20,7 +21,8 @@ def proof_of(password: str) -> bytes:
 
 
 def to_write(session: Session, topic: str) -> ErrorCode:
-    return _of_topic(allowed=session.access.write(topic))
+    """Into a spool the service alone writes: its records say where they go."""
+    return _of_topic(allowed=spooled_route(topic) is None and session.access.write(topic))
 
 
 def to_read(session: Session, topic: str) -> ErrorCode:

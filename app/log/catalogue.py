@@ -25,7 +25,7 @@ class Segment:
     A row of it is what one commit group stored for the partition: consecutive records from
     ``base_offset`` on, as one value (see codec)."""
 
-    __slots__ = ("base", "bytes", "first_ms", "id", "insert", "last_ms")
+    __slots__ = ("base", "bytes", "first_ms", "id", "insert", "last_ms", "prints")
 
     def __init__(self, segment_id: int, base: int, size: int = 0, last_ms: int = 0) -> None:
         self.id = segment_id
@@ -33,6 +33,7 @@ class Segment:
         self.bytes = size
         self.first_ms = 0  # known of the newest one only
         self.last_ms = last_ms
+        self.prints = True  # there may be some, see event_index
         self.insert = f"INSERT INTO {self.table} VALUES(?, ?, ?, ?, ?)"
 
     @property
@@ -177,7 +178,7 @@ class Catalogue:
         try:
             with db:
                 for segment in [each for segments in before.values() for each in segments]:
-                    db.execute(f"DROP TABLE {segment.table}")
+                    _drop(db, segment)
                 db.execute("DELETE FROM segments WHERE topic = ?", (topic.id,))
                 db.execute("DELETE FROM topics WHERE id = ?", (topic.id,))
                 forgotten = forgetting()
@@ -231,11 +232,17 @@ class Catalogue:
                     kept = (self.new_segment(db, partition, partition.next_offset),)
                 for segment in gone:
                     db.execute("DELETE FROM segments WHERE id = ?", (segment.id,))
-                    db.execute(f"DROP TABLE {segment.table}")
+                    _drop(db, segment)
         except BaseException:
             partition.segments = before
             raise
         partition.segments = kept
+
+
+def _drop(db: apsw.Connection, segment: Segment) -> None:
+    """Its records, and the prints of their events (``event_index``)."""
+    db.execute(f"DROP TABLE {segment.table}")
+    db.execute("DELETE FROM prints WHERE segment = ?", (segment.id,))
 
 
 def _note(db: apsw.Connection, segment: Segment, end: int) -> None:

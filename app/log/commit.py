@@ -14,6 +14,7 @@ from app.errors import BrokerError, BrokerRefused
 from app.interfaces import PublishResult
 from app.log.catalogue import PartitionLog, Segment
 from app.log.codec import Fields, Row, Unstorable, check, encode_rows, fields_of
+from app.log.event_index import prints_of
 from app.log.known import Known
 from app.log.partition_append import Placed, Stored
 from app.log.settings import EngineSettings
@@ -67,7 +68,7 @@ class Rider:
 class Staged:
     """What a commit group adds to one partition."""
 
-    __slots__ = ("base", "partition", "records", "rows", "time_ms")
+    __slots__ = ("base", "partition", "prints", "records", "rows", "time_ms")
 
     def __init__(self, partition: PartitionLog, now_ms: int) -> None:
         self.partition = partition
@@ -75,6 +76,7 @@ class Staged:
         self.time_ms = max(now_ms, partition.last_ms)  # never backwards: times are searched
         self.records: list[Fields] = []
         self.rows: list[Row] = []
+        self.prints = b""
 
     @property
     def next_offset(self) -> int:
@@ -115,6 +117,7 @@ class CommitGroup:
         self._broker = settings.name
         self._now = settings.now_ms()
         self._recognition = known.identities.begin(self._now)
+        self._events = known.events if known.events.keep else None
         self._settings = settings
         self._staged: dict[PartitionLog, Staged] = {}
         self._opened: list[tuple[PartitionLog, Segment]] = []
@@ -156,14 +159,18 @@ class CommitGroup:
         """Before the transaction. Raises one of ``Unstorable``; then nothing may be stored."""
         for staged in self._staged.values():
             staged.rows = encode_rows(staged.base, staged.time_ms, staged.records)
+            if self._events is not None:
+                staged.prints = prints_of(staged.records)
 
     def store(self, db: apsw.Connection) -> None:
         """The next offset of a partition is where its last row ends: it is in the same transaction
         as the records because it is the records."""
         for staged in self._staged.values():
-            insert = self._segment(db, staged.partition).insert
+            segment = self._segment(db, staged.partition)
             for row in staged.rows:
-                db.execute(insert, row)
+                db.execute(segment.insert, row)
+            if self._events is not None:
+                self._events.store(db, segment, staged.base, staged.prints)
         self._numbering.store(db)
         self._recognition.store(db)
 

@@ -15,7 +15,7 @@ from app.log.lock_file import Held, take_lock
 
 FILE = "log.db"
 LOCK = "lock"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 APPLICATION_ID = 0x536B7942  # "SkyB": tells our file from any other SQLite file
 BUSY_MS = 5_000
 STATEMENTS = 2_000  # prepared statements kept: one insert a segment that is being written
@@ -55,6 +55,11 @@ CREATE TABLE identities(
   number INTEGER PRIMARY KEY, route TEXT NOT NULL, topic TEXT NOT NULL, most INTEGER NOT NULL,
   until_ms INTEGER NOT NULL, entries BLOB NOT NULL) STRICT;
 CREATE INDEX identities_until ON identities(until_ms);
+"""
+_SINCE_5 = """
+CREATE TABLE prints(
+  segment INTEGER NOT NULL, base_offset INTEGER NOT NULL, prints BLOB NOT NULL,
+  PRIMARY KEY(segment, base_offset)) STRICT, WITHOUT ROWID;
 """
 
 
@@ -162,7 +167,9 @@ def _bring_up(db: apsw.Connection, version: int, *, new: bool) -> None:
         db.execute("INSERT INTO identity VALUES('cluster', ?)", (name,))
     if version < 3:  # noqa: PLR2004
         db.execute(_SINCE_3)
-    db.execute(_SINCE_4)
+    if version < 4:  # noqa: PLR2004
+        db.execute(_SINCE_4)
+    db.execute(_SINCE_5)
     db.pragma("user_version", SCHEMA_VERSION)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 import apsw
@@ -15,6 +16,7 @@ from app.bindings.record import Record
 from app.log.catalogue import Catalogue, PartitionLog, Topic
 from app.log.commit import Append, Fates, Staged
 from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
+from app.log.event_index import EventIndex, Hits, Search
 from app.log.group_commits import GroupCommits
 from app.log.identities import Identities
 from app.log.known import Known
@@ -59,7 +61,10 @@ class Engine:
         self._catalogue = Catalogue(settings.max_topics, settings.max_partitions)
         self._producers = Producers()
         self.identities = Identities(settings.name, settings.now_ms)
-        self._known = Known(self._catalogue, self.positions, self._producers, self.identities)
+        self.events = EventIndex(settings.find_keep, settings.now_ms)
+        self._known = Known(
+            self._catalogue, self.positions, self._producers, self.identities, self.events
+        )
         self._changes = TopicChanges(settings.name, self._known)
         self._commits = GroupCommits(self.positions, self._writing)
         self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
@@ -263,6 +268,27 @@ class Engine:
             gone += await self._writing().run(self.identities.forget)
         return gone
 
+    async def tidy_prints(self) -> int:
+        """Of closed segments; returns of how many."""
+        due = self.events.due(self._catalogue)
+        for segment in due:
+            await self._writing().run(partial(self.events.tidy, segment))
+        return len(due)
+
+    async def find(self, search: Search) -> Hits:
+        """Records that may hold an event. Its own connection: nobody who reads the log waits for it."""
+        settings = self.settings
+        partitions = list(self._catalogue.partitions())
+
+        def run() -> Hits:
+            db = open_reader(settings.path, settings.vfs)
+            try:
+                return search.run(db, partitions)
+            finally:
+                db.close()
+
+        return await asyncio.to_thread(run)
+
     def health(self) -> Health:
         if self._writer is None:
             return Health(healthy=False, cause=f"log {self.settings.name} is not running")
@@ -285,6 +311,7 @@ class Engine:
             self.positions.load(db)
             self._producers.load(db)
             self.identities.load(db)
+            self.events.load(db)
             self.cluster = cluster_id(db)
         except BaseException:
             db.close()
@@ -309,6 +336,7 @@ class Engine:
             await self.retain()
             await self.forget_producers()
             await self.forget_identities()
+            await self.tidy_prints()
             await self.forget_groups()
 
     async def _retain_one(self, partition: PartitionLog) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from app.log.catalogue import Catalogue
+from app.log.event_index import EventIndex
 from app.log.identities import Identities
 from app.log.positions import Positions
 from app.log.producers import Producers
@@ -17,3 +18,4 @@ class Known(NamedTuple):
     positions: Positions
     producers: Producers
     identities: Identities
+    events: EventIndex

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from app.log.database import Synchronous
+from app.model.spool import spooled_route
 
 PARTS = 4  # of what is kept, at least so many segments: whole ones are dropped
 
@@ -25,6 +26,9 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int | None = None
 
 
+SPOOL_RETENTION = Retention(max_age=900.0, max_bytes=64 << 20)
+
+
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """``path``            the folder.
     ``max_bytes``       cap on file and write-ahead log together; 0: the disk is the cap.
@@ -37,6 +41,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``group_age``       seconds after its last use that a group without members is forgotten, unless a
                         subscription is one.
     ``max_partitions``  of all topics together.
+    ``find_keep``       seconds for which events are found by source and id without reading the log (see
+                        ``event_index``); 0: not at all.
     ``vfs``             name of a registered SQLite VFS; fault tests put theirs here.
     """
 
@@ -45,6 +51,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = 0
     max_topics: int = 1_000
     max_partitions: int = 10_000
+    find_keep: float = 7 * 86_400.0
     partitions: int = 8
     segment_bytes: int = 16 << 20
     wal_bytes: int = 16 << 20
@@ -64,6 +71,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         return f"brokers.{self.name}.path"
 
     def retention_of(self, topic: str) -> Retention:
+        """What is drained of a spool goes soon; what is not, its group keeps."""
+        if spooled_route(topic) is not None:
+            return SPOOL_RETENTION
         return self.topic_retention.get(topic, self.retention)
 
     def closes(self, topic: str, size: int, age_ms: int) -> bool:

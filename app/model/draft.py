@@ -10,7 +10,7 @@ draft                 here
 ``config``            ``broker`` and ``topics`` of ``source``, and every other setting of ours by its name
 ``sink``              ``sink``, a URL
 ``protocol``          ``HTTP``, always; the others are refused
-``protocolsettings``  ``method: POST``, and nothing else
+``protocolsettings``  ``method: POST``; ``headers`` are ``headers``
 ``sinkcredential``    ``PLAIN`` is ``auth`` of kind basic, ``ACCESSTOKEN`` of kind bearer
 ====================  ====================================================================================
 
@@ -29,7 +29,9 @@ _MEMBERS = frozenset(
     {"id", "source", "types", "config", "filters", "sink"}
     | {"protocol", "protocolsettings", "sinkcredential"}
 )
-_ELSEWHERE = frozenset({"id", "source", "filters", "sink"})  # settings that ``config`` may not hold
+_ELSEWHERE = frozenset(
+    {"id", "source", "filters", "sink", "headers"}
+)  # settings that ``config`` may not hold
 _BASIC = {"identifier": "username", "secret": "password"}
 _BEARER = {"accesstoken": "token"}
 _KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -48,12 +50,15 @@ class _Reader:
     def wrong(self, at: str, detail: str) -> None:
         self.faults.append(Fault("draft", f"{at.strip('/').replace('/', '.')}: {detail}", at))
 
-    def typed(self, draft: Draft, name: str, kind: type, word: str, default: Any) -> Any:
+    def typed(
+        self, draft: Draft, name: str, kind: type, word: str, default: Any, within: str = ""
+    ) -> Any:
+        """``within``: where in the object the ``draft`` is."""
         value = draft.get(name)
         if value is None:
             return default
         if not isinstance(value, kind):
-            self.wrong(f"/{name}", f"is {word}")
+            self.wrong(f"{within}/{name}", f"is {word}")
             return default
         return value
 
@@ -64,7 +69,7 @@ def from_draft(draft: Draft) -> tuple[dict[str, Any], list[Fault]]:
     reader = _Reader()
     for name in draft.keys() - _MEMBERS:
         reader.wrong(f"/{name}", "is not a member of the draft's subscription")
-    _protocol(draft, reader)
+    headers = _protocol(draft, reader)
     config = dict(reader.typed(draft, "config", dict, "a map", {}))
     for name in config.keys() & _ELSEWHERE:
         reader.wrong(f"/config/{name}", "has its own member in the draft")
@@ -79,21 +84,21 @@ def from_draft(draft: Draft) -> tuple[dict[str, Any], list[Fault]]:
         "sink": draft.get("sink"),
     }
     auth = _auth(draft, reader)
-    return {**document, **auth}, reader.faults
+    return {**document, **headers, **auth}, reader.faults
 
 
-def _protocol(draft: Draft, reader: _Reader) -> None:
+def _protocol(draft: Draft, reader: _Reader) -> dict[str, Any]:
+    """The setting ``headers``, where the draft's object has some."""
     if draft.get("protocol") != PROTOCOL:
         reader.wrong("/protocol", f"is {PROTOCOL}, in capitals; other protocols are not supported")
     settings = reader.typed(draft, "protocolsettings", dict, "a map", {})
     for name, value in settings.items():
-        if name != "method":
-            reader.wrong(
-                f"/protocolsettings/{name}",
-                "is not supported: requests carry only Skybridge's headers",
-            )
-        elif value != "POST":
+        if name not in {"method", "headers"}:
+            reader.wrong(f"/protocolsettings/{name}", "is not supported: only method and headers")
+        elif name == "method" and value != "POST":
             reader.wrong("/protocolsettings/method", "is POST")
+    headers = reader.typed(settings, "headers", dict, "a map", {}, "/protocolsettings")
+    return {"headers": headers} if headers else {}
 
 
 def _filters(draft: Draft, reader: _Reader) -> list[Any]:
@@ -133,7 +138,8 @@ def to_draft(document: Mapping[str, Any]) -> dict[str, Any] | None:
     filters = list(document.get("filters") or ())
     source, types = _taken_source(filters), _taken_types(filters)
     credential = _credential(document.get("auth"))
-    told = {"id", "source", "filters", "sink"} | ({"auth"} if credential else set())
+    headers = document.get("headers")
+    told = {"id", "source", "filters", "sink", "headers"} | ({"auth"} if credential else set())
     rest = {name: value for name, value in document.items() if name not in told}
     return {
         "id": document["id"],
@@ -143,6 +149,7 @@ def to_draft(document: Mapping[str, Any]) -> dict[str, Any] | None:
         "filters": filters,
         "sink": document["sink"],
         "protocol": PROTOCOL,
+        **({"protocolsettings": {"headers": headers}} if headers else {}),
         **({"sinkcredential": credential} if credential else {}),
     }
 

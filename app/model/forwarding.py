@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from app.bindings.forwarding import is_field_name, why_not
+from app.bindings.forwarding import APART, is_field_name, why_not
 
 
 def _name(text: str) -> str:
@@ -42,9 +42,26 @@ def _own_header(text: str) -> str:
     return text
 
 
+def _static_header(text: str) -> str:
+    if not is_field_name(text) or text != text.lower():
+        raise ValueError("is not a header name in lower case (RFC 9110 5.1)")
+    if text in _BY_AUTH:
+        raise ValueError(f"{text} is a credential: set auth")
+    if text.startswith(APART):
+        raise ValueError(f"{text} belongs to headers of the message")
+    why = why_not(text)
+    if why and text not in _CREDENTIALS:
+        raise ValueError(f"{text} cannot be set: it {why}")
+    return text
+
+
 _EVENTS = ("ce-", "content-", "webhook-")
 _CREDENTIALS = {"authorization", "proxy-authorization", "cookie"}
 
+_BY_AUTH = {"authorization", "proxy-authorization"}
+
+StaticHeader = Annotated[str, AfterValidator(_static_header)]
+"""A header that every request of a subscription has."""
 OwnHeader = Annotated[str, AfterValidator(_own_header)]
 """A header that a credential is sent in."""
 ForwardedNames = tuple[Annotated[str, AfterValidator(_exact_name)], ...]

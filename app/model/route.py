@@ -19,6 +19,7 @@ from pydantic import (
 from app.filters.model import AttributeName as AttributeName  # noqa: PLC0414 - part of the model
 from app.filters.model import Filter as Filter  # noqa: PLC0414
 from app.model.duration import Count, Duration
+from app.model.spool import Spool
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$"
 Name = Annotated[str, Field(pattern=_NAME)]
@@ -91,6 +92,9 @@ RouteTarget = Annotated[
 """``{broker, topic}``, or on RabbitMQ also ``{broker, exchange, routing_key}``."""
 
 
+DataPointer = Annotated[str, Field(pattern=r"^(/([^~]|~[01])*)?$")]
+"""A JSON Pointer (RFC 6901) into the data of an event; empty: the whole of the data."""
+
 BUILT_IN_MAPPERS = (
     "from_request", "partitionkey", "attribute", "template", "pointer", "hash", "none",
 )  # fmt: skip
@@ -123,7 +127,7 @@ class KeyPolicy(Strict):
     template: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="for mapper template: text with {attribute} in it"
     )
-    pointer: Annotated[str, Field(pattern=r"^(/([^~]|~[01])*)?$")] | None = Field(
+    pointer: DataPointer | None = Field(
         None, description="for mapper pointer: a JSON Pointer into the data, such as /order/id"
     )
     attributes: Annotated[tuple[AttributeName, ...], Field(min_length=1)] | None = Field(
@@ -244,6 +248,11 @@ class Route(Strict):
         description="store a repeated event once; absent: every event is stored. The embedded log "
         "remembers through a restart, other brokers' events are remembered in memory",
     )
+    spool: Spool | None = Field(
+        None,
+        description="keep events on an embedded log while the target's broker is away; absent: such events "
+        "are answered 503",
+    )
     durability: Literal["full", "relaxed"] = Field(
         "full",
         description="relaxed: on Kafka, 202 before all in-sync replicas have the event; such a "
@@ -270,6 +279,11 @@ class Route(Strict):
         if self.durability == "full":
             return "all"
         return 1 if self.acks is None else self.acks
+
+
+def log_of(route: Route) -> str:
+    """The log that a route with a spool publishes to: it has one target."""
+    return log_name(route.to[0].broker, route.acknowledgements)
 
 
 def log_name(broker: str, acknowledgements: Literal["all", 1, 0]) -> str:

@@ -1,11 +1,22 @@
-"""Where a group without a position begins (rule 10 of delivery)."""
+"""Where a group without a position begins (rule 10 of delivery), as a log is told and as a user writes it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from datetime import datetime
+from typing import Annotated, Literal
 
 import msgspec
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
+
+from app.model.route import Strict
 
 
 class StartAt(msgspec.Struct, frozen=True):
@@ -18,3 +29,47 @@ class StartAt(msgspec.Struct, frozen=True):
 
 EARLIEST = StartAt("earliest")
 LATEST = StartAt("latest")
+
+
+def _instant(text: str) -> str:
+    """RFC 3339 with its zone; kept as it was written."""
+    try:
+        zoned = datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        zoned = False
+    if not zoned:
+        raise ValueError("is not a time with a zone: write for example 2026-01-01T00:00:00Z")
+    return text
+
+
+Position = Annotated[
+    str, BeforeValidator(lambda value: str(value) if type(value) is int else value)
+]
+"""Opaque text of the log; a number is taken as its text."""
+
+
+class Start(Strict):
+    """``{time: 2026-01-01T00:00:00Z}`` or ``{position: {0: "123"}}``."""
+
+    time: Annotated[str, AfterValidator(_instant)] | None = Field(
+        None, description="the first message stored at this time or later"
+    )
+    position: dict[Annotated[int, Field(ge=0)], Position] | None = Field(
+        None, description="partition number to the position of the first message"
+    )
+
+    @model_validator(mode="after")
+    def one_way(self) -> Start:
+        if (self.time is None) == (self.position is None):
+            raise ValueError("start is earliest, latest, {time: ...} or {position: {...}}")
+        return self
+
+
+def _start_form(value: object) -> str:
+    return "mapping" if isinstance(value, dict | Start) else "word"
+
+
+StartSetting = Annotated[
+    Annotated[Literal["earliest", "latest"], Tag("word")] | Annotated[Start, Tag("mapping")],
+    Discriminator(_start_form),
+]

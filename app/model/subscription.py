@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import (
-    AfterValidator,
-    BeforeValidator,
     Discriminator,
     Field,
     Tag,
     model_validator,
 )
 
+from app.bindings.forwarding import is_wanted
 from app.model.duration import Count, Duration, Size
 from app.model.forwarding import ForwardHeaders
 from app.model.pull import NOT_FOR_PULL, Pull
 from app.model.rates import RateText
 from app.model.route import (
     AttributeName,
+    DataPointer,
     Exchange,
     Filter,
     FormatName,
@@ -30,7 +29,8 @@ from app.model.route import (
     Strict,
     Target,
 )
-from app.model.webhook import Auth, Signing, Together, WebhookTls
+from app.model.start import StartSetting
+from app.model.webhook import ApiKey, Auth, Signing, StaticHeaders, Together, WebhookTls
 
 DEFAULT_SCHEDULE = ("100ms", "500ms", "2s", "10s", "1m", "5m", "30m", "2h", "5h", "10h", "24h")
 
@@ -42,50 +42,6 @@ class Source(Strict):
     topics: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] = Field(
         description="topics to read; names, not patterns"
     )
-
-
-def _instant(text: str) -> str:
-    """RFC 3339 with its zone; kept as it was written."""
-    try:
-        zoned = datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        zoned = False
-    if not zoned:
-        raise ValueError("is not a time with a zone: write for example 2026-01-01T00:00:00Z")
-    return text
-
-
-Position = Annotated[
-    str, BeforeValidator(lambda value: str(value) if type(value) is int else value)
-]
-"""Opaque text of the log; a number is taken as its text."""
-
-
-class Start(Strict):
-    """``{time: 2026-01-01T00:00:00Z}`` or ``{position: {0: "123"}}``."""
-
-    time: Annotated[str, AfterValidator(_instant)] | None = Field(
-        None, description="the first message stored at this time or later"
-    )
-    position: dict[Annotated[int, Field(ge=0)], Position] | None = Field(
-        None, description="partition number to the position of the first message"
-    )
-
-    @model_validator(mode="after")
-    def one_way(self) -> Start:
-        if (self.time is None) == (self.position is None):
-            raise ValueError("start is earliest, latest, {time: ...} or {position: {...}}")
-        return self
-
-
-def _start_form(value: object) -> str:
-    return "mapping" if isinstance(value, dict | Start) else "word"
-
-
-StartSetting = Annotated[
-    Annotated[Literal["earliest", "latest"], Tag("word")] | Annotated[Start, Tag("mapping")],
-    Discriminator(_start_form),
-]
 
 
 class Retry(Strict):
@@ -124,6 +80,24 @@ class Parking(Strict):
     )
 
 
+class OrderBy(Strict):
+    """``{pointer: /customer/id}``: for records of other producers, which have no key."""
+
+    pointer: DataPointer = Field(
+        description="JSON Pointer to a text, number or boolean in the data of the event"
+    )
+
+
+def _order_form(value: object) -> str:
+    return "mapping" if isinstance(value, dict | OrderBy) else "word"
+
+
+OrderSetting = Annotated[
+    Annotated[AttributeName, Tag("word")] | Annotated[OrderBy, Tag("mapping")],
+    Discriminator(_order_form),
+]
+
+
 def _sink_form(value: object) -> str:
     if isinstance(value, Pull) or (isinstance(value, dict) and "pull" in value):
         return "to be pulled"  # no tag is the name of a setting
@@ -140,7 +114,7 @@ Sink = Annotated[
 
 _OF_WEBHOOKS = (
     *("signing", "auth", "tls", "handshake", "request_rate", "strict_webhook"),
-    *("batch", "reply"),
+    *("batch", "reply", "headers"),
 )
 IGNORE = "ignore"
 TO_WEBHOOKS = ("traceparent", "tracestate")  # forwarded where a subscription does not say
@@ -180,8 +154,10 @@ class Subscription(Strict):
     ordering: Literal["per_key", "none"] = Field(
         "per_key", description="per_key: one attempt per key at a time; none: no order"
     )
-    order_by: AttributeName | None = Field(
-        None, description="attribute used as the key for ordering; without it the record key"
+    order_by: OrderSetting | None = Field(
+        None,
+        description="attribute used as the key for ordering, or {pointer: /customer/id}, a value "
+        "in the data; without it the record key. An event without the value has no order",
     )
     retry: Retry = Field(Retry(), description="when a failed attempt is retried")
     timeout: Duration = Field(
@@ -216,6 +192,11 @@ class Subscription(Strict):
     )
     signing: Signing | None = Field(None, description="sign requests to the webhook")
     auth: Auth | None = Field(None, description="credentials for the webhook")
+    headers: StaticHeaders = Field(
+        {},
+        description="headers of every request to the webhook: names in lower case, each with its "
+        'value; values are hidden where settings are shown; best "${file:/path}" for a secret',
+    )
     tls: WebhookTls | None = Field(None, description="TLS towards the webhook")
     handshake: Literal["off", "ask", "require"] = Field(
         "ask",
@@ -247,6 +228,11 @@ class Subscription(Strict):
         if isinstance(given, dict) and given.get("signing") and "content_mode" not in given:
             return {**given, "content_mode": "structured"}
         return given
+
+    @property
+    def forwarded_names(self) -> tuple[str, ...]:
+        """Headers of the message that go onto a request: names, or beginnings with ``*`` behind."""
+        return TO_WEBHOOKS if self.forward_headers is None else self.forward_headers
 
     @property
     def sink_text(self) -> str:
@@ -291,6 +277,19 @@ class Subscription(Strict):
     def format_has_batches(self) -> Subscription:
         if self.batch is not None and self.format == "avro":
             raise ValueError("batch needs format json or protobuf: avro has no batches")
+        return self
+
+    @model_validator(mode="after")
+    def headers_come_once(self) -> Subscription:
+        """A producer of records must not be able to change a header that the subscription sets."""
+        for name in self.headers:
+            if is_wanted(name, self.forwarded_names):
+                raise ValueError(
+                    f"headers: {name} is also forwarded from the message: leave it out of one of "
+                    "headers and forward_headers"
+                )
+            if isinstance(self.auth, ApiKey) and self.auth.header == name:
+                raise ValueError(f"headers: {name} is the header of auth")
         return self
 
     @model_validator(mode="after")

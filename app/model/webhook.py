@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from app.bindings.forwarding import is_field_value
 from app.model.duration import Count, Duration, Size
-from app.model.forwarding import OwnHeader
+from app.model.forwarding import OwnHeader, StaticHeader
 from app.model.route import Strict
 from app.model.secret import FileSecret, Secret
 from app.model.signing_key import KeyKind, read_key
@@ -94,6 +95,19 @@ class OAuth2(Strict):
 
 
 Auth = Annotated[Bearer | Basic | ApiKey | OAuth2, Field(discriminator="kind")]
+
+
+def _value(secret: FileSecret) -> FileSecret:
+    """The message never repeats it."""
+    text = secret.get_secret_value()
+    if not is_field_value(text) or text != text.strip(" \t"):
+        raise ValueError("is no value of a header: it has a control character, or spaces around it")
+    return secret
+
+
+HeaderValue = Annotated[Secret, AfterValidator(_value)]
+MOST_HEADERS = 32
+StaticHeaders = Annotated[dict[StaticHeader, HeaderValue], Field(max_length=MOST_HEADERS)]
 
 
 class Together(Strict):

@@ -21,7 +21,8 @@ from app.filters.explain import Verdict, explain_filters
 from app.model.route import Exchange, OtherRoute, Route, Target
 from app.model.subscription import Subscription
 from app.routing.explained import Explained, explain
-from app.routing.places import EXCHANGE, compile_place
+from app.routing.order import lane_words
+from app.routing.places import EXCHANGE, compile_place, may_be_among
 from app.routing.plan import (
     NO_KINDS,
     NO_MANNERS,
@@ -89,12 +90,14 @@ class UnknownSource(SenderError):
 
 class Journey(msgspec.Struct, frozen=True, kw_only=True):
     """``refused``: the error that the sender would get instead of a 202; ``key`` and ``hops`` are empty
-    then, but for a key that is missing."""
+    then, but for a key that is missing. ``outside``: places that subscriptions read and nothing here writes
+    to, as if another client wrote the event there."""
 
     event: CloudEvent
     routes: tuple[RouteVerdict, ...]
     key: Explained | None = None
     hops: tuple[Hop, ...] = ()
+    outside: tuple[Hop, ...] = ()
     refused: SenderError | None = None
 
 
@@ -114,6 +117,7 @@ class Guide:
         self._mappers = resources.mappers
         self._kinds = kinds
         self._manners = manners
+        self._written = tuple(_targets_of(routes, subscriptions))
         self._router = Router(routes, resources, kinds, manners)
 
     def explain(
@@ -129,9 +133,15 @@ class Guide:
         a producer that may not send everything. ``as_from``: the BROKER/TOPIC that another client writes
         the event to; no route is asked. Raises nothing that a sender can be told: that is ``refused``;
         KeyMapperFailed for an operator's own mapper that breaks."""
-        event = decoded.event
         if as_from is not None:
             return self._from_others(decoded, request_key, as_from)
+        inside = self._by_routes(decoded, request_key, route, filtered=filtered)
+        return replace(inside, outside=tuple(self._outside(decoded, request_key)))
+
+    def _by_routes(
+        self, decoded: Decoded, request_key: bytes | None, route: str | None, *, filtered: bool
+    ) -> Journey:
+        event = decoded.event
         verdicts = tuple(self._verdicts(event, route, filtered=filtered))
         chosen = next((each.name for each in verdicts if each.chosen), None)
         if chosen is None:
@@ -145,6 +155,17 @@ class Guide:
         except SenderError as error:
             return Journey(event=event, routes=verdicts, key=key, refused=error)
         return Journey(event=event, routes=verdicts, key=key, hops=hops)
+
+    def _outside(self, decoded: Decoded, key: bytes | None) -> Iterator[Hop]:
+        """The places that subscriptions read and nothing here writes to, as if another client wrote the event
+        there. A place that a template or an exchange may mean is one that something here may write to."""
+        for broker, topic in dict.fromkeys(
+            (each.source.broker, topic)
+            for each in self._subscriptions
+            for topic in each.source.topics
+        ):
+            if not may_be_among(self._written, broker, topic):
+                yield from self._from_others(decoded, key, f"{broker}/{topic}").hops
 
     def _from_others(self, decoded: Decoded, key: bytes | None, place: str) -> Journey:
         broker, _, topic = place.partition("/")
@@ -248,7 +269,7 @@ class Guide:
             id=subscription.id,
             wants=wants,
             sink=subscription.sink_text,
-            lane=_lane(subscription, decoded.event, record.key),
+            lane=lane_words(subscription, decoded.event, record.key),
             filters=filters,
             fault=fault,
             onward=onward,
@@ -274,20 +295,13 @@ class Guide:
         return self._hop(target.broker, topic, f"mirror {mirror.id}", written, (*seen, mirror.id))
 
 
-def _lane(subscription: Subscription, event: CloudEvent, key: bytes | None) -> str:
-    """Rule 3, in words."""
-    if subscription.ordering == "none":
-        return "none: ordering is none"
-    if subscription.order_by is not None:
-        value = event.attributes.get(subscription.order_by)
-        return (
-            f"none: the event has no {subscription.order_by}"
-            if value is None
-            else f"{subscription.order_by} {value!r}"
-        )
-    return "none: the record has no key" if key is None else f"key {shown(key)}"
-
-
-def shown(key: bytes) -> str:
-    """For a person, whatever bytes it is."""
-    return repr(key.decode("utf-8", "backslashreplace"))
+def _targets_of(
+    routes: Sequence[Route], subscriptions: Sequence[Subscription]
+) -> Iterator[Target | Exchange]:
+    for route in routes:
+        yield from route.to
+    for each in subscriptions:
+        if isinstance(each.sink, Target | Exchange):
+            yield each.sink
+        if each.dead_letter is not None:
+            yield each.dead_letter

@@ -113,8 +113,12 @@ def _partitionkey(_policy: KeyPolicy, _setting: str) -> KeyMapper:
     """K9: as is, where present. The extension has no empty value, so one would put into one lane what
     has no key.
     """
-    find = _of_attribute("partitionkey")
-    return lambda event, request_key: find(event, request_key) or None
+
+    def mapper(event: CloudEvent, _request_key: bytes | None) -> bytes | None:
+        text = event.attributes.get("partitionkey")
+        return text.encode() if text else None
+
+    return mapper
 
 
 def _attribute(policy: KeyPolicy, _setting: str) -> KeyMapper:

@@ -10,7 +10,7 @@ Every log takes plain topic names of Kafka's grammar. Beside them
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from app.errors import SetupError
 from app.model.route import Exchange, Target
@@ -55,6 +55,16 @@ def fixed_place(target: Target | Exchange) -> str:
         return target.topic
     names = compile_template(target.exchange)({}), compile_template(target.routing_key)({})
     return f"{EXCHANGE}{names[0]}:{names[1]}"
+
+
+def may_be_among(targets: Iterable[Target | Exchange], broker: str, place: str) -> bool:
+    """Whether one of them is that place, or may be: a template may mean any place of its broker, and an exchange
+    may lead to any."""
+    return any(
+        isinstance(each, Exchange) or not is_fixed(each) or fixed_place(each) == place
+        for each in targets
+        if each.broker == broker
+    )
 
 
 def _compile_topic(text: str, kind: str, setting: str) -> Template:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -15,6 +15,7 @@ from app.errors import Fault
 from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
 from app.model.route import DataSchema, Exchange, OtherRoute, Route, Target, log_name
+from app.model.spool import spool_log
 from app.model.subscription import Subscription
 from app.routing.data_schema import Check, InvalidData
 from app.routing.identity import Identify, Identity, compile_identity
@@ -88,6 +89,7 @@ class Router:
     ``manners``  of writing, by the name of the broker, where one has its own.
     ``failed``   see ``Rules``.
     ``invalid``  is told of each event whose data does not match its route's schema.
+    ``spools``   names of the routes that publish by way of a spool (``model.spool.spool_log``).
     """
 
     def __init__(
@@ -99,13 +101,14 @@ class Router:
         *,
         failed: Callable[[str], Failed] | None = None,
         invalid: Told = lambda _route, _outcome: None,
+        spools: Collection[str] = (),
     ) -> None:
         self._checks = resources.checks
 
         def compiled(route: Route, setting: str) -> tuple[str, _Plan]:
             key = compile_key(route.key, setting=f"{setting}.key", own=resources.mappers)
             targets = [
-                _target(route, target, f"{setting}.to[{n}]", kinds, manners)
+                _target(route, target, f"{setting}.to[{n}]", kinds, manners, route.name in spools)
                 for n, target in enumerate(route.to)
             ]
             if len(targets) == 1:
@@ -209,10 +212,12 @@ def _target(
     setting: str,
     kinds: Mapping[str, str],
     manners: Mapping[str, Manner],
+    spools: bool,
 ) -> _Target:
     kind = kinds.get(target.broker, "embedded")
+    log = log_name(target.broker, route.acknowledgements)
     return _Target(
-        log_name(target.broker, route.acknowledgements),
+        spool_log(log, route.name) if spools else log,
         BINDINGS[kind].encode,
         writing_of(route, manners.get(target.broker, USUAL)),
         compile_place(target, kind, setting=setting),

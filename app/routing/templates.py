@@ -8,6 +8,7 @@ from functools import lru_cache
 from operator import itemgetter
 
 from app.errors import Fault, SenderError, SetupError
+from app.model.spool import TOPICS as SPOOLS
 
 Template = Callable[[Mapping[str, str]], str]
 """From attributes to text. Raises KeyError with the name of an attribute that the event lacks."""
@@ -79,8 +80,13 @@ def compile_topic(text: str, *, setting: str = "") -> Template:
 
 
 def is_topic(name: str) -> bool:
-    """Kafka's grammar of topic names."""
-    return len(name) <= _LONGEST and _fits(name)
+    """Kafka's grammar of topic names, but for the names of spools: only the service writes there."""
+    return len(name) <= _LONGEST and _fits(name) and not name.startswith(SPOOLS)
+
+
+def not_a_spool(name: str) -> str:
+    """What to say beside, of a name that is kept for spools."""
+    return f"; {SPOOLS}* is for spools" if name.startswith(SPOOLS) else ""
 
 
 @lru_cache(maxsize=4096)  # a template makes few names, each of them again and again
@@ -93,7 +99,7 @@ def _constant_topic(name: str, setting: str) -> Template:
         raise SetupError(
             "is not a topic name",
             setting=setting,
-            cure="1 to 249 of a-z A-Z 0-9 . _ -, not . or ..",
+            cure=f"1 to 249 of a-z A-Z 0-9 . _ -, not . or ..{not_a_spool(name)}",
         )
     return lambda _attributes: name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Literal, NamedTuple
@@ -31,6 +32,7 @@ from app.runtime.notifications import open_keeper, open_operator_events
 from app.runtime.producers import door_of
 from app.runtime.registry import Registry
 from app.runtime.sinks import open_sink
+from app.runtime.spools import Spools, routes_with_spools
 from app.runtime.stores import open_store
 from app.runtime.subscription_catalog import SubscriptionCatalog
 from app.runtime.tracing import system_of
@@ -50,7 +52,8 @@ ROLES: tuple[Role, ...] = ("gateway", "worker")
 
 
 class Parts(NamedTuple):
-    """What a service is made of. ``events`` and ``supervisor`` are None where their role is not run."""
+    """What a service is made of. ``events`` and ``supervisor`` are None where their role is not run, ``spools``
+    where no events are taken."""
 
     config: Config
     roles: tuple[Role, ...]
@@ -69,6 +72,14 @@ class Parts(NamedTuple):
     issuers: Issuers
     producers: Producers
     callbacks: Callbacks | None = None
+    spools: Spools | None = None
+
+    @property
+    def publishing(self) -> Mapping[str, Log]:
+        """What events are published through: the logs of brokers, and the switches of spools."""
+        if self.spools is None:
+            return self.logs
+        return ChainMap(self.spools.switches, dict(self.logs))
 
 
 def build(
@@ -87,9 +98,16 @@ def build(
     catalog = SubscriptionCatalog(loaded or Loaded.of(config), store, vault_of(config))
     told = open_operator_events(config, logs, clock, counters, lambda: catalog.subscriptions)
     keeper = open_keeper(config, store.attempts, clock, counters) if "worker" in roles else None
+    spools, publishing = None, ChainMap[str, Log]({}, dict(logs))
+    if "gateway" in roles:
+        notify = silence if told is None else told.notify
+        spools = Spools(config, logs, store, clock, counters, notify)
+        publishing.maps[0] = spools.switches
     issuers, producers = Issuers(clock.monotonic), Producers(config.producers)
     supervisor = (
-        _supervisor(config, logs, store, clock, counters, callbacks, wakeups, told, keeper)
+        _supervisor(
+            config, logs, publishing, store, clock, counters, callbacks, wakeups, told, keeper
+        )
         if keeper is not None
         else None
     )
@@ -102,11 +120,12 @@ def build(
         store=store,
         events=open_events(
             config,
-            logs,
+            publishing,
             counters,
             callbacks.call if callbacks else None,
             door_of(config, producers, issuers, clock),
             clock,
+            routes_with_spools(config),
         )
         if "gateway" in roles
         else None,
@@ -126,6 +145,7 @@ def build(
         issuers=issuers,
         producers=producers,
         callbacks=callbacks,
+        spools=spools,
     )
 
 
@@ -150,8 +170,9 @@ def open_events(
     call_back: CallBack | None,
     door: Door | None,
     clock: Clock,
+    spools: Collection[str],
 ) -> EventsServer:
-    """Not yet started."""
+    """Not yet started. ``spools``: routes that publish by way of one."""
     limits = limits_of(config)
     events = config.server.events
     router = Router(
@@ -161,6 +182,7 @@ def open_events(
         manners_of(config),
         failed=partial(_filter_failed, counters),
         invalid=partial(counters.add, "events_invalid"),
+        spools=spools,
     )
     making: Callable[..., Publisher] = Publisher
     if (tracing := traces()) is not None:
@@ -229,7 +251,7 @@ def sinks_of(
     callbacks: Callbacks | None,
     counters: Counters,
 ) -> Callable[[Subscription], Sink]:
-    """What makes the sink of a subscription. It raises SetupError."""
+    """What makes the sink of a subscription. It raises SetupError. ``logs``: all that are published to."""
     manners = manners_of(config)
 
     def sink_for(subscription: Subscription) -> Sink:
@@ -246,6 +268,7 @@ def budget_of(config: Config) -> tuple[int, int]:
 def _supervisor(
     config: Config,
     logs: Mapping[str, Log],
+    publishing: Mapping[str, Log],
     store: Store,
     clock: Clock,
     counters: Counters,
@@ -258,7 +281,7 @@ def _supervisor(
         config.subscriptions,
         logs,
         store,
-        sinks_of(config, logs, clock, callbacks, counters),
+        sinks_of(config, publishing, clock, callbacks, counters),
         clock,
         counters,
         installation=config.installation,

@@ -24,6 +24,7 @@ def open_embedded(name: str, broker: EmbeddedBroker, bounds: Bounds) -> Portable
     settings = _alike(embedded.EngineSettings, broker) | {
         "name": name,
         "max_bytes": broker.size_cap or 0,
+        "find_keep": broker.find.keep,
         "retention": embedded.Retention(max_age=retention.age, max_bytes=retention.size),
     }
     return embedded.open_log(bounds=bounds, **settings)

@@ -11,6 +11,7 @@ from app.config.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker
 from app.config.model import Config
 from app.interfaces import OffsetStore
 from app.model.route import log_name
+from app.model.spool import spool_subscription, spool_topic, spooled_route
 from app.model.subscription import Subscription
 from app.runtime.drivers import open_embedded, open_kafka, open_pulsar, open_rabbitmq
 from app.worker.joining import group_name
@@ -27,15 +28,22 @@ def open_logs(config: Config, offsets: OffsetStore | None = None) -> dict[str, P
 async def declare_subscriptions(
     config: Config, name: str, log: PortableLog, subscriptions: Sequence[Subscription]
 ) -> None:
-    """Retention of an embedded log keeps what these have not read (rule 10), and no more what only
-    others had not."""
+    """Retention of an embedded log keeps what these have not read (rule 10) and what is not drained of spools, and
+    no more what only others had not."""
     broker = config.brokers.get(name)
     if not isinstance(broker, EmbeddedBroker) or not isinstance(
         log.driver, embedded.EmbeddedDriver
     ):
         return
+    spools = [spooled_route(topic) for topic in log.driver.engine.topics()]
     await log.driver.declare(
         [
+            embedded.Declared(
+                group_name(config.installation, spool_subscription(route)), (spool_topic(route),)
+            )
+            for route in filter(None, spools)
+        ]
+        + [
             embedded.Declared(
                 group_name(config.installation, each.id), each.source.topics, broker.drop_unread
             )

@@ -59,6 +59,7 @@ def open_keeper(
         clock,
         counters,
         keep=kept.keep,
+        bodies=kept.bodies,
         retention=kept.retention,
         most=kept.max_rows,
         jitter=random.random,

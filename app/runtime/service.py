@@ -19,9 +19,11 @@ from functools import partial
 from app.api.access import demand_token
 from app.api.app import create_app
 from app.api.audit_trail import Trail
+from app.api.history import Recorder
 from app.brokers.portable import PortableLog
 from app.config.brokers import EmbeddedBroker
 from app.config.source import Source
+from app.console.files import Console
 from app.gateway.listener import Listener
 from app.gateway.server import HttpServer
 from app.runtime.build import Parts, limits_of, tls_of
@@ -29,6 +31,7 @@ from app.runtime.logs import declare_subscriptions
 from app.runtime.reload.reloader import Reloader
 from app.runtime.reload.renewal import Renewal, access_of
 from app.runtime.reload.watching import hear, watch, watch_files
+from app.runtime.spools import routes_with_spools
 from app.runtime.state import State
 from app.runtime.store_watcher import StoreWatcher
 from app.runtime.tracing import end_traces
@@ -61,13 +64,20 @@ class Service:
         self.events_url = ""
         self._streams_end = asyncio.Event()
         self._closing = contextlib.AsyncExitStack()
+        self._recorder = Recorder(self.state, self._streams_end)
         self._guard = create_app(
-            self.state, allowed=access_of(parts.config), stopped=self._streams_end
+            self.state,
+            allowed=access_of(parts.config),
+            stopped=self._streams_end,
+            recorder=self._recorder,
         )
+        self.console = Console(self._guard, shown=parts.config.server.admin.console)
         admin = Listener(limits_of(parts.config))
         self._admin = self._admin_server(admin)
         loaded = parts.catalog.loaded
-        renewal = Renewal(parts, self.state, self._following, self._guard, admin)
+        self._renewal = renewal = Renewal(
+            parts, self.state, self._following, self._guard, self.console, admin
+        )
         self.reloader = Reloader(
             source, loaded, renewal, parts.clock, parts.counters, Trail(self.state)
         )
@@ -90,6 +100,8 @@ class Service:
             await self._closing.aclose()
             raise
         self.state.begun = True
+        self._tell_of_console()
+        self._recording = keep("history", self._recorder.run)
         self._rereading = [
             keep("configuration-file", partial(watch, self.reloader, self.parts.clock)),
             keep("named-files", partial(watch_files, self.reloader, self.parts.clock)),
@@ -112,6 +124,7 @@ class Service:
             if each is not None:
                 await each.start()
                 self._closing.push_async_callback(bounded, name, each.stop, LAST_WORDS, LAST_WORDS)
+        await self._open_spools(drain)
         await self._admin.start()
         self._closing.push_async_callback(self._admin.stop, _LAST_ANSWERS)
         if parts.supervisor is not None:
@@ -126,6 +139,20 @@ class Service:
         if parts.events is not None:
             await parts.events.start()
             self.events_url = parts.events.url
+
+    async def _open_spools(self, drain: float) -> None:
+        """What the last run left behind drains first. A route that has lost its setting meanwhile still goes
+        behind what waits of it: the router is told of those once the logs are open."""
+        spools = self.parts.spools
+        if spools is None:
+            return
+        await spools.start()
+        self._closing.push_async_callback(bounded, "spools", spools.stop, drain, drain)
+        events = self.parts.events
+        if events is not None and spools.routes != routes_with_spools(self.parts.config):
+            anew = self._renewal.events(self.parts.config, self.parts.producers)
+            if anew is not None:
+                events.become(anew)
 
     async def _open_kafka_listener(self, name: str, log: PortableLog, drain: float) -> None:
         """Once its subscriptions have their groups: else a client could set the positions of one that is
@@ -183,13 +210,19 @@ class Service:
         await self._following.stop()
         await asyncio.gather(*leaving)
         self._streams_end.set()
+        await self._recording
         await self._closing.aclose()
+
+    def _tell_of_console(self) -> None:
+        missing = self.console.missing
+        if self.console.shown and missing:
+            _log.info("no page at /console/: %s", missing)
 
     def _admin_server(self, listener: Listener) -> HttpServer:
         admin = self.parts.config.server.admin
         demand_token(admin.host, access_of(self.parts.config))
         return HttpServer(
-            self._guard,
+            self.console,
             host=admin.host,
             port=admin.port,
             listener=listener,

@@ -11,6 +11,8 @@ from app.config.route_resources import load_resources
 from app.errors import SetupError
 from app.interfaces import Clock, Log, Sink
 from app.model.pull import Pull
+from app.model.route import log_of
+from app.model.spool import spool_log
 from app.model.subscription import IGNORE, Subscription
 from app.routing.plan import NO_MANNERS, USUAL, Manner, Router
 from app.runtime.tracing import traced
@@ -36,7 +38,8 @@ def replies_for(
             cure=f"name one of: {', '.join(route.name for route in config.routes) or 'none is configured'}",
         )
     kinds = {broker: settings.kind for broker, settings in config.brokers.items()}
-    router = Router(routes, load_resources(routes), kinds, manners_of(config))
+    spools = [each.name for each in routes if spool_log(log_of(each), each.name) in logs]
+    router = Router(routes, load_resources(routes), kinds, manners_of(config), spools=spools)
     return Replies(subscription.id, name, router, logs, counters, most=config.limits.max_batch)
 
 

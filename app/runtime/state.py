@@ -10,7 +10,15 @@ from msgspec.structs import replace
 
 from app.access.caller import Tally
 from app.access.who import Producers
-from app.api.running import Configured, Disk, Entry, KafkaListenerState, Registry, RoleState
+from app.api.running import (
+    Configured,
+    Disk,
+    Entry,
+    KafkaListenerState,
+    Registry,
+    RoleState,
+    SpoolState,
+)
 from app.brokers.sharing import Shared
 from app.config.kinds import kinds_of, manners_of
 from app.config.model import Config
@@ -198,6 +206,10 @@ class State:
         events = self._parts.events
         return {} if events is None else events.intakes.tallies()
 
+    async def spools(self) -> Sequence[SpoolState]:
+        spools = self._parts.spools
+        return [] if spools is None else await spools.states()
+
     async def disks(self) -> Mapping[str, Disk]:
         return await disks(folders_of(self._parts.config))
 
@@ -232,6 +244,8 @@ def routes_fare(
 def _hindrances(route: Route, healths: Mapping[str, Health], faults: Faults) -> Iterator[str]:
     for target in route.to:
         health = healths[log_name(target.broker, route.acknowledgements)]
+        if not health.healthy and route.spool is not None and healths[route.spool.broker].healthy:
+            continue  # its events wait in the spool, and are accepted
         if not health.healthy:
             yield f"broker {target.broker}: {health.cause}"
         elif fault := _fault(target, faults):

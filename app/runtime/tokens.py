@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote_plus, urlencode
 
-import httpx
 import msgspec
 from pydantic import SecretStr
 
@@ -82,6 +81,8 @@ Ask = Callable[[str, Mapping[str, str], tuple[str, str], float], Awaitable[tuple
 async def ask_directly(
     url: str, form: Mapping[str, str], login: tuple[str, str], within: float
 ) -> tuple[int, bytes]:
+    import httpx  # noqa: PLC0415 - heavy, and few are granted tokens
+
     try:
         async with asyncio.timeout(within), httpx.AsyncClient(timeout=within) as client:
             answer = await client.post(url, data=form, auth=httpx.BasicAuth(*login))

@@ -16,6 +16,7 @@ from app.sinks.credentials import (
     Credentials,
     Fixed,
     Granted,
+    StaticHeaders,
     basic,
     bearer,
     in_header,
@@ -26,6 +27,7 @@ from app.sinks.http_client import HttpClient
 from app.sinks.replies import Replies
 from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
+from app.sinks.telling import Telling
 from app.sinks.tls import TlsFiles
 from app.sinks.webhook import WebhookSink, open_webhook
 from app.telemetry import Counters
@@ -45,13 +47,16 @@ def webhook_for(
     """A pool of connections of its own. Raises SetupError for files and keys that cannot be used."""
     client = client_for(subscription, config, counters or Counters())
     credentials = _credentials(subscription.auth, client, config)
+    headers = _headers(subscription)
     return open_webhook(
         subscription,
         client,
         signatures=_signatures(subscription, clock),
         credentials=credentials,
-        handshake=_handshake(subscription, config, client, credentials, callbacks),
+        headers=headers,
+        handshake=_handshake(subscription, config, client, credentials, headers, callbacks),
         replies=replies,
+        telling=Telling(config.store.attempts.keep == "all", config.store.attempts.bodies),
     )
 
 
@@ -98,6 +103,11 @@ def _signatures(subscription: Subscription, clock: Clock) -> Signatures | None:
         ) from error
 
 
+def _headers(subscription: Subscription) -> StaticHeaders | None:
+    secrets = {name: LiveSecret(value) for name, value in subscription.headers.items()}
+    return StaticHeaders(secrets) if secrets else None
+
+
 def _credentials(auth: Auth | None, client: HttpClient, config: Config) -> Credentials | None:
     match auth:
         case Bearer(token=token, sent_in=place):
@@ -132,6 +142,7 @@ def _handshake(
     config: Config,
     client: HttpClient,
     credentials: Credentials | None,
+    headers: StaticHeaders | None,
     callbacks: Callbacks | None,
 ) -> Handshake | None:
     if subscription.handshake == "off":
@@ -144,6 +155,7 @@ def _handshake(
         required=subscription.handshake == "require",
         within=config.timeouts.webhook_handshake,
         credentials=credentials,
+        headers=headers,
         callbacks=callbacks,
         name=subscription.id,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 from urllib.parse import quote
 
@@ -14,6 +14,7 @@ from app.sinks.secrets import LiveSecret
 
 Header = tuple[str, str]
 
+SHORT = 8  # characters; masking shorter values, as in ``eu``, would make answers unreadable
 NO_STORE: Header = ("Cache-Control", "no-store")  # a URL with a token in it is not to be kept
 
 
@@ -33,6 +34,13 @@ class Shown(msgspec.Struct, frozen=True):
     headers: tuple[Header, ...]
     access_token: str = ""
     mask: Mask = Mask()
+
+    def beside(self, other: Shown | None) -> Shown:
+        """Both, of one request."""
+        if other is None:
+            return self
+        headers = (*self.headers, *other.headers)
+        return Shown(headers, other.access_token, self.mask.beside(other.mask))
 
     def url(self, target: str) -> str:
         if not self.access_token:
@@ -96,6 +104,27 @@ class Granted:
         if shown is self._shown:
             self._tokens.forget(self._token)
         return True
+
+
+class StaticHeaders:
+    """The headers that every request of a subscription has. They are written once, and again when the file of a
+    value changes."""
+
+    def __init__(self, secrets: Mapping[str, LiveSecret]) -> None:
+        self._names = tuple(secrets)
+        self._secrets = tuple(secrets.values())
+        self._texts: tuple[str, ...] = ()
+        self._shown = Shown(())
+
+    def show(self) -> Shown:
+        """The mask hides what may be a secret: a value of a file, or one that is not short."""
+        texts = tuple([secret() for secret in self._secrets])
+        if texts != self._texts:
+            pairs = zip(self._secrets, texts, strict=True)
+            hidden = [text for of, text in pairs if of.path or len(text) >= SHORT]
+            headers = tuple(zip(self._names, texts, strict=True))
+            self._texts, self._shown = texts, Shown(headers, mask=Mask(*hidden))
+        return self._shown
 
 
 def bearer(token: str) -> Shown:

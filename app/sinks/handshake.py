@@ -13,7 +13,7 @@ from app.delivery.handshake import ORIGIN, Consent, Refusal, consent, granted, q
 from app.delivery.rate import RateLimit
 from app.interfaces import SinkAnswer
 from app.sinks.callbacks import Callbacks
-from app.sinks.credentials import Credentials, NoToken
+from app.sinks.credentials import Credentials, NoToken, StaticHeaders
 
 RENEW = 86_400.0  # seconds after which a consent is asked for anew; it counts meanwhile
 ASK_AGAIN = 3_600.0  # seconds until a webhook that goes without is asked again
@@ -50,6 +50,7 @@ class Handshake:
         required: bool = False,
         within: float = 10.0,
         credentials: Credentials | None = None,
+        headers: StaticHeaders | None = None,
         callbacks: Callbacks | None = None,
         name: str = "",
         monotonic: Callable[[], float] = time.monotonic,
@@ -60,6 +61,7 @@ class Handshake:
         self._rate = rate
         self._within = within
         self._credentials = credentials
+        self._static = headers
         self._callbacks = callbacks
         self._name = name
         self._monotonic = monotonic
@@ -145,6 +147,8 @@ class Handshake:
         await self._open_callback()
         headers = questions(self._origin, self._rate, self._callback)
         url = self._url
+        if self._static is not None:
+            headers += self._static.show().headers
         if self._credentials is not None:
             try:
                 shown = await self._credentials.show()

@@ -37,12 +37,18 @@ class Mask:
         forms = {form for secret in secrets for form in _forms(secret)}
         self._pieces = [piece for form in sorted(forms) for piece in _pieces(form)]
 
-    def on(self, answer: SinkAnswer) -> SinkAnswer:
-        """What may be quoted of it: its body masked, and no longer than anybody quotes."""
+    def beside(self, other: Mask) -> Mask:
+        """Hides the secrets of both."""
+        both = Mask()
+        both._pieces = [*self._pieces, *other._pieces]
+        return both
+
+    def on(self, answer: SinkAnswer, most: int = QUOTED) -> SinkAnswer:
+        """What may be quoted of it: its body masked, and at most so many bytes of it."""
         if not answer.body or not self._pieces:
             return answer
-        said = self(answer.body[: QUOTED + _BEYOND].decode("utf-8", "replace"))
-        return replace(answer, body=said.encode("utf-8", "replace")[:QUOTED])
+        said = self(answer.body[: most + _BEYOND].decode("utf-8", "replace"))
+        return replace(answer, body=said.encode("utf-8", "replace")[:most])
 
     def __call__(self, text: str) -> str:
         plain = text

@@ -55,11 +55,11 @@ def mark_of(path: str | Path) -> Mark | None:
 
 
 class LiveSecret:
-    """Called for its text. What cannot be read keeps the text that it had."""
+    """Called for its text. What cannot be read keeps the text that it had. ``path``: of its file, or ""."""
 
     def __init__(self, secret: FileSecret, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._text = secret.get_secret_value()
-        self._path = secret.path
+        self.path = secret.path
         marks = (secret.mark,)
         self._watched = (
             WatchedFiles((secret.path,), monotonic, marks=marks) if secret.path else None
@@ -72,9 +72,9 @@ class LiveSecret:
 
     def _read(self) -> None:
         try:
-            text = Path(self._path).read_text("utf-8").removesuffix("\n").removesuffix("\r")
+            text = Path(self.path).read_text("utf-8").removesuffix("\n").removesuffix("\r")
         except (OSError, UnicodeDecodeError) as error:
-            _log.error("%s stays as it was: %s", self._path, type(error).__name__)
+            _log.error("%s stays as it was: %s", self.path, type(error).__name__)
             return
         if text and is_one_line(text):  # an empty file is one that is being written
             self._text = text

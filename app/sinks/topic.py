@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from app.bindings.forwarding import is_wanted
 from app.bindings.record import Decoded, Record
+from app.bindings.spooled import restored
 from app.bindings.table import BINDINGS, Binding
 from app.bindings.transcode import PLAIN, Writing
 from app.errors import (
@@ -31,6 +32,7 @@ from app.routing.plan import USUAL, Manner, writing_of
 from app.sinks.writing import unwritable
 
 STORED = SinkAnswer(202)
+NO_BROKER_PAUSE = 30.0  # seconds, for a broker that left the configuration
 LEAST_PAUSE = 1.0  # seconds that a broker which is away is left alone
 
 _STATUSES = {  # spec.md 9
@@ -108,6 +110,37 @@ class TopicSink(Sink):
             return await published
         async with asyncio.timeout(seconds):
             return await published
+
+
+class SpoolSink(Sink):
+    """Where a spool is drained to: each record as it was spooled, to the destination that it has with it.
+
+    ``logs``  that publish, by name. ``told``: hears what became of each record, before its answer.
+    """
+
+    def __init__(
+        self,
+        logs: Mapping[str, Log],
+        told: Callable[[str, Record, PublishResult], None],
+    ) -> None:
+        self._logs = logs
+        self._told = told
+
+    async def send(self, outgoing: Outgoing) -> SinkAnswer:
+        try:
+            destination, record = restored(outgoing.message.record)
+        except BrokerRefused as error:
+            return unwritable(str(error))
+        log = self._logs.get(destination.log)
+        if log is None:
+            cause = f"there is no broker {destination.log!r} any more: add it to brokers again"
+            return SinkAnswer(503, detail=cause, retry_after=str(round(NO_BROKER_PAUSE)))
+        (result,) = await log.submit(destination.topic, (record,))
+        self._told(destination.topic, record, result)
+        return answer_of(result)
+
+    async def stop(self) -> None:
+        """Nothing of its own to stop."""
 
 
 def open_topic(

@@ -16,13 +16,13 @@ from app.delivery.request_batching import DocumentPiece
 from app.errors import SenderError
 from app.event.versions import NEWEST
 from app.interfaces import Asking, JoiningSink, Outgoing, SinkAnswer, answered
-from app.model.subscription import TO_WEBHOOKS, Subscription
+from app.model.subscription import Subscription
 from app.routing.plan import writing_of
-from app.sinks.credentials import Credentials, NoToken, Shown
+from app.sinks.credentials import Credentials, NoToken, Shown, StaticHeaders
 from app.sinks.handshake import Handshake
-from app.sinks.masks import Mask
 from app.sinks.replies import Replies
 from app.sinks.signatures import Signatures
+from app.sinks.telling import TELLING, Telling, told
 from app.sinks.writing import unwritable
 
 UNAUTHORIZED = 401
@@ -44,7 +44,9 @@ class WebhookSink(JoiningSink):
     ``forward``  which foreign headers of the message go onto the request, by name (I3).
     ``strict``   no request without a body or its content type: such an event goes as a document (W1).
     ``together`` the format of requests of several events; None: each event in a request of its own.
+    ``headers``  that every request has.
     ``replies``  takes events out of answers; None: answers are answers.
+    ``telling``  which attempts are told with what was sent.
     """
 
     def __init__(
@@ -57,17 +59,22 @@ class WebhookSink(JoiningSink):
         strict: bool = False,
         signatures: Signatures | None = None,
         credentials: Credentials | None = None,
+        headers: StaticHeaders | None = None,
         handshake: Handshake | None = None,
         together: FormatName | None = None,
         replies: Replies | None = None,
+        telling: Telling = TELLING,
     ) -> None:
         self._url = url
+        self._telling = telling
         self._client = client
         self._writing = writing
         self._forward = frozenset(forward)
         self._strict = strict
         self._signatures = signatures
         self._credentials = credentials
+        self._headers = headers
+        self._is_plain = credentials is None and headers is None
         self._handshake = handshake
         self._together = together
         self._replies = replies
@@ -130,14 +137,28 @@ class WebhookSink(JoiningSink):
                 message = message.having(self._handshake.headers)
         if self._signatures is not None:
             message = self._signatures.signed(message, events)
-        mask = None
-        if self._credentials is None:
+        shown: Shown | None = None
+        if self._is_plain:
             answer = await self._client.post(self._url, message, within)
         else:
-            answer, mask = await self._authorized(self._credentials, message, within)
+            answer, shown = await self._with_secrets(message, within)
         if self._replies is not None and answer.status in _SUCCESS:
             answer = await self._replies.take(answer, events, key)
-        return answer if mask is None else mask.on(answer)
+        if self._telling.all or answer.status not in _SUCCESS:
+            return told(answer, self._url, message, shown, self._telling.bodies)
+        return answer if shown is None else shown.mask.on(answer)
+
+    async def _with_secrets(
+        self, message: HttpMessage, within: float
+    ) -> tuple[SinkAnswer, Shown | None]:
+        """With the headers of the subscription and its credentials. ``Shown``: what is to be hidden."""
+        own = None if self._headers is None else self._headers.show()
+        if own is not None:
+            message = message.having(own.headers)
+        if self._credentials is None:
+            return await self._client.post(self._url, message, within), own
+        answer, shown = await self._authorized(self._credentials, message, within)
+        return answer, shown if own is None else own.beside(shown)
 
     async def _consent(self, handshake: Handshake) -> SinkAnswer | None:
         """Why the attempt may not be made now; None: it begins."""
@@ -162,8 +183,8 @@ class WebhookSink(JoiningSink):
 
     async def _authorized(
         self, credentials: Credentials, message: HttpMessage, within: float
-    ) -> tuple[SinkAnswer, Mask | None]:
-        """A 401 is answered once with something else, where there may be. ``Mask``: hides what was shown."""
+    ) -> tuple[SinkAnswer, Shown | None]:
+        """A 401 is answered once with something else, where there may be. ``Shown``: what is to be hidden."""
         try:
             shown = await credentials.show()
             answer = await self._client.post(*_with(self._url, shown, message), within)
@@ -175,7 +196,7 @@ class WebhookSink(JoiningSink):
                 None, "token", str(error), body=error.said.encode(), hold=TOKEN_PAUSE
             )
             return refusal, None
-        return answer, shown.mask
+        return answer, shown
 
 
 def _with(url: str, shown: Shown, message: HttpMessage) -> tuple[str, HttpMessage]:
@@ -188,21 +209,24 @@ def open_webhook(
     *,
     signatures: Signatures | None = None,
     credentials: Credentials | None = None,
+    headers: StaticHeaders | None = None,
     handshake: Handshake | None = None,
     replies: Replies | None = None,
+    telling: Telling = TELLING,
 ) -> WebhookSink:
     """The sink of a subscription whose ``sink`` is a URL."""
-    named = subscription.forward_headers
     format_ = "json" if subscription.format == "as_received" else subscription.format
     return WebhookSink(
         str(subscription.sink),
         client,
         writing_of(subscription),
-        TO_WEBHOOKS if named is None else named,
+        subscription.forwarded_names,
         strict=subscription.strict_webhook,
         signatures=signatures,
         credentials=credentials,
+        headers=headers,
         handshake=handshake,
         together=None if subscription.batch is None else format_,
         replies=replies,
+        telling=telling,
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, delete, select
 from sqlalchemy import insert as plain_insert
 
-from app.interfaces import Attempt, AttemptChoice
+from app.interfaces import Attempt, AttemptChoice, Exchange
 from app.model.message import Partition
 from app.store.rows import struct_of, text, values_of
 from app.store.tables import attempts
@@ -17,6 +18,8 @@ from app.store.transactions import Transactions
 LONGEST = 600  # characters of an event's id
 
 _c = attempts.c
+_write = msgspec.msgpack.Encoder().encode
+_read = msgspec.msgpack.Decoder(Exchange).decode
 
 
 class Attempts:
@@ -34,6 +37,8 @@ class Attempts:
             query = query.where(_c.subscription == choice.subscription)
         if choice.event_id is not None:
             query = query.where(_c.event_id == _indexed(choice.event_id))
+        if choice.event_source is not None:
+            query = query.where(_c.event_source == text(choice.event_source))
         if choice.outcome is not None:
             query = query.where(_c.outcome == choice.outcome)
         return await self._transactions.run(_find, query)
@@ -53,7 +58,12 @@ def _add(connection: Connection, some: Sequence[Attempt], latest: Sequence[Attem
 
 def _find(connection: Connection, query: Any) -> list[Attempt]:
     return [
-        struct_of(Attempt, row, partition=Partition(row.topic, row.partition))
+        struct_of(
+            Attempt,
+            row,
+            partition=Partition(row.topic, row.partition),
+            exchange=None if row.exchange is None else _read(row.exchange),
+        )
         for row in connection.execute(query)
     ]
 
@@ -83,4 +93,5 @@ def _values(attempt: Attempt) -> dict[str, Any]:
         event_source=text(attempt.event_source),
         event_type=text(attempt.event_type),
         detail=text(attempt.detail),
+        exchange=None if attempt.exchange is None else _write(attempt.exchange),
     )

@@ -68,6 +68,11 @@ class DeadLetters:
     async def count(self, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
         return await self._transactions.run(_count, choice)
 
+    async def count_over_time(
+        self, choice: LetterChoice, every_ms: int
+    ) -> Mapping[tuple[int, str], int]:
+        return await self._transactions.run(_count_over_time, choice, every_ms)
+
     async def discard(self, choice: LetterChoice) -> int:
         """A portion a transaction: a million letters must not keep others waiting, nor run into the
         time-out."""
@@ -122,6 +127,16 @@ def _count(connection: Connection, choice: LetterChoice) -> dict[tuple[str, str]
     return {(subscription, cause): count for subscription, cause, count in rows}
 
 
+def _count_over_time(
+    connection: Connection, choice: LetterChoice, every_ms: int
+) -> dict[tuple[int, str], int]:
+    start = (_c.at_ms - _c.at_ms % every_ms).label("start")
+    rows = connection.execute(
+        select(start, _c.cause, func.count()).where(*_chosen(choice)).group_by(start, _c.cause)
+    )
+    return {(at_ms, cause): count for at_ms, cause, count in rows}
+
+
 def _discard(connection: Connection, choice: LetterChoice) -> int:
     some = select(_c.id).where(*_chosen(choice)).order_by(_c.id).limit(AT_ONCE)
     return connection.execute(delete(dead_letters).where(_c.id.in_(some))).rowcount
@@ -160,6 +175,12 @@ def _chosen(choice: LetterChoice) -> Iterator[ColumnElement[bool]]:
         yield _c.event_source == choice.source
     if choice.type is not None:
         yield _of_type(choice.type)
+    yield from _named(choice)
+
+
+def _named(choice: LetterChoice) -> Iterator[ColumnElement[bool]]:
+    if choice.event_id is not None:
+        yield _c.event_id == text(choice.event_id)
     if choice.ids:
         yield _c.id.in_(choice.ids)
 

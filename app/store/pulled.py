@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from app.interfaces import DeadLetter, EventName, Offered
+from app.model.message import Partition
 from app.store.dead_letters import DeadLetters
 from app.store.owners import fence_all
 from app.store.pulled_sql import Values, statements
@@ -33,11 +34,26 @@ class PullQueue:
         await self._transactions.together(_offer, rows)
 
     async def receive(
-        self, subscription: str, *, most: int, most_bytes: int, lock_ms: int, now_ms: int
+        self,
+        subscription: str,
+        *,
+        most: int,
+        most_bytes: int,
+        lock_ms: int,
+        now_ms: int,
+        consumer: str = "",
     ) -> list[Offered]:
         return await self._transactions.run(
-            _receive, subscription, most, most_bytes, lock_ms, now_ms
+            _receive, subscription, most, most_bytes, lock_ms, now_ms, text(consumer)
         )
+
+    async def at(
+        self, subscription: str, broker: str, partition: Partition, position: str
+    ) -> Offered | None:
+        return await self._transactions.run(_at, subscription, broker, partition, position)
+
+    async def named(self, event_id: str, most: int) -> list[Offered]:
+        return await self._transactions.run(_named, event_id, most)
 
     async def locked(self, subscription: str, tokens: Sequence[str], now_ms: int) -> list[Offered]:
         return await self._transactions.run(_locked, subscription, tokens, now_ms)
@@ -96,6 +112,7 @@ def _receive(
     most_bytes: int,
     lock_ms: int,
     now_ms: int,
+    consumer: str,
 ) -> list[Offered]:
     """Rows that another takes at this moment are passed over, and with them the rest of their lanes."""
     free = connection.exec_driver_sql(statements(connection).free, (subscription, now_ms, most))
@@ -105,7 +122,20 @@ def _receive(
         left -= size
         if left <= 0:
             break
-    return _hand_out(connection, ids, now_ms + lock_ms, 1)
+    return _hand_out(connection, ids, now_ms + lock_ms, 1, consumer)
+
+
+def _at(
+    connection: Connection, subscription: str, broker: str, partition: Partition, position: str
+) -> Offered | None:
+    place = subscription, broker, partition.topic, partition.number, position
+    rows = connection.exec_driver_sql(statements(connection).found, place)
+    return next(map(_offered, rows), None)
+
+
+def _named(connection: Connection, event_id: str, most: int) -> list[Offered]:
+    rows = connection.exec_driver_sql(statements(connection).named, (text(event_id), most))
+    return list(map(_offered, rows))
 
 
 def _worn_out(
@@ -117,13 +147,17 @@ def _worn_out(
 
 
 def _hand_out(
-    connection: Connection, ids: Sequence[int], until_ms: int, deliveries: int
+    connection: Connection,
+    ids: Sequence[int],
+    until_ms: int,
+    deliveries: int,
+    consumer: str = "",
 ) -> list[Offered]:
     """Each under a token of its own, in one statement. ``deliveries``: how many are added."""
     if not ids:
         return []
     sql = statements(connection)
-    asked = (f"{secrets.token_urlsafe(18)}.", until_ms, deliveries, sql.listed(ids))
+    asked = (f"{secrets.token_urlsafe(18)}.", until_ms, deliveries, consumer, sql.listed(ids))
     rows = connection.exec_driver_sql(sql.hand_out, asked)
     return sorted(map(_offered, rows), key=lambda row: row.id)
 
@@ -192,12 +226,13 @@ def _offered(row: Sequence[Any]) -> Offered:
     return Offered(
         subscription=subscription,
         broker=broker,
-        message=message_of(*row[8:-3]),
+        message=message_of(*row[8:-4]),
         lane=lane,
         deliveries=deliveries,
         token=token,
         locked_until_ms=until_ms,
         at_ms=at_ms,
-        event=EventName(*row[-3:]),
+        event=EventName(*row[-4:-1]),
+        consumer=row[-1],
         id=number,
     )

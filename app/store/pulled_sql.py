@@ -21,7 +21,7 @@ from app.store.tables import pulled
 Values = Sequence[Any]
 
 _LOCK = ("id", "subscription", "broker", "lane", "deliveries", "token", "locked_until_ms", "at_ms")
-ROW = _LOCK + PLACE + RECORD + EVENT
+ROW = (*_LOCK, *PLACE, *RECORD, *EVENT, "consumer")
 """Columns of a row that is handed out, in their order."""
 
 OFFERED = ("subscription", "broker", "lane", "at_ms", *WRITTEN)
@@ -44,8 +44,10 @@ class Statements:
     ``insert``    rows of ``OFFERED``, as ``offered`` makes them a parameter.
     ``free``      subscription, now, most: id and bytes of the oldest of each lane, where it is free.
     ``worn``      subscription, now, deliveries: ids of what is free and was handed out so often.
-    ``hand_out``  secret, until, deliveries to add, ids: the rows. The token of each is the secret and its id.
+    ``hand_out``  secret, until, deliveries to add, consumer, ids: the rows. The token of each is the secret and its id.
     ``held``      tokens, now: token, id and subscription of those that hold.
+    ``found``     subscription, broker, topic, partition, position. ``named``: id of an event, and how many of the
+                  newest rows are walked.
     ``rows``      ids. ``remove``: likewise.
     ``release``   until, ids. ``renew``: likewise.
     ``count``     subscription.
@@ -67,13 +69,21 @@ class Statements:
         self.worn = f"SELECT id {free} AND deliveries >= {mark} ORDER BY id {passing_by}"
         self.hand_out = (
             f"UPDATE pulled SET token = CAST({mark} AS text) || id, locked_until_ms = {mark},"
-            f" deliveries = deliveries + {mark} {these} RETURNING {row}"
+            f" deliveries = deliveries + {mark}, consumer = {mark} {these} RETURNING {row}"
         )
         self.held = (
             f"SELECT token, id, subscription FROM pulled WHERE token {among.format('text')}"
             f" AND locked_until_ms > {mark} ORDER BY id {lock}"
         )
         self.rows = f"SELECT {row} FROM pulled {these} ORDER BY id"
+        self.found = (
+            f"SELECT {row} FROM pulled WHERE subscription = {mark} AND broker = {mark} AND topic = {mark}"
+            f" AND partition = {mark} AND position = {mark}"
+        )
+        self.named = (
+            f"SELECT {row} FROM pulled WHERE event_id = {mark}"
+            f" AND id > (SELECT coalesce(max(id), 0) FROM pulled) - {mark} ORDER BY id LIMIT 100"
+        )
         self.remove = f"DELETE FROM pulled {these}"
         self.release = f"UPDATE pulled SET locked_until_ms = {mark}, token = '' {these}"
         self.renew = f"UPDATE pulled SET locked_until_ms = {mark} {these}"

@@ -93,6 +93,7 @@ dead_letters = Table(
     Column("at_ms", BigInteger, nullable=False),
     _properties(),
     _once(),
+    Index("dead_letters_by_event", "event_id", postgresql_using="hash"),
     Index("dead_letters_by_cause", "subscription", "cause", "at_ms"),  # counted without its rows
     sqlite_autoincrement=True,
 )
@@ -113,6 +114,7 @@ parked = Table(
         "parked_by_lane",
         *("subscription", "broker", "topic", "partition", "lane", "redriven", "offset"),
     ),
+    Index("parked_by_event", "event_id", postgresql_using="hash"),
     Index("parked_count", "subscription", "lane", "at_ms", "redriven"),  # counted without its rows
     Index("parked_by_due", "subscription", "redriven", "due_ms"),
     sqlite_autoincrement=True,
@@ -127,6 +129,7 @@ pulled = Table(
     Column("token", Text, nullable=False),
     *_filled(BigInteger, "locked_until_ms", "at_ms"),
     _properties(),
+    Column("consumer", Text, nullable=False, server_default=""),
     _once(),
     Index("pulled_by_lane", "subscription", "lane", "id"),
     Index("pulled_by_token", "token"),
@@ -148,6 +151,7 @@ attempts = Table(
     Column("detail", Text, nullable=False),
     Column("next_try_in", Float),
     Column("together", Integer, nullable=False, server_default="1"),
+    Column("exchange", LargeBinary),  # MessagePack of interfaces.Exchange
     Index("attempts_by_event", "event_id"),
     Index("attempts_by_subscription", "subscription", "id"),
     Index("attempts_by_outcome", "subscription", "outcome", "id"),  # the last success is replaced

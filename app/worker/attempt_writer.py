@@ -13,6 +13,8 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Literal
 
+from msgspec.structs import replace
+
 from app.delivery.backoff import try_again_in
 from app.delivery.outcomes import Fate
 from app.errors import StoreUnavailable
@@ -23,6 +25,7 @@ from app.worker.attempts import Success, attempt_of
 from app.worker.waiting import happened
 
 QUEUE = 10_000  # attempts that wait
+WITH_BODIES = 1_000  # of them with bodies
 AT_ONCE = 500  # of them in one transaction
 GATHER = 0.2  # seconds that a batch waits for more: a sync a batch, not a sync an attempt
 LATEST_EVERY = 5.0  # seconds between writes of the last successes
@@ -34,7 +37,7 @@ _DELIVERED = Fate.DELIVERED.value
 
 class AttemptKeeper:
     """``keep``: all, or failures and the last success of each subscription. ``retention`` in seconds,
-    ``most``: rows."""
+    ``most``: rows. ``bodies``: bytes of each body."""
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class AttemptKeeper:
         keep: Literal["failures", "all"],
         retention: float,
         most: int,
+        bodies: int = 4096,
         jitter: Callable[[], float] = lambda: 0.5,
     ) -> None:
         self._attempts = attempts
@@ -53,6 +57,7 @@ class AttemptKeeper:
         self._all = keep == "all"
         self._retention = retention
         self._most = most
+        self._bodies = bodies
         self._jitter = jitter
         self._waiting: deque[Attempt] = deque()
         self._latest: dict[str, Attempt | Success] = {}
@@ -67,10 +72,21 @@ class AttemptKeeper:
         if attempt.outcome == _DELIVERED and not self._all:
             self._latest[attempt.subscription] = attempt
         elif len(self._waiting) < QUEUE:
-            self._waiting.append(attempt_of(attempt))
+            self._waiting.append(self._clipped(attempt_of(attempt)))
             self._came.set()
         else:
             self._counters.add("attempts_dropped", attempt.subscription)
+
+    def _clipped(self, attempt: Attempt) -> Attempt:
+        """Bodies within the setting; none while many wait, for memory is bounded (rule 8)."""
+        exchange = attempt.exchange
+        if exchange is None:
+            return attempt
+        most = self._bodies if len(self._waiting) < WITH_BODIES else 0
+        clipped = replace(
+            exchange, body=exchange.body[:most], answer_body=exchange.answer_body[:most]
+        )
+        return replace(attempt, exchange=clipped)
 
     async def start(self) -> None:
         self._task = keep("attempts", self._write_all)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from http import HTTPStatus
 from itertools import islice
 from typing import ClassVar
 
@@ -22,7 +23,7 @@ from app.delivery.plan import (
 )
 from app.event.value import CloudEvent
 from app.filters.cesql.values import Failure
-from app.interfaces import Attempt, EventName, SinkAnswer
+from app.interfaces import Attempt, EventName, Exchange, SinkAnswer
 from app.model.message import Partition
 from app.telemetry import Counters, FilterErrors
 from app.telemetry.histograms import LONG
@@ -33,6 +34,7 @@ CLIP = 500  # bytes of an answer that a dead letter or an attempt quotes
 DELIVERED, EXPIRED = "delivered", "expired"
 
 _DELIVERED = Fate.DELIVERED.value
+_STATUSES = {int(each): str(int(each)) for each in HTTPStatus}
 
 _log = logging.getLogger("skybridge.attempts")
 
@@ -68,6 +70,15 @@ class Success(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
         )
 
 
+def answer_label(answer: SinkAnswer) -> str:
+    """Of a closed set, for metrics: a status that HTTP registers, the class of any other (``2xx``), or the
+    fault where no answer came."""
+    status = answer.status
+    if status is None:
+        return answer.fault or "none"
+    return _STATUSES.get(status) or f"{status // 100}xx"
+
+
 def attempt_of(tried: Attempt | Success) -> Attempt:
     return tried.attempt() if isinstance(tried, Success) else tried
 
@@ -92,6 +103,8 @@ class AttemptLog:
         self._keep = keep
         self._filter_errors = FilterErrors(counters, "subscription", subscription)
         self._made, self._ended = counters.series("attempts"), counters.series("deliveries")
+        self._answers = counters.series("answers")
+        self._answer_keys: dict[int | None, tuple[str, str]] = {}  # of statuses that were given
         self._attempted = counters.histogram("attempt_seconds")
         self._delivered = counters.histogram("delivery_seconds", LONG)
         self._recent: deque[Attempt | Success] = deque(maxlen=REMEMBERED)
@@ -108,6 +121,7 @@ class AttemptLog:
         """``times``: monotonic at the start and at the end, and the wall clock at the end.
         ``together``: how many events the request had."""
         self._made[self._subscription, outcome.label] += 1
+        self._answers[self._answer_keys.get(answer.status) or self._answer_key(answer)] += 1
         started, ended, wall = times
         self._attempted[self._series].add(ended - started)
         message = delivery.message
@@ -125,6 +139,8 @@ class AttemptLog:
         level = logging.DEBUG
         if outcome.fate is Fate.DELIVERED:
             self._delivered[self._series].add(max(0.0, wall - message.time_ms / 1000))
+            if answer.sent is not None:  # all attempts are kept
+                tried = success.attempt()
         else:
             level = logging.INFO
             tried = replace(
@@ -134,10 +150,18 @@ class AttemptLog:
                 next_try_in=_next_try(decision, ended),
             )
         self._recent.append(tried)
-        self._keep(tried)
+        self._keep(tried if answer.sent is None else _with_exchange(attempt_of(tried), answer))
         if _log.isEnabledFor(level):
             told = replace(attempt_of(tried), detail=f"{answer.fault} {answer.detail}".strip())
-            _log.log(level, "attempt", extra=msgspec.to_builtins(told))
+            extra = msgspec.to_builtins(told)
+            del extra["exchange"]  # it has event data
+            _log.log(level, "attempt", extra=extra)
+
+    def _answer_key(self, answer: SinkAnswer) -> tuple[str, str]:
+        key = self._subscription, answer_label(answer)
+        if answer.status is not None:
+            self._answer_keys[answer.status] = key
+        return key
 
     def finished(self, outcome: str, count: int = 1) -> None:
         """Messages are finished: ``delivered``, ``expired``, ``filtered``, ``filter_error``, ``skipped``."""
@@ -189,6 +213,27 @@ def _next_try(decision: Decision, now: float) -> float | None:
             return max(0.0, moment - now)
         case _:
             return None
+
+
+def _with_exchange(attempt: Attempt, answer: SinkAnswer) -> Attempt:
+    """For the store alone: the memory of attempts would hold bodies. The store clips them."""
+    sent = answer.sent
+    if sent is None:
+        return attempt
+    exchange = Exchange(
+        line=sent.line,
+        headers=sent.headers,
+        body=sent.body,
+        size=len(sent.body),
+        status_line="" if answer.status is None else f"HTTP/1.1 {answer.status}",
+        answer_headers=tuple(
+            (name.decode("latin-1"), value.decode("utf-8", "replace"))
+            for name, value in answer.headers
+        ),
+        answer_body=answer.body,
+        answer_size=None if answer.cut or answer.status is None else len(answer.body),
+    )
+    return replace(attempt, exchange=exchange)
 
 
 def quote(answer: SinkAnswer) -> str:

@@ -17,6 +17,7 @@ from app.filters.index import types_of
 from app.interfaces import Parked, Wanted
 from app.model.message import Message
 from app.model.subscription import Subscription
+from app.routing.order import compile_order
 from app.worker.delivery import Delivery, Verdict
 from app.worker.origins import Origin
 
@@ -51,7 +52,7 @@ class DeliveryReader:
         self._failures = 0  # of events that the log did not hand out, and has not told of
         self._skip_foreign = subscription.on_foreign == "skip"
         self._ordered = subscription.ordering == "per_key"
-        self._order_by = subscription.order_by
+        self._order_of = compile_order(subscription.order_by)
 
     def wanted(self, finished: Callable[[str, int], None]) -> Wanted:
         """What its log need not hand out. ``finished``: is told of so many, by the word as in ``read``."""
@@ -115,11 +116,11 @@ class DeliveryReader:
         return wrapping.wrap(message.record, wrapping.Origin(self._broker, topic, number, *at))
 
     def _lane(self, message: Message, decoded: Decoded | None) -> bytes:
-        """Rule 3: the key of the record, within its partition; or the attribute, wherever it comes
-        from. Without either there is no order, and each message has a lane of its own."""
+        """Rule 3: the key of the record, within its partition; or the value that the subscription orders by,
+        wherever it comes from. Without either there is no order, and each message has a lane of its own."""
         key = value = None
-        if self._ordered and self._order_by is None:
+        if self._ordered and self._order_of is None:
             key = message.record.key
-        elif self._ordered and decoded is not None:
-            value = decoded.event.attributes.get(self._order_by or "")
+        elif self._ordered and decoded is not None and self._order_of is not None:
+            value = self._order_of(decoded.event)
         return lane_id(key, value, message.partition, message.offset)

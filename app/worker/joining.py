@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from app.model.start import EARLIEST, LATEST, StartAt
-from app.model.subscription import Start, Subscription
+from app.model.start import EARLIEST, LATEST, Start, StartAt
+from app.model.subscription import Subscription
 
 
 def group_name(installation: str, subscription: str) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 import capacity
 import capacity_page
 import lab
+import logs
 import many
 import table
 
-from kafka_server import KafkaServer
 from service_process import free_ports
 
 SUBSCRIPTIONS = 100
@@ -46,17 +46,15 @@ def measure(folder: Path, rounds: int, seconds: float) -> tuple[list[table.Plain
     steady = table.Plain(busy, "", inf, unit="% of a core")
     highest = table.Plain(f"{busy}, memory", "", inf, unit="MB")
     rows, remarks = [embedded, steady, highest], [f"{rounds} rounds of {seconds:g} s each."]
-    server = KafkaServer(brief=False)
-    if started := lab.attempt(server, "Kafka", remarks):
-        lab.create_topics(server.bootstrap_servers)
-        rows.insert(1, kafka)
-    with lab.stopping(started):
+    with logs.standing("kafka", remarks) as on_kafka:
+        if on_kafka:
+            rows.insert(1, kafka)
         for number in range(rounds):
             print(f"little to do, round {number + 1} of {rounds}", file=sys.stderr)
             log = {"kind": "embedded", "path": str(folder / f"log-{number}")}
             embedded.measured.append(at_rest(folder / f"embedded-{number}", log, seconds))
-            if kafka in rows:
-                log = {"kind": "kafka", "bootstrap_servers": server.bootstrap_servers}
+            if on_kafka:
+                log = on_kafka.broker(folder)
                 kafka.measured.append(at_rest(folder / f"kafka-{number}", log, seconds))
             found = capacity.steady(folder / f"steady-{number}", seconds)
             steady.measured.append(100 * found.cores)

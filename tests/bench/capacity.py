@@ -27,11 +27,10 @@ from typing import Any
 
 import capacity_page
 import lab
+import logs
 from cost import cpu_seconds, memory
 
 from app.store import open_store
-from kafka_install import Missing
-from kafka_server import KafkaServer
 from service_process import until
 from store_house import a_letter, a_row, an_attempt
 
@@ -97,17 +96,10 @@ def delivery(folder: Path, size: Size) -> capacity_page.Out:
 def drain(service: lab.Service, folder: Path, size: Size) -> tuple[float, float, float]:
     """Microseconds of CPU a delivery, deliveries a second, and MB at the most."""
     sink = lab.Sink(folder)
-    service.start((subscription("drain", f"http://127.0.0.1:{sink.port}/", 64),))
-    try:
-        until(lambda: sink.count() >= size.backlog // 10, WITHIN, "first deliveries")
-        began, first, before = time.monotonic(), sink.count(), cpu_seconds(service.pid)
-        until(lambda: sink.count() >= size.backlog, WITHIN, "all deliveries")
-        done = sink.count() - first
-        cost = 1e6 * (cpu_seconds(service.pid) - before) / done
-        return cost, done / (time.monotonic() - began), memory(service.pid).peak
-    finally:
-        service.stop()
-        sink.stop()
+    hook = subscription("drain", f"http://127.0.0.1:{sink.port}/", 64)
+    with lab.stopping([sink]):
+        found = lab.drain(service, hook, sink.count, size.backlog, size.backlog // 10)
+    return found.cost, found.rate, found.memory.peak
 
 
 def steady(folder: Path, seconds: float) -> capacity_page.Steady:
@@ -198,18 +190,12 @@ async def grown(path: Path, kind: str, count: int) -> float:
 
 
 def kafka_ingress(folder: Path, size: Size) -> list[capacity_page.In]:
-    server = KafkaServer(brief=False)
-    try:
-        server.start()
-    except Missing as missing:
-        print(f"Kafka was not measured: {missing}", file=sys.stderr)
-        return []
-    try:
-        lab.create_topics(server.bootstrap_servers)
-        broker = {"kind": "kafka", "bootstrap_servers": server.bootstrap_servers}
-        return ingress(folder, "Kafka", broker, size)
-    finally:
-        server.stop()
+    missing: list[str] = []
+    with logs.standing("kafka", missing) as log:
+        if log:
+            return ingress(folder, log.name, log.broker(folder), size)
+    print(*missing, file=sys.stderr)
+    return []
 
 
 def main(arguments: list[str]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,31 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) * _TICK
 
 
+def tree(pid: int) -> list[int]:
+    """The process and all that it and its children have started and that still run; empty once it has ended."""
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        files = [each / "children" for each in tasks]
+        below = [int(child) for each in files for child in each.read_text().split()]
+    except OSError:  # it has ended
+        return []
+    return [pid, *(each for child in below for each in tree(child))]
+
+
+def cpu_of_tree(pid: int) -> dict[int, float]:
+    """Seconds of each process of the tree, by its number. Of those that end meanwhile nothing is known."""
+    found = {}
+    for each in tree(pid):
+        with contextlib.suppress(OSError):
+            found[each] = cpu_seconds(each)
+    return found
+
+
+def spent(before: Mapping[int, float], after: Mapping[int, float]) -> float:
+    """Seconds between two looks at a tree, of the processes that are in the second one."""
+    return sum(used - before.get(pid, 0.0) for pid, used in after.items())
+
+
 @dataclass(frozen=True)
 class Memory:
     """Resident now, and at its highest, in MB."""
@@ -22,12 +49,27 @@ class Memory:
     now: float
     peak: float
 
+    def __str__(self) -> str:
+        return f"{self.now:.0f}/{self.peak:.0f}"
+
+    def __add__(self, other: Memory) -> Memory:
+        return Memory(self.now + other.now, self.peak + other.peak)
+
 
 def memory(pid: int) -> Memory:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     sizes = {name: value.split()[0] for name, _, value in (line.partition(":") for line in lines)
              if name in {"VmRSS", "VmHWM"}}  # fmt: skip
     return Memory(now=int(sizes["VmRSS"]) / 1024, peak=int(sizes["VmHWM"]) / 1024)
+
+
+def memory_of_tree(pid: int) -> Memory:
+    """The sum over the processes; pages that they share count once for each."""
+    found = Memory(0.0, 0.0)
+    for each in tree(pid):
+        with contextlib.suppress(OSError, KeyError):  # it has ended; a zombie has no memory
+            found += memory(each)
+    return found
 
 
 def forget_peak(pid: int) -> None:

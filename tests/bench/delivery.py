@@ -13,8 +13,9 @@ from statistics import median
 from typing import Any
 
 import lab
+import logs
 import table
-from cost import cpu_seconds, memory
+from cost import Memory
 
 from kafka_install import Missing
 from kafka_server import KafkaServer
@@ -85,22 +86,15 @@ class Way:
 
     def drain(self, sink: lab.Sink, name: str, **settings: Any) -> float:
         """Microseconds a delivery. ``sink`` has received nothing yet."""
-        service, total = self.service, self.total
-        service.start((subscription(name, sink.port, **settings),))
-        try:
-            until(lambda: sink.count() > 0, WITHIN, "first delivery", 0.002)
-            first, before = sink.count(), cpu_seconds(service.pid)
-            until(lambda: sink.count() >= total, WITHIN, "all deliveries")
-            used = cpu_seconds(service.pid) - before
-            self._note(memory(service.pid))
-            return 1e6 * used / (total - first)
-        finally:
-            service.stop()
+        hook = subscription(name, sink.port, **settings)
+        found = lab.drain(self.service, hook, sink.count, self.total)
+        self._note(found.memory)
+        return found.cost
 
-    def _note(self, used: Any) -> None:
+    def _note(self, used: Memory) -> None:
         self._peaks.append(used.peak)
         for row in self.rows:
-            row.memory = f"{used.now:.0f}/{used.peak:.0f}"
+            row.memory = str(used)
 
     def bare(self, sink: lab.Sink, kind: str, address: str, source: str) -> float:
         words = (f"--address={address}", f"--source={source}", f"--port={sink.port}")
@@ -161,7 +155,7 @@ class FromKafka(Way):
         server.start()
         started.append(server)
         self._address = server.bootstrap_servers
-        lab.create_topics(self._address)
+        logs.create_topics(self._address)
         super().__init__(folder, {"kind": "kafka", "bootstrap_servers": self._address}, total)
         self.fill()
         self._loop = self.row("bare loop of aiokafka and aiohttp", 0.6)

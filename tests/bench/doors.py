@@ -50,8 +50,8 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
         "a producer's key": {"producers": producer()},
         "a producer's key and its rights": {"producers": producer(may=MAY)},
         "a producer's key, its rights and its quota": {"producers": producer(may=MAY, quota=QUOTA)},
-        "deduplicate": {"route": "deduplicate: {window: 10m}"},
-        "schema": {"route": f"schema: {{file: {schema}}}"},
+        "deduplicate": {"route": {"deduplicate": {"window": "10m"}}},
+        "schema": {"route": {"schema": {"file": str(schema)}}},
         INTAKE: {
             "intakes": [
                 {"name": "github", "preset": "github", "secret": SECRET, "route": "everything"}
@@ -81,8 +81,7 @@ def measure(
                 rows[name].measured.append(_cost(name, service, events))
         for name, row in rows.items():
             row.floor = rows[NONE].measured
-            used = memory(services[name].pid)
-            row.memory = f"{used.now:.0f}/{used.peak:.0f}"
+            row.memory = str(memory(services[name].pid))
     rows.pop(NONE)
     isolation, remarks = quota_isolation.measure(folder / "isolation", events, seconds)
     return [*rows.values(), isolation], [f"{rounds} rounds of {events:,} events each.", *remarks]

@@ -33,6 +33,10 @@ FILTERS: Sequence[tuple[str, dict[str, Any], float]] = (
 )
 """Name, filter, and how many times the cost of ``exact`` it may be."""
 
+PREFACE = """## Filters
+
+Filters alone, in one process, over events that differ. The floor is the filter `exact` on the type.
+"""
 HEADINGS = table.HEADINGS[:-1]
 
 

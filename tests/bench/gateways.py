@@ -7,35 +7,25 @@ the same processors.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import lab
+import logs
 import table
 from bench_events import KEYS
 from cost import cpu_seconds, memory
 
-from forked import SKYBRIDGE
-from kafka_server import KafkaServer
-from service_process import ServiceProcess, free_ports
+from service_process import free_ports
 
-HEADINGS = ["gateways", "events/s", "CPU µs/event, all", "memory MB, all"]
+COUNTS = (1, 2)
+PREFACE = """## Two gateways on one port
 
-_CONFIG = """
-version: 1
-installation: bench
-server: {{events: {{host: 127.0.0.1, port: {events}, reuse_port: true}}}}
-store: {{kind: sqlite, path: {folder}/store.db}}
-brokers: {{target: {{kind: kafka, bootstrap_servers: "{kafka}"}}}}
-routes:
-  - name: everything
-    to: {{broker: target, topic: {topic}}}
-    key: {{mapper: partitionkey}}
-timeouts: {{not_ready: 0s}}
+HTTP → Kafka with one gateway and with two that share a port (`reuse_port`), single events of 0.6 kB of 64 connections.
 """
+HEADINGS = ["gateways", "events/s", "CPU µs/event, all", "memory MB, all"]
 
 
 @dataclass
@@ -55,25 +45,21 @@ class Row:
 class Gateways:
     """Of one installation, on one port, each with an admin port of its own."""
 
-    def __init__(self, folder: Path, count: int, kafka: str) -> None:
+    def __init__(self, folder: Path, count: int, kafka: logs.Log) -> None:
         folder.mkdir()
-        self.port, *admins = free_ports(1 + count)
-        config = folder / "skybridge.yaml"
-        topic = lab.TOPIC
-        config.write_text(_CONFIG.format(events=self.port, folder=folder, kafka=kafka, topic=topic))
-        self._processes: list[ServiceProcess] = []
-        for admin in admins:
-            process = ServiceProcess(config, folder, admin, (SKYBRIDGE,))
-            process.arguments += ["--role", "gateway"]
-            process.start({"SKYBRIDGE_SERVER__ADMIN__PORT": str(admin)})
-            self._processes.append(process)
+        (self.port,) = free_ports(1)
+        broker = kafka.broker(folder)
+        shared = {"roles": ["gateway"], "port": self.port, "events": {"reuse_port": True}}
+        self._services = [lab.Service(folder / str(n), broker, **shared) for n in range(count)]
+        for each in self._services:
+            each.start()
 
     @property
     def pids(self) -> list[int]:
-        return [each.pid for each in self._processes]
+        return [each.pid for each in self._services]
 
     def stop(self) -> None:
-        for each in self._processes:
+        for each in self._services:
             each.stop()
 
     def measure(self, row: Row, events: int) -> None:
@@ -84,17 +70,15 @@ class Gateways:
         row.memory = sum(memory(pid).now for pid in self.pids)
 
 
-def measure(folder: Path, counts: Sequence[int], rounds: int, events: int) -> list[Row]:
-    """Raises Missing where there is no Kafka."""
-    rows = [Row(count) for count in counts]
-    kafka = KafkaServer(brief=False)
-    kafka.start()
-    started: list[Any] = [kafka]
-    with lab.stopping(started):
-        lab.create_topics(kafka.bootstrap_servers)
+def measure(folder: Path, rounds: int, events: int) -> tuple[list[Row], list[str]]:
+    rows, started = [Row(count) for count in COUNTS], list[Any]()
+    remarks = [f"{rounds} rounds of {events:,} events."]
+    with logs.standing("kafka", remarks) as kafka, lab.stopping(started):
+        if kafka is None:
+            return [], remarks
         all_of_them = []
         for row in rows:
-            gateways = Gateways(folder / str(row.gateways), row.gateways, kafka.bootstrap_servers)
+            gateways = Gateways(folder / str(row.gateways), row.gateways, kafka)
             started.append(gateways)
             all_of_them.append(gateways)
             lab.load(gateways.port, "single", KEYS)  # warm: imports, caches, topics
@@ -102,4 +86,4 @@ def measure(folder: Path, counts: Sequence[int], rounds: int, events: int) -> li
             print(f"round {number + 1} of {rounds}", file=sys.stderr)
             for gateways, row in zip(all_of_them, rows, strict=True):
                 gateways.measure(row, events)
-    return rows
+    return rows, remarks

@@ -145,8 +145,8 @@ def _measure(folder: Path, rounds: int, events: int, *, kafka: bool) -> tuple[li
         rows = _rounds(brokers, rounds, events)
         remarks = [
             f"{rounds} rounds of {events:,} events of {SIZE:,} bytes (key, headers and value).",
-            f"Memory of Skybridge in MB, now and at its highest: {_memory(ours.pid)}."
-            + (f" Of Kafka: {_memory(brokers['kafka'].pid)}." if kafka else ""),
+            f"Memory of Skybridge in MB, now and at its highest: {memory(ours.pid)}."
+            + (f" Of Kafka: {memory(brokers['kafka'].pid)}." if kafka else ""),
         ]
     return rows, remarks + _holds(folder, events)
 
@@ -214,11 +214,6 @@ def _java(broker: Broker, number: int, events: int) -> Callable[[], Measured]:
 def _create(servers: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, lab.PARTITIONS, 1)])[topic].result(TOLD_WITHIN)
-
-
-def _memory(pid: int) -> str:
-    used = memory(pid)
-    return f"{used.now:.0f}/{used.peak:.0f}"
 
 
 def _holds(folder: Path, events: int) -> list[str]:

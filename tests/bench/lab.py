@@ -2,54 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
+import resource
 import socket
 import struct
 import subprocess
 import sys
+import time
 import urllib.request
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from cost import cpu_seconds
+from cost import Memory, cpu_of_tree, cpu_seconds, memory, spent
 
 from forked import SKYBRIDGE
 from kafka_install import Missing
 from service_process import ServiceProcess, free_ports, until
 
 HERE = Path(__file__).parent
-UP_WITHIN = 20.0
+UP_WITHIN = 240.0  # beside busy neighbours an interpreter takes its time
 LOAD_WITHIN = 300.0
 TOPIC = "bench"
 FLOOR_TOPIC = "floor"
 MIRROR_TOPIC = "mirrored"
 PARTITIONS = 8
-
-_CONFIG = """
-version: 1
-installation: bench
-server:
-  events: {{host: 127.0.0.1, port: {events}, access: {access}}}
-  admin: {{host: 127.0.0.1, port: {admin}}}
-store: {store}
-brokers: {brokers}
-routes:
-  - name: everything
-    to: {{broker: target, topic: bench}}
-    key: {{mapper: partitionkey}}
-    {route}
-producers: {producers}
-intakes: {intakes}
-webhooks: {{allow_private: ["127.0.0.0/8"]}}
-timeouts: {{not_ready: 0s}}
-subscriptions: {subscriptions}
-"""
 
 
 class Service:
@@ -61,41 +40,62 @@ class Service:
         broker: dict[str, Any],
         *,
         program: Sequence[str] = (),
-        store: dict[str, Any] | None = None,
-        route: str = "",
+        roles: Sequence[str] = (),
+        port: int = 0,
+        events: Mapping[str, Any] | None = None,
+        store: Mapping[str, Any] | None = None,
+        route: Mapping[str, Any] | None = None,
+        routes: Sequence[Mapping[str, Any]] = (),
         producers: Sequence[dict[str, Any]] = (),
         intakes: Sequence[dict[str, Any]] = (),
         **others: dict[str, Any],
     ) -> None:
         """``others``: further brokers, by name, that subscriptions may mirror to. ``program``: what is run
-        instead of ``skybridge``. ``store``: instead of a SQLite file of its own. ``route``: a
-        setting more of it."""
+        instead of ``skybridge``. ``roles``: instead of both. ``port``: of the events listener, instead of one
+        of its own; ``events``: further settings of it. ``store``: instead of a SQLite file of its own.
+        ``route``: further settings of the one route; ``routes``: what stands before it."""
         folder.mkdir()
-        self._program = program or (
-            SKYBRIDGE,
-        )  # its memory is measured: nothing shared with others
-        self._folder = folder
-        self._brokers = {"target": broker, **others}
-        self._route, self._producers, self._intakes = route, producers, intakes
-        self._store = store or {"kind": "sqlite", "path": str(folder / "store.db")}
+        # its memory is measured: nothing shared with others
+        self._program = program or (SKYBRIDGE,)
+        self._folder, self._roles = folder, roles
         self.port, self.admin = free_ports(2)
+        self.port = port or self.port
+        listener = {"host": "127.0.0.1", "port": self.port, **(events or {})}
+        listener["access"] = "producers" if producers else "open"
+        last = {
+            "name": "everything",
+            "to": {"broker": "target", "topic": TOPIC},
+            "key": {"mapper": "partitionkey"},
+        }
+        self._settings = {
+            "version": 1,
+            "installation": "bench",
+            "server": {"events": listener, "admin": {"host": "127.0.0.1", "port": self.admin}},
+            "store": store or {"kind": "sqlite", "path": str(folder / "store.db")},
+            "brokers": {"target": broker, **others},
+            "routes": [*routes, {**last, **(route or {})}],
+            "producers": producers,
+            "intakes": intakes,
+            "webhooks": {"allow_private": ["127.0.0.0/8"]},
+            "timeouts": {"not_ready": "0s"},
+        }
 
-    def start(self, subscriptions: tuple[dict[str, Any], ...] = ()) -> None:
+    def start(self, subscriptions: Sequence[dict[str, Any]] = ()) -> None:
+        """Returns when it is ready."""
+        self.begin(subscriptions)
+        until(self.ready, UP_WITHIN, f"ready service (see {self._process.log})")
+
+    def begin(self, subscriptions: Sequence[dict[str, Any]] = ()) -> None:
+        """Start, and do not wait. JSON is YAML."""
         config = self._folder / "skybridge.yaml"
-        text = _CONFIG.format(
-            events=self.port,
-            admin=self.admin,
-            store=json.dumps(self._store),
-            brokers=json.dumps(self._brokers),
-            subscriptions=json.dumps(subscriptions),
-            route=self._route,
-            access="producers" if self._producers else "open",
-            producers=json.dumps(self._producers),
-            intakes=json.dumps(self._intakes),
-        )
-        config.write_text(text)
+        config.write_text(json.dumps({**self._settings, "subscriptions": subscriptions}))
         self._process = ServiceProcess(config, self._folder, self.admin, self._program)
-        self._process.start()
+        for role in self._roles:
+            self._process.arguments += ["--role", role]
+        self._process.begin()
+
+    def ready(self) -> bool:
+        return self._process.ready()
 
     @property
     def pid(self) -> int:
@@ -193,46 +193,65 @@ def load(port: int, shape: str, requests: int, *more: str) -> dict[str, Any]:
     return result_of(start("load.py", *words))
 
 
-def cpu_of_load(pid: int, port: int, shape: str, requests: int, *more: str) -> float:
-    """Microseconds of the process's CPU time that one event of this load costs."""
-    before = cpu_seconds(pid)
+class Loaded(NamedTuple):
+    """Microseconds of CPU time an event, and events a second."""
+
+    cost: float
+    rate: float
+
+
+def under_load(pid: int, port: int, shape: str, requests: int, *more: str) -> Loaded:
+    """The CPU is that of the process and of all below it."""
+    before = cpu_of_tree(pid)
     sent = load(port, shape, requests, *more)
-    return 1e6 * (cpu_seconds(pid) - before) / int(sent["events"])
+    events = int(sent["events"])
+    return Loaded(1e6 * spent(before, cpu_of_tree(pid)) / events, events / sent["seconds"])
+
+
+def cpu_of_load(pid: int, port: int, shape: str, requests: int, *more: str) -> float:
+    """Microseconds of CPU that one event of this load costs."""
+    return under_load(pid, port, shape, requests, *more).cost
+
+
+class Drained(NamedTuple):
+    """Microseconds of CPU a delivery, deliveries a second, and the memory at the end."""
+
+    cost: float
+    rate: float
+    memory: Memory
+
+
+def drain(
+    service: Service,
+    subscription: dict[str, Any],
+    came: Callable[[], int],
+    total: int,
+    first: int = 1,
+) -> Drained:
+    """The service is started with a backlog, and stopped. Counted from the ``first`` delivery to ``total`` of
+    them; ``came`` tells how many there are."""
+    service.start((subscription,))
+    try:
+        until(lambda: came() >= first, LOAD_WITHIN, "first deliveries", 0.002)
+        begun, some, before = time.monotonic(), came(), cpu_seconds(service.pid)
+        until(lambda: came() >= total, LOAD_WITHIN, "all deliveries")
+        used, passed = cpu_seconds(service.pid) - before, time.monotonic() - begun
+        done = came() - some
+        return Drained(1e6 * used / done, done / passed, memory(service.pid))
+    finally:
+        service.stop()
+
+
+def many_files() -> None:
+    """A connection is a descriptor; the processes that are started from here inherit the bound."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 65_536), most))
 
 
 def listens(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False
-
-
-def create_topics(bootstrap_servers: str) -> None:
-    async def create() -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
-        await admin.start()
-        try:
-            await admin.create_topics(
-                [NewTopic(name, PARTITIONS, 1) for name in (TOPIC, FLOOR_TOPIC, MIRROR_TOPIC)]
-            )
-        finally:
-            await admin.close()
-
-    asyncio.run(create())
-
-
-def stored(bootstrap_servers: str, topic: str) -> int:
-    """How many records have been stored in a topic so far."""
-
-    async def count() -> int:
-        consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers)
-        await consumer.start()
-        try:
-            places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-            return sum((await consumer.end_offsets(places)).values())
-        finally:
-            await consumer.stop()
-
-    return asyncio.run(count())
 
 
 class Startable(Protocol):

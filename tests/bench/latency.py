@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import lab
+import logs
 import table
 
-from kafka_server import KafkaServer
 from service_process import free_ports, until
 
 RATE = 1_000
@@ -75,16 +75,13 @@ def through(folder: Path, broker: dict[str, Any], seconds: float) -> dict[str, A
 def measure(folder: Path, rounds: int, seconds: float) -> tuple[list[table.Plain], list[str]]:
     remarks = [f"{rounds} rounds of {seconds:g} s each, behind 2 s that do not count."]
     embedded, kafka, alone = map(Latency, TARGETS)
-    server = KafkaServer(brief=False)
-    if started := lab.attempt(server, "Kafka", remarks):
-        lab.create_topics(server.bootstrap_servers)
-    with lab.stopping(started):
+    with logs.standing("kafka", remarks) as on_kafka:
         for number in range(rounds):
             print(f"latency, round {number + 1} of {rounds}", file=sys.stderr)
             log = {"kind": "embedded", "path": str(folder / f"log-{number}")}
             embedded.add(through(folder / f"embedded-{number}", log, seconds))
-            if started:
-                log = {"kind": "kafka", "bootstrap_servers": server.bootstrap_servers}
+            if on_kafka:
+                log = on_kafka.broker(folder)
                 kafka.add(through(folder / f"kafka-{number}", log, seconds))
             (port,) = free_ports(1)
             alone.add(ends(port, port, seconds))

@@ -6,6 +6,7 @@ in costs is measured on a service without subscriptions, in the same round, and 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import lab
+import logs
 import table
 from bench_events import attributes
 from cost import cpu_seconds, memory
@@ -126,19 +128,37 @@ def cpu_at_rest(pid: int, seconds: float = AT_REST) -> float:
     return (cpu_seconds(pid) - before) / seconds
 
 
+PREFACE = f"""## One subscription beside many
+
+Events that {MATCHING} of many subscriptions want, beside a service with one subscription: what one delivery costs. Taking the
+events in is measured on a service without subscriptions, in the same round, and subtracted.
+"""
+
+
+def beside_one(folder: Path, rounds: int, deliveries: int) -> tuple[list[table.Row], list[str]]:
+    remarks = [f"{rounds} rounds of {deliveries:,} deliveries."]
+    rows: list[table.Row] = []
+    for kind, counts in (("embedded", EMBEDDED), ("kafka", KAFKA)):
+        with logs.standing(kind, remarks) as log:
+            if log:
+                growth = Growth(log, folder, counts)
+                for number in range(rounds):
+                    print(f"many on {log.name}, {number + 1} of {rounds}", file=sys.stderr)
+                    growth.round(deliveries)
+                rows += growth.rows
+                remarks += growth.remarks[-len(growth.rows) :]
+    return rows, remarks
+
+
 class Growth:
     """A row a number of subscriptions; the floor of all is the one of a single subscription."""
 
-    def __init__(
-        self, name: str, broker: dict[str, Any], folder: Path, counts: Sequence[Any]
-    ) -> None:
-        self._broker = broker
-        self._folder = folder
-        self._name = name
+    def __init__(self, log: logs.Log, folder: Path, counts: Sequence[Any]) -> None:
+        self._log, self._folder, self._name = log, folder, log.name
         self._counts = tuple(counts)
         self.remarks: list[str] = []
         self.rows = [
-            table.Row(f"{name} → webhooks, {matching} of {count:,}", "one subscription", GROWTH)
+            table.Row(f"{log.name} → webhooks, {matching} of {count:,}", "one subscription", GROWTH)
             for count, matching in self._counts
         ]
 
@@ -162,6 +182,4 @@ class Growth:
 
     def _of(self, folder: Path, number: int) -> dict[str, Any]:
         """An embedded log is a new one each time."""
-        if self._broker["kind"] != "embedded":
-            return self._broker
-        return {**self._broker, "path": str(folder / f"log-{number}")}
+        return self._log.broker(folder / f"log-{number}")

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import access_alone
 import at_rest
+import codecs_alone
+import curve
+import curves
+import curves_picture
 import delivery
 import doors
+import filters_alone
+import footprint
+import gateways
+import half
+import ingress
 import kafka_beside
 import latency
+import many
 import pull
+import shapes
 import table
 
 
@@ -25,12 +36,13 @@ class Size:
     batches: int
     deliveries: int
     codecs: int  # events of one round
-    growth: int  # rounds of one beside many subscriptions
+    growth: int  # rounds of one beside many subscriptions, of curves and of memory
     many: int  # deliveries of one of them
     beside: int  # rounds of the Kafka listener beside Kafka
     kafka: int  # events of each of their loads
     pulled: int  # events of one round
     seconds: float  # of one round at a steady rate, or at rest
+    curves: Mapping[str, Sequence[int]]  # sizes, by name
 
 
 FULL = Size(
@@ -45,19 +57,21 @@ FULL = Size(
     kafka=60_000,
     pulled=20_000,
     seconds=30.0,
+    curves=curves.SIZES,
 )
 SHORT = Size(
-    rounds=2,
-    events=6_000,
-    batches=100,
-    deliveries=5_000,
-    codecs=2_000,
+    rounds=1,
+    events=1_000,
+    batches=20,
+    deliveries=1_000,
+    codecs=1_000,
     growth=1,
-    many=5_000,
+    many=1_000,
     beside=1,
-    kafka=10_000,
-    pulled=4_000,
-    seconds=5.0,
+    kafka=2_000,
+    pulled=1_000,
+    seconds=2.0,
+    curves=curves.SHORT,
 )
 
 
@@ -66,7 +80,8 @@ Found = tuple[Sequence[table.Line], list[str]]
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the page that is measured by itself: rows and remarks. ``name``: of its place in the page."""
+    """A part of the page that is measured by itself: rows and remarks. ``name``: of its place in the page.
+    ``draw``: its drawing, of the rows, which ``picture`` names beside the page."""
 
     option: str
     name: str
@@ -74,9 +89,92 @@ class Part:
     preface: str
     headings: Sequence[str]
     measure: Callable[[Path, Size], Found]
+    picture: str = ""
+    draw: Callable[[Sequence[curve.Curve]], str] = curves_picture.picture
 
 
 PARTS = (
+    Part(
+        "http",
+        "HTTP in",
+        "HTTP → four logs, each beside its floor",
+        ingress.PREFACE,
+        ingress.HEADINGS,
+        lambda folder, size: ingress.measure(folder, size.rounds, size.events, size.batches),
+    ),
+    Part(
+        "codecs",
+        "codecs",
+        "the codecs alone, in seconds",
+        codecs_alone.PREFACE,
+        codecs_alone.HEADINGS,
+        lambda _, size: (codecs_alone.measure(size.rounds, size.codecs), []),
+    ),
+    Part(
+        "filters",
+        "filters",
+        "filters alone, in seconds",
+        filters_alone.PREFACE,
+        filters_alone.HEADINGS,
+        lambda _, size: (filters_alone.measure(size.rounds, size.codecs), []),
+    ),
+    Part(
+        "half",
+        "answers at half",
+        "p50 and p99 of answers at half of the capacity",
+        half.PREFACE,
+        table.PLAIN,
+        lambda folder, size: half.measure(folder, size.growth, size.events, size.seconds),
+    ),
+    Part(
+        "footprint",
+        "memory and start",
+        "memory by role, start-up, help",
+        footprint.PREFACE,
+        table.PLAIN,
+        lambda folder, size: footprint.measure(folder, size.growth, size.events, size.batches),
+    ),
+    Part(
+        "shapes",
+        "bodies, connections, TLS",
+        "bodies of 0.6, 8 and 60 kB; 16, 64 and 256 connections; TLS",
+        shapes.PREFACE,
+        ingress.HEADINGS,
+        lambda folder, size: shapes.measure(folder, size.growth, size.events),
+    ),
+    Part(
+        "curves",
+        "curves",
+        "does the cost grow with bodies, connections, routes, subscriptions, topics, a backlog?",
+        curves.PREFACE,
+        curve.HEADINGS,
+        lambda folder, size: curves.measure(folder, size.curves, size.growth, size.many),
+        picture=curves.PICTURE,
+    ),
+    Part(
+        "mirror",
+        "mirror",
+        "embedded log → Kafka",
+        ingress.MIRROR_PREFACE,
+        table.HEADINGS,
+        lambda folder, size: ingress.mirror(folder, size.growth, size.deliveries),
+    ),
+    Part(
+        "subscriptions",
+        "many subscriptions",
+        "one subscription beside many, in minutes",
+        many.PREFACE,
+        table.HEADINGS,
+        lambda folder, size: many.beside_one(folder, size.growth, size.many),
+    ),
+    Part(
+        "gateways",
+        "gateways",
+        "two gateways on one port beside one",
+        gateways.PREFACE,
+        gateways.HEADINGS,
+        lambda folder, size: gateways.measure(folder, size.growth, size.events),
+    ),
     Part(
         "delivery",
         "delivery",
@@ -136,12 +234,22 @@ PARTS = (
 )
 
 
-def measured(part: Part, size: Size, command: str) -> str:
-    """Printed, and returned as a part of the page."""
+def measured(part: Part, size: Size, command: str, page: Path | None) -> None:
+    """Printed, and written in its place of the page, if there is one."""
     others = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="skybridge-bench-") as folder:
         rows, remarks = part.measure(Path(folder), size)
     beside = f"Load average of the machine just before: {others:.1f}; what is above 0 was others"
     remarks.append(f"{beside}, and slows all that is measured.")
-    print(table.text(rows, part.headings), *remarks, sep="\n")
-    return table.part(part.preface, rows, part.headings, command, remarks)
+    print("", part.name, table.text(rows, part.headings), *remarks, sep="\n")
+    if page is None:
+        return
+    if part.picture:
+        page.with_name(part.picture).write_text(part.draw(rows))
+    text = table.part(part.preface, rows, part.headings, command, remarks)
+    order = [each.name for each in PARTS]
+    page.write_text(
+        table.with_part(
+            page.read_text() if page.exists() else table.PREFACE, part.name, text, order
+        )
+    )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import msgspec
+from cost import cpu_of_tree, spent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -26,17 +23,17 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Meter:
-    """``lap``: what was spent since the last one."""
+    """``lap``: what was spent since the last one. Spark ends workers that stood idle: what a way costs is told by
+    those that are there behind it."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
-        self._at, self._spent = perf_counter(), _spent(self._jvm)
+        self._at, self._spent = perf_counter(), cpu_of_tree(self._jvm)
 
     def lap(self) -> Cost:
-        at, spent = perf_counter(), _spent(self._jvm)
-        cpu = sum(each - self._spent.get(process, 0.0) for process, each in spent.items())
-        found = Cost(at - self._at, cpu)
-        self._at, self._spent = at, spent
+        at, used = perf_counter(), cpu_of_tree(self._jvm)
+        found = Cost(at - self._at, spent(self._spent, used))
+        self._at, self._spent = at, used
         return found
 
 
@@ -49,19 +46,3 @@ class Stages:
 
     def __call__(self, moment: str) -> None:
         self.found[moment] = self.found.get(moment, Cost()) + self._meter.lap()
-
-
-def _spent(process: int) -> dict[int, float]:
-    """Seconds of a process and of all below it, by their numbers. Spark ends workers that stood idle: what a way
-    costs is told by those that are there behind it.
-    """
-    try:
-        stat = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        children = Path(f"/proc/{process}/task").glob("*/children")
-        below = [int(child) for each in children for child in each.read_text().split()]
-    except OSError:  # it has ended
-        return {}
-    found = {process: sum(map(int, stat[11:13])) / _TICKS}
-    for child in below:
-        found |= _spent(child)
-    return found

@@ -60,9 +60,9 @@ class Pulled:
             self._pull(name, first)
             before = cpu_seconds(self._service.pid)
             self._pull(name, self._total - first)
-            used = memory(self._service.pid)
+            used = str(memory(self._service.pid))
             for row in self.rows.values():
-                row.memory = f"{used.now:.0f}/{used.peak:.0f}"
+                row.memory = used
             return 1e6 * (cpu_seconds(self._service.pid) - before) / (self._total - first)
         finally:
             self._service.stop()

@@ -1,6 +1,7 @@
 """What a producer that sends far more than its quota costs another: the p99 of the answers to the other one.
 
-The other sends half of what the service can take. Rounds alone and beside alternate.
+The other sends half of what the service can take. Rounds alone and beside alternate. Both producers are one process
+of little cost (``open_loop``): what is measured is the service.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import half
 import lab
 import table
 
@@ -20,7 +22,9 @@ PRODUCERS: list[dict[str, Any]] = [
     {"name": "greedy", "keys": [GREEDY], "quota": {"events": f"{QUOTA}/s", "burst": 1000}},
 ]
 ROUNDS = 3
-EARLY = 3.0  # seconds that the greedy one begins before what counts, and has its burst behind it
+EARLY = (
+    3.0  # seconds that both begin before what counts, and the greedy one has its burst behind it
+)
 
 
 class Moved(table.Row):
@@ -38,52 +42,20 @@ def measure(folder: Path, events: int, seconds: float) -> tuple[table.Row, list[
     row = Moved(
         "p99 of a producer, beside one that sends ten times its quota", "ms, alone", 1.2, unit="ms"
     )
+    found: list[dict[str, Any]] = []
     service.start()
-    try:
-        rate = _capacity(service, events) / 2
-        late, refused = [], 0
+    with lab.stopping([service]):
+        rate = half.capacity(service, events, f"--key={GOOD}") * half.HALF
+        beside = (f"--greedy-key={GREEDY}", f"--greedy-rate={QUOTA * TIMES}")
         for number in range(ROUNDS):
             print(f"isolation of quotas, round {number + 1} of {ROUNDS}", file=sys.stderr)
-            alone = _ends(service, GOOD, rate, seconds)
-            good, greedy = _beside(service, rate, seconds)
-            row.floor.append(_all_taken(alone)["p99"])
-            row.measured.append(_all_taken(good)["p99"])
-            late += [alone["late"], good["late"]]
-            refused += greedy["statuses"].get("429", 0)
-    finally:
-        service.stop()
+            for p99s, more in ((row.floor, ()), (row.measured, beside)):
+                found.append(half.steadily(service, rate, seconds, EARLY, f"--key={GOOD}", *more))
+                p99s.append(found[-1]["p99"])
+    refused = sum(each.get("greedy", {}).get("429", 0) for each in found)
     remark = (
         f"Isolation: the good one sends {rate:,.0f} events a second, half of the capacity; of the other one's "
-        f"{QUOTA * TIMES:,} a second {refused:,} were refused in all. 99 of 100 posts were at most {max(late):.2f} ms "
-        "late for want of a CPU."
+        f"{QUOTA * TIMES:,} a second, in bundles of ten, {refused:,} were refused in all. {half.sender(found)}, for both "
+        "producers."
     )
     return row, [remark]
-
-
-def _capacity(service: lab.Service, events: int) -> float:
-    """Events a second that it takes; the first load warms it."""
-    for _ in range(2):
-        found = lab.load(service.port, "single", events, f"--key={GOOD}")
-    return float(found["events"] / found["seconds"])
-
-
-def _beside(service: lab.Service, rate: float, seconds: float) -> tuple[dict[str, Any], ...]:
-    words = _words(service, GREEDY, QUOTA * TIMES, seconds + 2 * EARLY)
-    greedy = lab.start("steady.py", *words, f"--warm={EARLY}")
-    good = _ends(service, GOOD, rate, seconds)
-    return good, lab.result_of(greedy)
-
-
-def _ends(service: lab.Service, key: str, rate: float, seconds: float) -> dict[str, Any]:
-    words = _words(service, key, rate, seconds)
-    return lab.result_of(lab.start("steady.py", *words, f"--warm={EARLY}"))
-
-
-def _words(service: lab.Service, key: str, rate: float, seconds: float) -> tuple[str, ...]:
-    return f"--port={service.port}", f"--key={key}", f"--rate={rate}", f"--seconds={seconds}"
-
-
-def _all_taken(found: dict[str, Any]) -> dict[str, Any]:
-    if set(found["statuses"]) != {"202"}:
-        raise RuntimeError(f"the good one was answered {found['statuses']}")
-    return found

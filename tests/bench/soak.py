@@ -24,6 +24,7 @@ from typing import Any
 import lab
 import soak_page
 import table
+from logs import create_topics
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from soak_house import KEPT, WITHIN, House, Sample
@@ -94,7 +95,7 @@ def run(logs: Sequence[str], options: argparse.Namespace) -> list[Soaked]:
             kafka = KafkaServer(KAFKA, brief=False)
             stack.callback(kafka.stop)
             kafka.start()
-            lab.create_topics(kafka.bootstrap_servers)
+            create_topics(kafka.bootstrap_servers)
 
         def house(log: str, what: str) -> House:
             place = folder / f"{log}-{what}"

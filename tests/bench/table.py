@@ -95,18 +95,6 @@ def table(rows: Sequence[Line], headings: Sequence[str]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def markdown(
-    rows: Sequence[Row],
-    codecs: Sequence[Row],
-    codec_headings: Sequence[str],
-    command: str,
-    remarks: Sequence[str],
-) -> str:
-    both = f"{table(rows, HEADINGS)}\n\n{CODECS}\n{table(codecs, codec_headings)}"
-    notes = "\n".join(f"- {remark}" for remark in [*machine(), *remarks])
-    return f"{PREFACE}\n{NOT_RUN}\n```bash\n{command}\n```\n\n{both}\n\n{notes}\n"
-
-
 def part(
     preface: str,
     rows: Sequence[Line],
@@ -119,37 +107,37 @@ def part(
     return f"{preface}\n{NOT_RUN}\n```bash\n{command}\n```\n\n{table(rows, headings)}\n\n{notes}\n"
 
 
-def with_part(page: str, name: str, text: str) -> str:
-    """The page, with this part instead of the one of that name that it had, or behind all others."""
+def with_part(page: str, name: str, text: str, order: Sequence[str] = ()) -> str:
+    """The page, with this part instead of the one of that name that it had. One that it had not comes before
+    those that ``order`` has behind it, else behind all others."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     before, found, rest = page.partition(begin)
-    _, _, after = rest.partition(end) if found else ("", "", "\n")
+    if found:
+        after = rest.partition(end)[2]
+    else:
+        place = _place(page, name, order)
+        before, after = page[:place], f"\n\n{page[place:].lstrip()}".rstrip() + "\n"
     return f"{before.rstrip()}\n\n{begin}\n\n{text}\n{end}{after}"
+
+
+def _place(page: str, name: str, order: Sequence[str]) -> int:
+    later = order[order.index(name) + 1 :] if name in order else ()
+    places = (page.find(f"<!-- {each} -->") for each in later)
+    return min((place for place in places if place >= 0), default=len(page))
 
 
 NOT_RUN = "<!-- not run: it measures for minutes and writes this page -->"
 
 PREFACE = """# Figures
 
-Written by the command below and by nothing else. CPU time is utime + stime of the measured process,
+Written by the commands below and by nothing else. CPU time is utime + stime of the measured process,
 not wall time: it is what carries over to another machine. Each figure is the median of interleaved
 rounds with its lowest and highest in brackets; a ratio is the median of the rounds' ratios.
 
-Load: 64 keep-alive connections from a process of its own, one request in flight on each, 0.6 kB of
-JSON in seven header fields, 10,000 keys, 8 partitions, key from the Partitioning extension.
+Load, where a part says nothing else: 64 keep-alive connections from a process of its own, one request in flight on each,
+0.6 kB of JSON in seven header fields, 10,000 keys, 8 partitions, key from the Partitioning extension.
 
-Parts of this page that are measured by themselves have an option: `make bench ARGS="--delivery"` (log → webhook, from three
-logs), `--pull` (log → pull queue → acknowledged), `--latency` (POST to delivery at 1,000 events a second), `--idle` (with
-little to do), `--doors` (producers, quotas, `deduplicate`, `schema`, intakes), `--access` (the door alone) and
-`--kafka-listener`. With `--write docs/figures.md` the part is written here, with `--short` it only shows
-whether it works. `--subscriptions` prints what one delivery costs beside 100 subscriptions.
-"""
-
-CODECS = """## Codecs
-
-The bindings alone, in one process, validation on: from the headers and body of a request to the record,
-beside the official Python SDK (`cloudevents` 2.2.0) doing the same, and beside a loop that only renames
-headers. The SDK reads no batches: its figure is that of taking the array apart first.
+Each part has its own command. [How to measure](guides/bench.md) lists them, with the time that each takes.
 """
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from app.cli import exits
 from app.cli.trying import example
@@ -246,3 +249,35 @@ async def test_the_demo_keeps_its_account(tmp_path: Path) -> None:
     assert of["recovering"]["attempts"] > 160
     assert of["busy"]["attempts"] > 160
     assert any(429 in way["answers"]["busy"] for way in ways)
+
+
+async def test_a_demo_that_stays_can_be_looked_at_until_it_is_ended(tmp_path: Path) -> None:
+    """Its account is told first; Ctrl+C then ends the service in order."""
+    words = ("demo", "--generated", "--count", "20", "--json", "--stay")
+    demo = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "app", *words, cwd=tmp_path,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(240):
+            told = [json.loads(await demo.stdout.readline()) for _ in range(21)]
+            assert told[-1]["holds"] is True
+            while "The service stays." not in (line := (await demo.stderr.readline()).decode()):
+                assert line, "it has ended"
+            console = re.search(r"http://\S+/console/", line)[0]
+            async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
+                assert (await client.get(console)).status_code in {
+                    200,
+                    503,
+                }  # where it is not built
+                topics = (await client.get(f"{console}../v1/topics")).text
+            assert "events" in topics
+            demo.send_signal(signal.SIGINT)
+            assert await demo.wait() == exits.OK
+    finally:
+        if demo.returncode is None:
+            demo.kill()
+            await demo.wait()
+    async with httpx.AsyncClient(trust_env=False) as client:
+        with pytest.raises(httpx.ConnectError):
+            await client.get(console)

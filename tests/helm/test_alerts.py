@@ -24,9 +24,10 @@ import yaml
 import chart
 import prometheus_rules
 from app.api.metrics import Snapshot, render
+from app.api.running import SpoolState
 from app.pipeline.archive.lag import Lag, exporting
 from app.telemetry import LABEL_BOUND, Counters
-from faulty_service import FaultyService, Series, series_of, values, webhooks
+from faulty_service import KEY, FaultyService, Series, series_of, values, webhooks
 from prometheus_rules import EVERY, fires
 from reload_service import ReloadService
 from service_process import free_ports, until
@@ -38,7 +39,7 @@ EXPIRY = "skybridge_certificate_expiry_timestamp_seconds"
 HEALTHY, FAULTY = 40, 240  # scrapes: 20 minutes, and two hours
 BEFORE, LATE = "19m30s", "2h19m30s"
 SEVERAL = 12  # keys: one that fails is the event's fault, several are the endpoint's
-AGES = ("oldest_seconds", "lag_seconds")
+AGES = ("oldest_seconds", "lag_seconds", "subscription_lag")
 PODS = ("bridge-0", "bridge-1")
 
 
@@ -74,11 +75,13 @@ def scraped(rabbitmq: str, tmp_path_factory) -> Seen:
         with service.house.running():
             service.store("near")
             service.store("far")
-            until(lambda: len(asked) >= 4, 120, "deliveries")
+            assert service.send("near", "/shop/1", KEY) == 202
+            until(lambda: len(asked) >= 8, 120, "deliveries")
             healthy = service.scraped_when(_is_well)
             statuses |= {"/away": 503, "/parking/k0": 409, "/letters": 415, "/gone": 410}
             for number in range(SEVERAL):
                 service.store("near", f"/k{number}")
+            assert service.send("near", "/other", KEY) == 403
             service.relay.silent()
             assert service.send("far") == 503
             service.certificate(days=5)
@@ -96,6 +99,7 @@ def _is_well(now: Series) -> dict[str, bool]:
         "ready": min(values(now, "ready")) == 1,
         "brokers": min(values(now, "broker_up")) == 1,
         "nothing waits": sum(values(now, "subscription_held")) == 0,
+        "no lag": sum(values(now, "subscription_lag")) == 0,
     }
 
 
@@ -109,6 +113,7 @@ def _is_ill(now: Series) -> dict[str, bool]:
         "parked": max(values(now, "parked_oldest_seconds"), default=0) > 0,
         "dead letters": sum(values(now, "dead_letters_stored")) > 0,
         "unknown": sum(values(now, "events_unpublished_total")) > 0,
+        "lag": sum(values(now, "subscription_lag")) > 0,
         "filters": sum(values(now, "filter_errors_total")) > 0,
     }
 
@@ -133,7 +138,8 @@ def pod(scraped: Seen) -> Seen:
     many.add("task_failures", "retention")
     (healthy, behind) = _archive()
     return Seen(
-        {**scraped.healthy, **_counted(few), **healthy}, {**room, **_counted(many), **behind}
+        {**scraped.healthy, **_counted(few), **_spooled(0), **healthy},
+        {**room, **_counted(many), **_spooled(900), **behind},
     )
 
 
@@ -141,6 +147,16 @@ def _counted(counters: Counters) -> Series:
     text = render(Snapshot(counters, {}, {}, [], [], {}, {})).decode()
     names = {"skybridge_labels_folded_total", "skybridge_task_failures_total"}
     return {key: value for key, value in series_of(text).items() if key[0] in names}
+
+
+def _spooled(waiting: int) -> Series:
+    """A spool of a thousand bytes, of which so many wait; services have outages in e2e/test_outages.py."""
+    spool = SpoolState(
+        route="orders", broker="log", state="spooling", bytes=waiting, most=1_000,
+        oldest_seconds=float(waiting), records=waiting,
+    )  # fmt: skip
+    text = render(Snapshot(Counters(), {}, {}, [], [], {}, {}, spools=[spool])).decode()
+    return {key: value for key, value in series_of(text).items() if "_spool_" in key[0]}
 
 
 def _archive() -> tuple[Series, Series]:

@@ -60,13 +60,24 @@ def test_the_uv_of_the_image_is_the_one_of_the_lock_file():
     assert re.findall(r"uv==(\S+)", DOCKERFILE) == [locked]
 
 
+def test_the_page_is_built_from_locked_packages_before_the_service():
+    """A change of a page does not fetch packages anew, and the wheel has what was built."""
+    order = [f"{word} {text}" for word, text in instructions("console")]
+    packages = next(n for n, each in enumerate(order) if "npm ci" in each)
+    assert packages < order.index("COPY app/console/web ./") < order.index("RUN npm run build")
+    order = [f"{word} {text}" for word, text in instructions("build")]
+    page = next(n for n, each in enumerate(order) if each.startswith("COPY --from=console"))
+    assert order.index("COPY app ./app") < page < len(order) - 1
+    assert "--no-editable" in order[-1]
+
+
 def test_what_the_stages_copy_reaches_the_build():
     """.dockerignore lets in what is named, and nothing else."""
     ignored = (CHECKOUT / ".dockerignore").read_text().splitlines()
     allowed = {line[1:] for line in ignored if line.startswith("!")}
     copied = {
-        word
-        for stage in ("build", "build-pipeline")
+        word.partition("/")[0]
+        for stage in ("console", "build", "build-pipeline")
         for instruction, text in instructions(stage)
         if instruction == "COPY" and not text.startswith("--from")
         for word in text.split()[:-1]

@@ -25,9 +25,10 @@ BY_THE_ARCHIVE = {"skybridge_archive_lag_seconds"}
 WATCHED = {
     "SkybridgeOldestUndelivered", "SkybridgeOldestParked", "SkybridgeDeadLetters", "SkybridgeUnknownPublishes",
     "SkybridgeEndpointPaused", "SkybridgeDiskFilling", "SkybridgeStoreSlow", "SkybridgeConfigurationSplit",
+    "SkybridgeLagGrows", "SkybridgeProducerRefused", "SkybridgeSubscriptionDisabled", "SkybridgeFilterErrors",
     "SkybridgeRebalanceStorm", "SkybridgeCertificateExpiry", "SkybridgeLabelCap", "SkybridgeArchiveLag", "SkybridgeTaskFails",
 }  # fmt: skip
-"""What issue 9 asks for; there may be more."""
+"""What issues 9 and 22 ask for; there may be more."""
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from app.store.encryption import new_key
 from service_process import ServiceProcess, free_ports
 
 EXAMPLES = int(os.environ.get("SKYBRIDGE_SCHEMATHESIS_EXAMPLES", "12"))
-STREAMS = r"^/events|/tail$|/events$"  # the other listener; what goes on for ever
+STREAMS = r"^/events|/tail$|/events$|/live$"  # the other listener; what goes on for ever
 CHECKED = (
     checks.not_a_server_error,
     checks.status_code_conformance,

@@ -36,9 +36,12 @@ def variables(text: str) -> dict[str, str]:
     return dict(each.split("=", 1) for each in shlex.split(text))
 
 
+_BUILT = ("node_modules", "dist")  # as .dockerignore has them
+
+
 def copied(source: Path, target: Path) -> None:
     """As COPY does: of a folder what is in it, a file into a folder."""
     if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", *_BUILT))
     else:
         shutil.copy(source, target)

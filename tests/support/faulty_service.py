@@ -31,6 +31,7 @@ from reload_service import ReloadService
 from service_process import until
 
 WITHIN = 120.0
+KEY = "the-key-of-the-producer-shop"
 LOCKED = 2.0  # seconds: longer than prometheusRule.storeSeconds
 Series = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
 """By name and labels."""
@@ -147,6 +148,9 @@ class FaultyService:
             _subscription("letters", hooks, {"schedule": ["10ms"], "hold": 1}),
             _subscription("gone", hooks, {}),
         ]
+        settings["producers"] = [
+            {"name": "shop", "keys": [KEY], "may": {"sources": ["/shop/*"]}},
+        ]
         settings["timeouts"] |= {"publish": "2s", "store": "60s"}
         self.house.write()
 
@@ -157,10 +161,12 @@ class FaultyService:
         issued.private_key_pem.write_to_path(self._folder / "key.pem")
         issued.cert_chain_pems[0].write_to_path(self._folder / "cert.pem")
 
-    def send(self, kind: str, source: str = "/s") -> int:
+    def send(self, kind: str, source: str = "/s", key: str = "") -> int:
+        """``key``: of a producer."""
         self._sent += 1
         headers = {
             "ce-specversion": "1.0", "ce-id": str(self._sent), "ce-source": source, "ce-type": kind,
+            **({"authorization": f"Bearer {key}"} if key else {}),
         }  # fmt: skip
         request = urllib.request.Request(
             f"https://localhost:{self.house.events}/events", b"{}", headers

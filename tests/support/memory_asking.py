@@ -45,6 +45,7 @@ class AttemptRows:
             for row in self.rows
             if choice.subscription in (None, row.subscription)
             and choice.event_id in (None, row.event_id)
+            and choice.event_source in (None, row.event_source)
             and choice.outcome in (None, row.outcome)
         ]
         return found[::-1][:limit]

@@ -150,6 +150,13 @@ class _Letters:
     async def count(self, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
         return dict(Counter((row.subscription, row.cause) for row in self._chosen(choice)))
 
+    async def count_over_time(
+        self, choice: LetterChoice, every_ms: int
+    ) -> Mapping[tuple[int, str], int]:
+        return dict(
+            Counter((row.at_ms // every_ms * every_ms, row.cause) for row in self._chosen(choice))
+        )
+
     async def discard(self, choice: LetterChoice) -> int:
         gone = self._chosen(choice)
         self.rows = [row for row in self.rows if row not in gone]
@@ -181,5 +188,6 @@ def _is_meant(row: DeadLetter, choice: LetterChoice) -> bool:
             or (row.event.type.startswith(wanted[:-1]) if wanted.endswith("*") else False)
             or row.event.type == wanted
         )
+        and choice.event_id in (None, row.event.id)
         and (not choice.ids or row.id in choice.ids)
     )

@@ -213,14 +213,21 @@ class PulledRows:
                 self.rows.append(replace(row, id=next(self._ids)))
 
     async def receive(
-        self, subscription: str, *, most: int, most_bytes: int, lock_ms: int, now_ms: int
+        self,
+        subscription: str,
+        *,
+        most: int,
+        most_bytes: int,
+        lock_ms: int,
+        now_ms: int,
+        consumer: str = "",
     ) -> list[Offered]:
         mine = [row for row in self.rows if row.subscription == subscription]
         heads = {row.lane: row for row in reversed(mine)}
         free = [row for row in mine if heads[row.lane] is row and row.locked_until_ms <= now_ms]
         ahead = accumulate(map(_size, free), initial=0)
         return [
-            self._hand_out(row, now_ms + lock_ms, deliveries=row.deliveries + 1)
+            self._hand_out(row, now_ms + lock_ms, row.deliveries + 1, consumer)
             for row, before in zip(free[:most], ahead, strict=False)
             if before < most_bytes
         ]
@@ -235,11 +242,27 @@ class PulledRows:
             and row.locked_until_ms <= now_ms
             and row.deliveries >= most_deliveries
         ]
-        return [self._hand_out(row, now_ms + 60_000, deliveries=row.deliveries) for row in worn]
+        return [self._hand_out(row, now_ms + 60_000, row.deliveries) for row in worn]
 
-    def _hand_out(self, row: Offered, until_ms: int, deliveries: int) -> Offered:
+    async def at(
+        self, subscription: str, broker: str, partition: Partition, position: str
+    ) -> Offered | None:
+        wanted = subscription, broker, partition, position
+        return next((row for row in self.rows if _place(row) == wanted), None)
+
+    async def named(self, event_id: str, most: int) -> list[Offered]:
+        newest = sorted(self.rows, key=lambda row: row.id)[-most:]
+        return [row for row in newest if row.event.id == event_id][:100]
+
+    def _hand_out(
+        self, row: Offered, until_ms: int, deliveries: int, consumer: str = ""
+    ) -> Offered:
         return self._set(
-            row, token=next(self._tokens), locked_until_ms=until_ms, deliveries=deliveries
+            row,
+            token=next(self._tokens),
+            locked_until_ms=until_ms,
+            deliveries=deliveries,
+            consumer=consumer,
         )
 
     def _set(self, row: Offered, **values: Any) -> Offered:

@@ -9,8 +9,10 @@ the embedded log's own file by another SQLite.
     mirror_verifier.py post --events http://HOST:PORT/events --journal FILE --keys 100 ...
     mirror_verifier.py judge --journal FILE --kafka HOST:PORT --topic NAME
     mirror_verifier.py judge --journal FILE --file log.db
+    mirror_verifier.py judge --journal FILE --rabbitmq HOST:PORT --topic NAME --partitions 4
+    mirror_verifier.py judge --journal FILE --pulsar URL --topic NAME
 
-``post`` ends when everything is acknowledged; ``judge`` prints one line of JSON, and may be asked again
+``post`` ends when everything is acknowledged, and tells how many answers were 503; ``judge`` prints one line of JSON, and may be asked again
 while the mirror is still at work.
 """
 
@@ -20,6 +22,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import sqlite3
 import sys
 from dataclasses import asdict
@@ -51,6 +54,7 @@ async def post(options: argparse.Namespace) -> None:
     async with asyncio.timeout(options.deadline):
         await asyncio.gather(*(poster.run() for poster in posters))
     writing.cancel()
+    print(json.dumps({"refused": sum(poster.refused for poster in posters)}), flush=True)
 
 
 async def read_topic(bootstrap_servers: str, topic: str) -> list[Arrival]:
@@ -83,6 +87,47 @@ async def _partitions(consumer: object, topic: str) -> set[int]:
     return found or set()
 
 
+async def read_queues(address: str, topic: str, partitions: int) -> list[Arrival]:
+    """Everything that waits in the queues of a topic, by aio-pika alone. It is taken out."""
+    import aio_pika
+
+    arrivals: list[Arrival] = []
+    connection = await aio_pika.connect(f"amqp://guest:guest@{address}/")
+    async with connection:
+        channel = await connection.channel()
+        await channel.set_qos(1_000)
+        for number in range(partitions):
+            queue = await channel.get_queue(f"{topic}.{number}")
+            left = queue.declaration_result.message_count or 0
+            async with asyncio.timeout(60), queue.iterator() as iterator:
+                while left:
+                    message = await anext(iterator)
+                    await message.ack()
+                    arrivals += [(event, 0) for event in events_in(message.body)]
+                    left -= 1
+    return arrivals
+
+
+def read_pulsar(service_url: str, topic: str) -> list[Arrival]:
+    """Everything there is by now, partition by partition, by the library's own blocking classes."""
+    import pulsar
+
+    logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
+    client = pulsar.Client(service_url, logger=logger)
+    arrivals: list[Arrival] = []
+    try:
+        for part in client.get_topic_partitions(topic):
+            reader = client.create_reader(part, pulsar.MessageId.earliest)
+            while reader.has_message_available():
+                message = reader.read_next(timeout_millis=30_000)
+                stored = message.publish_timestamp()
+                arrivals += [(event, stored) for event in events_in(message.data())]
+            reader.close()
+    finally:
+        client.close()
+    return arrivals
+
+
 def read_file(path: Path) -> list[Arrival]:
     """Every stored event, partition by partition in the order of offsets."""
     stored: list[Arrival] = []
@@ -109,6 +154,10 @@ def busiest_second(arrivals: list[Arrival]) -> int:
 def verdict(options: argparse.Namespace) -> Report:
     if options.file is not None:
         arrivals = read_file(options.file)
+    elif options.rabbitmq is not None:
+        arrivals = asyncio.run(read_queues(options.rabbitmq, options.topic, options.partitions))
+    elif options.pulsar is not None:
+        arrivals = read_pulsar(options.pulsar, options.topic)
     else:
         arrivals = asyncio.run(read_topic(options.kafka, options.topic))
     report = judge(read_journal(options.journal), [event for event, _ in arrivals])
@@ -123,6 +172,9 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     posting_options(posting)
     judging = verbs.add_parser("judge")
     judging.add_argument("--kafka", help="bootstrap servers of the target")
+    judging.add_argument("--rabbitmq", help="host and port of the target")
+    judging.add_argument("--partitions", type=int, help="queues of a topic of RabbitMQ")
+    judging.add_argument("--pulsar", help="service URL of the target")
     judging.add_argument("--topic", help="topic of the target")
     judging.add_argument("--file", type=Path, help="the SQLite file of the target")
     for verb in (posting, judging):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.bindings.record import Record
 from app.errors import BrokerError
-from app.interfaces import PublishResult
+from app.interfaces import Log, PublishResult
 from app.model.receipt import Receipt
 from app.routing.identity import Identity
 
@@ -23,7 +23,7 @@ class Submitted:
     identities: Identities = None
 
 
-class ScriptedLog:
+class ScriptedLog(Log):
     """Only ``submit`` is here. ``at_once``: every record is stored before the call returns."""
 
     def __init__(self, name: str = "log", *, at_once: bool = False) -> None:

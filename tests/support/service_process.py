@@ -120,7 +120,7 @@ class ServiceProcess:
     def start(self, environ: Mapping[str, str] | None = None) -> None:
         """Returns when ``/readyz`` says so."""
         self.begin(environ)
-        until(self._ready_or_gone, READY_WITHIN, f"ready service (see {self.log})")
+        until(self.ready, READY_WITHIN, f"ready service (see {self.log})")
 
     def begin(self, environ: Mapping[str, str] | None = None) -> None:
         """Start, and do not wait: it may have a reason not to be ready."""
@@ -133,7 +133,8 @@ class ServiceProcess:
             else:
                 self._process = FORKER.start(self.arguments, cwd=self._folder, env=env, **files)
 
-    def _ready_or_gone(self) -> bool:
+    def ready(self) -> bool:
+        """Raises RuntimeError for one that has ended by itself."""
         if self._process is not None and self._process.poll() is not None:
             raise RuntimeError(f"the service ended by itself:\n{self.log.read_text()[-2000:]}")
         return self.answers("/readyz") == 200

@@ -153,6 +153,7 @@ class LettersContract:
             ({"source": "/shop"}, [2, 1]),
             ({"type": "order.Made"}, [1]),
             ({"type": "order.*"}, [2, 1]),
+            ({"event_id": "2"}, [2]),
             ({"type": "ORDER.*"}, []),
             ({"type": "*"}, [3, 2, 1]),
             ({"type": "order._ade"}, []),
@@ -168,6 +169,21 @@ class LettersContract:
         assert sum((await store.letters.count(LetterChoice(**choice))).values()) == len(meant)
         assert await store.letters.discard(LetterChoice(**choice)) == len(meant)
         assert len(await store.letters.find(ALL)) == 3 - len(meant)
+
+    async def test_letters_are_counted_over_time(self, store):
+        """Intervals begin at whole multiples, so that two questions share them; empty ones are left out."""
+        begin = NOW - NOW % 1000
+        for offset, (at_ms, cause) in enumerate(
+            [(begin, "timeout"), (begin + 999, "timeout"), (begin + 999, "foreign"), (begin + 2000, "foreign")]
+        ):  # fmt: skip
+            await store.letters.add(a_letter(offset, at_ms=at_ms, cause=cause))
+        assert await store.letters.count_over_time(ALL, 1000) == {
+            (begin, "timeout"): 2,
+            (begin, "foreign"): 1,
+            (begin + 2000, "foreign"): 1,
+        }
+        choice = LetterChoice(causes=("foreign",), since_ms=begin + 1000)
+        assert await store.letters.count_over_time(choice, 1000) == {(begin + 2000, "foreign"): 1}
 
     async def test_letters_are_chosen_by_their_numbers(self, store):
         for offset in (1, 2, 3):

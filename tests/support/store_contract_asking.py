@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from app.errors import StaleOwner, VersionConflict
-from app.interfaces import AttemptChoice, AuditChoice, AuditEntry, Command, Commit, Halt
+from app.interfaces import AttemptChoice, AuditChoice, AuditEntry, Command, Commit, Exchange, Halt
 from app.model.message import Partition
 from app.store.audit import STRIDE, AuditBounds
 from store_house import (
@@ -46,9 +46,25 @@ class AttemptsContract:
         await store.attempts.add([attempt])
         assert await store.attempts.find(AttemptChoice()) == [attempt]
 
+    async def test_what_was_sent_and_answered_is_kept_byte_for_byte(self, store):
+        exchange = Exchange(
+            line="POST /hook HTTP/1.1",
+            headers=(("ce-id", "é"), ("ce-id", "again")),
+            body=b"\x00\xff",
+            size=2,
+            status_line="HTTP/1.1 503",
+            answer_headers=(("Retry-After", "1"),),
+            answer_body=b"",
+        )
+        attempt = an_attempt(exchange=exchange)
+        await store.attempts.add([attempt])
+        assert await store.attempts.find(AttemptChoice()) == [attempt]
+
     @pytest.mark.parametrize(
         ("wanted", "found"),
         [
+            ({"event_id": "e1", "event_source": "/shop"}, [1]),
+            ({"event_id": "e1", "event_source": "/other"}, []),
             ({"subscription": "audit"}, [3]),
             ({"event_id": "e1"}, [1]),
             ({"outcome": "delivered"}, [2]),

@@ -182,6 +182,18 @@ class PulledContract:
         wanted = {"lock_ms": MINUTE, "now_ms": now, "most": most, "most_bytes": 1 << 20} | settings
         return await store.pulled.receive(SUBSCRIPTION, **wanted)
 
+    async def test_a_row_is_found_by_its_place_and_by_its_event_with_its_consumer(self, store):
+        offer = an_offer(1)
+        await store.pulled.offer([offer, an_offer(2)])
+        await self.receive(store, consumer="shop")
+        place = SUBSCRIPTION, BROKER, ORDERS
+        at = await store.pulled.at(*place, offer.message.position)
+        assert at is not None
+        assert (at.consumer, at.deliveries) == ("shop", 1)
+        assert await store.pulled.at(*place, "99") is None
+        assert at in await store.pulled.named(offer.event.id, 10)
+        assert await store.pulled.named("no such event", 10) == []
+
     async def test_a_lane_hands_out_one_at_a_time_its_oldest(self, store):
         """Rule 3, for consumers that ask."""
         await store.pulled.offer([an_offer(1), an_offer(2), an_offer(5, b"b"), an_offer(6, b"b")])

@@ -156,6 +156,7 @@ class Poster:
         self._journal = journal
         self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.repeats = 0
+        self.refused = 0  # answers 503
 
     async def run(self) -> None:
         for event in self._events:
@@ -178,6 +179,7 @@ class Poster:
             return False
         if status not in {202, 503}:
             raise SystemExit(f"the service answered {status} to {event}")
+        self.refused += status == 503
         return status == 202
 
     async def _post(self, event: Numbered) -> int:

@@ -12,8 +12,10 @@ from app.brokers.embedded.tail import LogTail
 from app.brokers.embedded.upkeep import CommitRounds, Rounds
 from app.brokers.positions import checked, offset_of
 from app.errors import BrokerError, BrokerUnavailable
+from app.interfaces import Located
 from app.log.catalogue import PartitionLog, is_topic_name
 from app.log.engine import Engine
+from app.log.event_index import MOST, Search
 from app.log.group_coordinator import Coordinator
 from app.log.positions import Committed, Declared
 from app.log.settings import EngineSettings
@@ -38,6 +40,7 @@ CAPABILITIES = Capabilities(
     generations=True,
     remembers=True,
 )
+SEARCH = 2.0  # seconds for what the index of events does not have
 NODE = 0  # the one that leads everything
 
 
@@ -107,6 +110,21 @@ class EmbeddedDriver:
             for message in page.messages:
                 yield message
             offset = page.next_offset
+
+    async def locate(self, event_id: str, source: str | None, since_ms: int) -> Located:
+        self._running()
+        hits = await self.engine.find(Search(event_id, source, since_ms, SEARCH))
+        places = tuple((place, str(offset)) for place, offset in hits.places)
+        missed = ""
+        if hits.unread:
+            missed = (
+                f"{len(hits.unread)} segments of the log have no index of events and were not read in "
+                f"{SEARCH:g} s: they are older than brokers.{self.name}.find.keep, or it was 0. Search from a "
+                "later time with since"
+            )
+        elif hits.crowded:
+            missed = f"more than {MOST} records may be this event: name its source"
+        return Located(places, missed)
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
         return str(await self.engine.offset_at(partition, time_ms))

@@ -71,7 +71,7 @@ def run(
 def _plan(config: Config, *, skip_lost: bool) -> Plan:
     from datetime import datetime
 
-    from app.model.subscription import Start
+    from app.model.start import Start
     from app.pipeline.archive.stream import Plan
     from app.runtime.pipeline import archived_place, archived_topics, checkpoint_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -22,12 +22,21 @@ BATCH = 25  # events
 
 Show = Callable[[Way], None]
 Progress = Callable[[Ledger, dict[str, int]], None]
+Close = Callable[[Account, Child], Awaitable[None]]
 
 
 async def play(
-    feed: Feed, folder: Path, environ: Mapping[str, str], show: Show, progress: Progress
+    feed: Feed,
+    folder: Path,
+    environ: Mapping[str, str],
+    show: Show,
+    progress: Progress,
+    *,
+    begun: Callable[[Child], None] = lambda _: None,
+    close: Close | None = None,
 ) -> Account:
-    """The closing account. Raises SetupError when the service cannot be run."""
+    """The closing account. ``begun`` is told where the service listens. ``close`` is given the account while the
+    service still runs; the service ends when it returns. Raises SetupError when the service cannot be run."""
     ledger = Ledger(feed.events, NAMES)
     webhook = HttpServer(Receiver(Endpoints(ledger).answer))
     await webhook.start()
@@ -35,7 +44,11 @@ async def play(
         file = folder / "demo.yaml"
         file.write_text(configuration(folder, webhook.url, NAMES))
         async with service(file, folder / "serve.log", environ) as child:
-            return await _run(ledger, feed, child, show, progress)
+            begun(child)
+            account = await _run(ledger, feed, child, show, progress)
+            if close is not None:
+                await close(account, child)
+            return account
     finally:
         await webhook.stop(drain=1.0)
 

@@ -86,6 +86,11 @@ class Child(NamedTuple):
     admin: str
     pid: int
 
+    @property
+    def console(self) -> str:
+        """Where a browser finds it, once it is built."""
+        return f"{self.admin}/console/"
+
 
 @contextlib.asynccontextmanager
 async def service(file: Path, log: Path, environ: Mapping[str, str]) -> AsyncIterator[Child]:

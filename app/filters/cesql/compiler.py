@@ -30,6 +30,7 @@ from app.filters.cesql.values import (
 )
 
 T = TypeVar("T")
+_NO_EVENT = CloudEvent({})
 Evaluator = Callable[[CloudEvent], T]
 """Raises Failure where the evaluation ends with an error."""
 
@@ -247,6 +248,20 @@ def _call(node: nodes.Call) -> Evaluator[Value]:
     function = function_of(node)
     if function is None:
         return _no_function(node)
+    if node.arguments and all(isinstance(each, nodes.Constant) for each in node.arguments):
+        return _decided(_called(node, function))
+    return _called(node, function)
+
+
+def _decided(evaluate: Evaluator[Value]) -> Evaluator[Value]:
+    """Of constants alone: functions are pure, so it is evaluated once."""
+    try:
+        return _constant(evaluate(_NO_EVENT))
+    except Failure:
+        return evaluate  # it fails for each event anew
+
+
+def _called(node: nodes.Call, function: Function) -> Evaluator[Value]:
     arguments = [compiled(each) for each in node.arguments]
     if len(arguments) == 1 and function.parameters[:1] != (None,):
         return _unary_call(function, arguments[0])

@@ -10,6 +10,8 @@ from app.filters.cesql.arithmetic import ARITHMETIC
 from app.filters.cesql.functions import OF_DECIMALS, Function, find
 from app.filters.cesql.values import Type
 
+TIME = "TIME"
+
 
 def returns(node: nodes.Node) -> Type | None:
     """The type of its value; None where the event decides."""
@@ -47,6 +49,8 @@ def _is_decimal(node: nodes.Node) -> bool:
             return _is_decimal(node.operand)
         case nodes.Binary() if node.operator in ARITHMETIC:
             return is_decimal(node.left, node.right)
+        case nodes.Call() if node.name == TIME:
+            return True
         case nodes.Call() if node.name in OF_DECIMALS:
             return is_decimal(*node.arguments)
     return False
@@ -55,19 +59,26 @@ def _is_decimal(node: nodes.Node) -> bool:
 def function_of(node: nodes.Call) -> Function | None:
     """The function that a call names; None: there is none."""
     found = find(node.name, len(node.arguments))
-    return OF_DECIMALS[node.name] if found and _is_decimal(node) else found
+    stands_in = node.name in OF_DECIMALS and found and _is_decimal(node)
+    return OF_DECIMALS[node.name] if stands_in else found
 
 
 def lone_decimal(node: nodes.Node) -> nodes.Node | None:
-    """A decimal of a comparison without DATA: attributes have none, and CESQL has none."""
+    """A decimal of a comparison without DATA and TIME: attributes have none, and CESQL has none."""
     if isinstance(node, nodes.Logic | nodes.Not):
         return next(filter(None, map(lone_decimal, nodes.children(node))), None)
     parts = list(_parts(node))
-    if any(isinstance(each, nodes.Data) and not each.existence for each in parts):
+    if any(map(_gives_decimals, parts)):
         return None
     return next(
         (each for each in parts if isinstance(each, nodes.Constant) and _is_decimal(each)), None
     )
+
+
+def _gives_decimals(node: nodes.Node) -> bool:
+    if isinstance(node, nodes.Call):
+        return node.name == TIME
+    return isinstance(node, nodes.Data) and not node.existence
 
 
 def _parts(node: nodes.Node) -> Iterator[nodes.Node]:

@@ -18,6 +18,7 @@ from app.config.difference import Change, Difference, builds_anew
 from app.config.load import Loaded
 from app.config.model import Config
 from app.config.route_resources import load_resources
+from app.console.files import Console
 from app.gateway.listener import Listener
 from app.gateway.server import EventsServer
 from app.interfaces import Sink
@@ -63,12 +64,14 @@ class Renewal:
         state: State,
         following: StoreWatcher,
         guard: TokenGuard,
+        console: Console,
         admin: Listener,
     ) -> None:
         self._parts = parts
         self._state = state
         self._following = following
         self._guard = guard
+        self._console = console
         self._admin = admin
 
     async def build(self, loaded: Loaded, found: Difference) -> Built:
@@ -77,13 +80,15 @@ class Renewal:
         producers = Producers(config.producers)
         demand_token(config.server.admin.host, access_of(config))
         await parts.catalog.consider(loaded)
-        sink_for = sinks_of(config, parts.logs, parts.clock, parts.callbacks, parts.counters)
+        if parts.spools is not None:
+            await parts.spools.prepare(config)
+        sink_for = sinks_of(config, parts.publishing, parts.clock, parts.callbacks, parts.counters)
         if parts.supervisor is not None:
             await _try_sinks(sink_for, config, found)
         return Built(
             loaded=loaded,
             changes=found.changes,
-            events=self._events(config, producers),
+            events=self.events(config, producers),
             producers=producers,
             logins={
                 name: await each.logins_of(config, producers)
@@ -93,12 +98,15 @@ class Renewal:
             sink_for=sink_for,
         )
 
-    def _events(self, config: Config, producers: Producers) -> EventsServer | None:
+    def events(self, config: Config, producers: Producers) -> EventsServer | None:
         parts = self._parts
         if parts.events is None:
             return None
         door = door_of(config, producers, parts.issuers, parts.clock)
-        return open_events(config, parts.logs, parts.counters, None, door, parts.clock)
+        spools = parts.spools.routes if parts.spools is not None else ()
+        return open_events(
+            config, parts.publishing, parts.counters, None, door, parts.clock, spools
+        )
 
     async def swap(self, built: Built) -> None:
         """Returns when what is old has ended, or goes on ending in its own time."""
@@ -106,6 +114,8 @@ class Renewal:
         await parts.catalog.become(built.loaded)
         built.producers.follow(parts.producers, parts.clock.monotonic())
         self._parts = parts._replace(config=config, producers=built.producers)
+        if parts.spools is not None:
+            parts.spools.become(config)
         for name, logins in built.logins.items():
             self._state.listeners[name].expect(logins)
         if parts.events is not None and built.events is not None:
@@ -114,6 +124,7 @@ class Renewal:
         parts.registry.rebound(config.limits.subscriptions)
         self._state.become(config, built.resources, built.producers)
         self._guard.expect(access_of(config))
+        self._console.shown = config.server.admin.console
         self._admin.limits = limits_of(config)
         if any(each.setting.startswith("log.") for each in built.changes):
             set_up_logging(config.log.level, as_json=config.log.format == "json")

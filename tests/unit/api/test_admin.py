@@ -16,7 +16,7 @@ from app.access.who import Producers
 from app.api.access import demand_token
 from app.api.app import create_app, document, skeleton
 from app.api.callers import Access
-from app.api.running import Disk, KafkaListenerState, Reload, RoleState
+from app.api.running import Disk, KafkaListenerState, Reload, RoleState, SpoolState
 from app.bindings import kafka
 from app.bindings.documents import FormatName
 from app.bindings.record import Record
@@ -74,6 +74,14 @@ class Service:
 
     def groups(self, broker: str, topic: str) -> dict[str, str]:
         return {}
+
+    async def spools(self) -> tuple[SpoolState, ...]:
+        return (
+            SpoolState(
+                route="orders", broker="log", state="spooling", cause="away", records=3, bytes=300,
+                most=1_000, oldest_seconds=1.5, repeats=2,
+            ),
+        )  # fmt: skip
 
     def kafka_listeners(self) -> tuple[KafkaListenerState, ...]:
         return self.listeners
@@ -183,6 +191,31 @@ async def test_status_shows_subscriptions_with_dead_letters_and_last_error(
     assert subscription["dead_letters"] == {"status-415": 1}
     assert subscription["lag"] is None
     assert status["brokers"] == {"log": {"healthy": True, "cause": ""}}
+
+
+async def test_status_counts_routes_and_answers_and_says_what_needs_a_person(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """One answer is one screen: ``skybridge status`` asks nothing else."""
+    service.counters.add("events_published", "all", "log", by=7)
+    service.counters.add("events_published", "all", "copy", by=7)
+    service.counters.add("events_unpublished", "all", "log", "publish-unknown", by=2)
+    service.counters.add("deliveries", "billing", "delivered", by=5)
+    service.counters.add("deliveries", "billing", "filtered", by=9)
+    service.counters.add("answers", "billing", "204", by=5)
+    service.counters.add("answers", "billing", "503")
+    status = (await client.get("/status")).json()
+    (route,), (subscription,) = status["routes"], status["subscriptions"]
+    assert (route["events"], route["unpublished"]) == (14, 2)
+    assert (subscription["delivered"], subscription["answers"]) == (5, {"204": 5, "503": 1})
+    assert status["disks"] == {"/data": {"free": 1, "size": 4}}
+    assert status["readiness"]["worker"] == {"ready": True, "causes": []}
+    (only,) = status["attention"]
+    assert only["subject"] == "subscription billing"
+    assert only["next"] == "skybridge attempts --subscription billing"
+    metrics = (await client.get("/metrics")).text
+    assert 'skybridge_answers_total{answer="503",subscription="billing"} 1.0' in metrics
+    assert 'skybridge_subscription_paused{subscription="billing"} 0.0' in metrics
 
 
 async def test_status_shows_filter_expressions_that_failed(

@@ -127,6 +127,44 @@ async def test_filters_choose(
     assert (await client.get(f"{PATH}/count?{query}")).json()["total"] == len(found)
 
 
+async def test_a_list_without_messages_names_the_events(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """A list of a hundred thousand shows no payload: that is a tenth of the bytes."""
+    await fill(service, a_letter(1))
+    (letter,) = (await client.get(f"{PATH}?messages=false")).json()["dead_letters"]
+    assert letter["event"] == {"id": "1", "source": "/shop", "type": "com.example.order"}
+    assert letter["message"] is None
+    assert letter["detail"] == "415 no"
+
+
+async def test_counts_over_time_have_their_interval_and_cause(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Of what is chosen, from since on."""
+    letters = [a_letter(n, cause="timeout" if n == 2 else "status-415") for n in range(12)]
+    await fill(service, *letters)  # one a second
+    path = f"{PATH}/count?since={BEGIN_MS}&until={BEGIN_MS + 11_000}&every=10"
+    answer = (await client.get(path)).json()
+    assert answer["over_time"] == [
+        {"at_ms": BEGIN_MS, "cause": "status-415", "count": 9},
+        {"at_ms": BEGIN_MS, "cause": "timeout", "count": 1},
+        {"at_ms": BEGIN_MS + 10_000, "cause": "status-415", "count": 1},
+    ]
+    assert answer["total"] == 11
+
+
+@pytest.mark.parametrize("query", ["every=60", f"every=1&since={BEGIN_MS}"])
+async def test_counts_over_time_are_bounded(
+    service: Service, client: httpx.AsyncClient, query: str
+) -> None:
+    """Rule 8: seconds since 1970 are no answer."""
+    answer = await client.get(f"{PATH}/count?{query}")
+    assert answer.status_code == 422
+    assert answer.json()["type"].endswith("too-many-intervals")
+    assert "raise every or since" in answer.json()["detail"]
+
+
 async def test_counts_are_by_subscription_and_cause(
     service: Service, client: httpx.AsyncClient
 ) -> None:
@@ -138,6 +176,7 @@ async def test_counts_are_by_subscription_and_cause(
             {"subscription": "billing", "cause": "status-415", "count": 2},
             {"subscription": "mail", "cause": "timeout", "count": 1},
         ],
+        "over_time": [],
     }
 
 

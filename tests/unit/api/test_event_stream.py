@@ -87,6 +87,34 @@ async def test_it_goes_on_exactly_behind_what_came_last(service, client):
         assert ids(await streamed(client, block["id"])) == ids(whole)[cut:]
 
 
+async def test_every_record_is_explained_with_the_verdict_of_each_filter(service, client):
+    """Filtered events leave no other trace."""
+    service.settings = {
+        "filters": [
+            {"any": [{"exact": {"type": "b"}}, {"exact": {"subject": "s"}}]},
+            {"sql": "INT(priority) > 3"},
+        ]
+    }
+    events = [an_event(1, type="a"), an_event(2, type="b", priority="5"), an_event(3, type="b")]
+    put(service, 0, *events, FOREIGN)
+    blocks = await streamed(client, explain="true")
+    assert {block["event"] for block in blocks} == {"verdict"}
+    told = [json.loads(block["data"]) for block in blocks]
+    verdicts = [each["verdict"] for each in told]
+    assert verdicts == ["filtered", "wanted", "filter_error", "no-event"]
+    assert [each["position"] for each in told] == ["0", "1", "2", "3"]
+    first, second, third, fourth = told
+    assert first["event"] == {"id": "1", "source": "/t", "type": "a"}
+    assert [each["passes"] for each in first["filters"]] == [False, False]
+    assert [each["passes"] for each in first["filters"][0]["inner"]] == [False, False]
+    assert second["lane"] == "key 'k'"
+    assert third["filters"][1]["because"] == "the event has no priority"
+    assert (fourth["event"], "on_foreign: dead_letter" in fourth["fault"]) == (None, True)
+    ends = [block["id"] for block in blocks]
+    rest = await streamed(client, ends[0], explain="true")
+    assert [json.loads(block["data"])["position"] for block in rest] == ["1", "2", "3"]
+
+
 async def test_what_is_no_event_is_shown_under_another_name(service, client):
     """Whoever listens for messages alone never meets it; on_foreign: skip leaves it out for all."""
     put(service, 0, FOREIGN, OPAQUE, an_event(1))

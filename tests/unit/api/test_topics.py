@@ -172,6 +172,54 @@ async def test_pages_follow_each_other_by_next(service: Service, client: httpx.A
     assert seen == ["a0", "a1", "a2", "b0", "b1"]
 
 
+def put_events(service: Service, number: int, *named: tuple[str, str, str]) -> None:
+    """Each by id, type and subject; among them a record that is no event."""
+    for id_, type_, subject in named:
+        attributes = {"specversion": "1.0", "id": id_, "source": "/shop", "type": type_}
+        headers = [*attributes.items(), *([("subject", subject)] if subject else [])]
+        wire = tuple((f"ce_{name}", text.encode()) for name, text in headers)
+        place = Partition("events", number)
+        service.log.partitions[place].append((Record(None, wire, b"{}"), service.log.now_ms))
+    put(service, number, "no event")
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"type": "order.created"}, ["1", "3"]),
+        ({"type": "order.*"}, ["1", "2", "3"]),
+        ({"type": "order.*", "subject": "order-7*"}, ["1", "3"]),
+        ({"id": "2"}, ["2"]),
+        ({"source": "/shop"}, ["1", "2", "3", "4"]),
+        ({"source": "/sho"}, []),
+    ],
+)
+async def test_records_are_chosen_by_the_attributes_of_their_events(
+    service: Service, client: httpx.AsyncClient, query: dict[str, str], found: list[str]
+) -> None:
+    """A search by hand, without a subscription. Records that are no events have no attributes."""
+    put_events(service, 0, ("1", "order.created", "order-7"), ("2", "order.paid", ""))
+    put_events(service, 1, ("3", "order.created", "order-71"), ("4", "refund", "order-7"))
+    page = (await client.get(f"{TOPIC}/records", params=query)).json()
+    assert [each["event"]["id"] for each in page["messages"]] == found
+    assert (page["complete"], page["looked_at"]) == (True, 6)
+
+
+async def test_a_search_goes_on_behind_the_last_record_that_it_looked_at(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """Also behind those that it passed over: nothing twice, nothing left out."""
+    put_events(service, 0, *((str(n), "odd" if n % 2 else "even", "") for n in range(6)))
+    seen, looked_at, begin, complete = [], 0, "earliest", False
+    while not complete:
+        query = {"from": begin, "limit": "1", "type": "odd"}
+        page = (await client.get(f"{TOPIC}/records", params=query)).json()
+        seen += [each["event"]["id"] for each in page["messages"]]
+        looked_at += page["looked_at"]
+        begin, complete = page["next"], page["complete"]
+    assert (seen, looked_at) == (["1", "3", "5"], 7)
+
+
 async def test_offsets_by_time_and_the_lag_of_our_groups(
     service: Service, client: httpx.AsyncClient
 ) -> None:

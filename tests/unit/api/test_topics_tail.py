@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.api import records
 from app.api.app import create_app
 from app.api.callers import Access
 from app.api.follow import Tail
@@ -18,7 +19,7 @@ from app.errors import BrokerUnavailable
 from app.gateway.server import HttpServer
 from app.model.message import Partition
 from app.model.metadata import LogMetadata
-from topics_service import TOPIC, Service
+from topics_service import EVENT, TOPIC, Service
 
 
 def put(service: Service, number: int, *texts: str) -> None:
@@ -34,7 +35,7 @@ async def streamed(client: httpx.AsyncClient, **more: Any) -> list[dict[str, str
     answer = await client.get(f"{TOPIC}/tail", params=query, **more)
     assert answer.status_code == 200, answer.text
     return [
-        dict(line.split(": ", 1) for line in block.splitlines())
+        dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
         for block in answer.text.split("\n\n")
         if block
     ]
@@ -53,6 +54,22 @@ async def test_a_tail_goes_on_behind_the_last_event_id(
         rest = await streamed(client, headers={"last-event-id": last})
         bodies = [json.loads(block["data"])["record"]["body"] for block in rest[1:]]
         assert bodies == ["a0", "a1", "b0"][cut:]
+
+
+async def test_a_tail_shows_only_wanted_events_and_the_place_of_the_others(
+    service: Service, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that loses the stream among much that it does not want goes on behind that."""
+    for type_ in ("order", "refund", "refund"):
+        await client.post(
+            f"{TOPIC}/records", headers={**EVENT, "ce-type": type_, "skybridge-key": "k"}
+        )
+    shown = await streamed(client, query={"type": "order"})
+    assert [json.loads(each["data"])["event"]["type"] for each in shown[1:]] == ["order"]
+    monkeypatch.setattr(records, "HEARTBEAT_EVERY", 0.0)
+    begin, order, *others = await streamed(client, query={"type": "order"})
+    assert ["data" in each for each in (begin, order, *others)] == [False, True, False, False]
+    assert others[1]["id"] == (await streamed(client))[-1]["id"]
 
 
 async def test_data_that_was_written_in_lines_comes_whole(

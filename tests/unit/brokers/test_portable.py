@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from app.bindings.record import Record
 from app.brokers.portable import Bounds, PortableLog, Submission, size_of
 from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUnknown
+from app.interfaces import Log
 from app.model.metadata import Health
 from app.model.receipt import Receipt
 from fake_log import CAPABILITIES
@@ -123,6 +124,88 @@ async def test_what_timed_out_fills_the_bound_until_the_driver_lets_go(
     assert (quick.stats().records_in_flight, quick.stats().bytes_in_flight) == (0, 0)
     (answer,) = future.result()
     assert isinstance(answer, PublishUnknown), "the caller was answered: it stays so"
+
+
+async def test_one_record_has_its_fate_in_the_step_that_knows_it(
+    driver: FakeDriver, quick: PortableLog
+) -> None:
+    """No callback through the loop: a bundle of fates is a bundle of answers."""
+    fates: list[object] = []
+    assert quick.submit_one("t", RECORD, fates.append) is None
+    assert fates == []
+    driver.taken[0].resolve(0, STORED)
+    assert fates == [STORED]
+    assert (quick.stats().stored, quick.stats().records_in_flight) == (1, 0)
+
+
+async def test_a_fate_known_at_once_is_returned_and_told_to_nobody(driver: FakeDriver) -> None:
+    """So that nobody is answered twice."""
+    fates: list[object] = []
+    log = await started(driver, records=1)
+    assert log.submit_one("t", RECORD, fates.append) is None
+    assert isinstance(log.submit_one("t", RECORD, fates.append), BoundReached)
+    refused = BrokerRefused("no")
+    driver.publish = lambda submission: submission.fail(refused)  # type: ignore[method-assign]
+    driver.taken[0].resolve(0, STORED)
+    assert log.submit_one("t", RECORD, fates.append) is refused
+    assert fates == [STORED]
+    await log.stop()
+
+
+async def test_one_record_without_an_answer_in_time_is_unknown_once(
+    driver: FakeDriver, quick: PortableLog
+) -> None:
+    """Rule 9: what the driver learns later is no second answer."""
+    told: asyncio.Queue[object] = asyncio.Queue()
+    quick.submit_one("t", RECORD, told.put_nowait)
+    assert isinstance(await told.get(), PublishUnknown)
+    assert quick.stats().records_in_flight == 1
+    driver.taken[0].resolve(0, STORED)
+    assert told.empty()
+    assert quick.stats().records_in_flight == 0
+
+
+async def test_who_fails_when_told_keeps_nobody_else_waiting(
+    driver: FakeDriver, quick: PortableLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One bundle has the fates of many callers."""
+    fates: list[object] = []
+
+    def fail(_: object) -> None:
+        raise RuntimeError("a defect of the caller")
+
+    quick.submit_one("t", RECORD, fail)
+    quick.submit_one("t", RECORD, fates.append)
+    for submission in driver.taken:
+        submission.resolve(0, STORED)
+    assert fates == [STORED]
+    assert "a defect of the caller" in caplog.text
+
+
+async def test_who_is_told_may_submit_again_in_the_same_step(
+    driver: FakeDriver, quick: PortableLog
+) -> None:
+    """The next request of a connection begins when one is answered."""
+    fates: list[object] = []
+
+    def again(fate: object) -> None:
+        fates.append(fate)
+        quick.submit_one("t", RECORD, fates.append)
+
+    quick.submit_one("t", RECORD, again)
+    driver.taken[0].resolve(0, STORED)
+    driver.taken[1].resolve(0, BrokerRefused("no"))
+    assert [type(fate) for fate in fates] == [Receipt, BrokerRefused]
+
+
+async def test_a_log_without_a_shorter_way_publishes_one_record_as_many(
+    driver: FakeDriver, quick: PortableLog
+) -> None:
+    """Whatever stands between a publisher and a log needs ``submit`` alone."""
+    told: asyncio.Queue[object] = asyncio.Queue()
+    assert Log.submit_one(quick, "t", RECORD, told.put_nowait) is None
+    driver.taken[0].resolve(0, STORED)
+    assert await told.get() is STORED
 
 
 async def test_one_timer_serves_every_publish(

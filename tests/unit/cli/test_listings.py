@@ -20,6 +20,9 @@ HEALTH = {
     "broker_health": {"healthy": True, "cause": ""},
     "parked": {"rows": 0, "keys": 0, "oldest_seconds": None},
     "dead_letters": {},
+    "cause": "",
+    "filter_errors": 0,
+    "answers": {},
 }
 
 
@@ -49,6 +52,14 @@ def rows(*words: str) -> list[dict[str, str]]:
         (
             {"lag": None, "broker_health": {"healthy": False, "cause": "connection refused"}},
             {"BROKER": "down", "LAG": "-"},
+        ),
+        (
+            {"state": "disabled", "cause": "disabled: gone", "filter_errors": 3},
+            {"STATE": "disabled", "FILTER_ERRORS": "3", "CAUSE": "gone"},
+        ),
+        (
+            {"answers": {"204": 7, "timeout": 2, "503": 9, "500": 1}},
+            {"ANSWERS": "503:9,204:7,timeout:2", "CAUSE": "-"},
         ),
     ],
 )

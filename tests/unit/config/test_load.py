@@ -11,7 +11,7 @@ from app.config.brokers import EmbeddedBroker, KafkaBroker
 from app.config.finding import BadConfiguration, Finding
 from app.config.lint import lint
 from app.config.load import Loaded, load
-from app.model.subscription import Start
+from app.model.start import Start
 
 Load = Callable[..., Loaded]
 Refusal = Callable[..., list[Finding]]

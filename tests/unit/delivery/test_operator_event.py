@@ -11,7 +11,7 @@ from app.errors import InvalidEvent
 from app.interfaces import notify
 
 WORDS = {notify.DISABLED, notify.ENABLED, notify.PAUSED, notify.LAGGING, notify.DEAD_LETTERED}
-WORDS |= set(notify.AUDITED.values())
+WORDS |= {notify.SPOOLING, notify.SPOOLED, *notify.AUDITED.values()}
 
 
 def an_event(kind="disabled", **given):
@@ -22,6 +22,15 @@ def an_event(kind="disabled", **given):
 def test_every_word_of_the_callable_has_a_type():
     """A kind that nobody knows would be told to nobody."""
     assert set(TYPES) == WORDS
+
+
+def test_an_event_of_a_spool_names_its_route():
+    event = make(
+        "spooling", "orders", {"cause": "away"}, id_="1", source="/s", time="2026-01-01T00:00:00Z"
+    )
+    assert event.type == "dev.skybridge.route.spooling"
+    assert event.attributes["subject"] == "orders"
+    assert json.loads(event.data) == {"route": "orders", "cause": "away"}
 
 
 def test_it_names_the_subscription_as_subject_key_and_in_its_data():

@@ -39,7 +39,10 @@ def said(one: dict[str, Any]) -> list[str]:
         ),
         (
             {"sql": "subject = 'a' AND time > '2024'"},
-            "sql: time > '2024' always fails: time is no number; > is for numbers; texts have =, != and LIKE",
+            (
+                "sql: time > '2024' always fails: time is no number; "
+                "compare times: TIME(time) > TIME('2026-01-01T00:00:00Z')"
+            ),
         ),
         (
             {"sql": "DATA('/rank') > 'high'"},

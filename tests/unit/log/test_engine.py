@@ -584,7 +584,7 @@ async def test_a_log_of_format_1_is_brought_up(tmp_path: Path) -> None:
     with_db(
         tmp_path,
         "DROP TABLE identity; DROP TABLE producers; ALTER TABLE groups DROP COLUMN used_ms;"
-        "DROP TABLE identities; CREATE TABLE producers(id INTEGER PRIMARY KEY);"
+        "DROP TABLE identities; DROP TABLE prints; CREATE TABLE producers(id INTEGER PRIMARY KEY);"
         "PRAGMA user_version = 1",
     )
     engine = await started(tmp_path)

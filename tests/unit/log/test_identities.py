@@ -171,7 +171,7 @@ async def test_a_topic_that_is_deleted_is_forgotten(house):
 async def test_a_log_of_format_3_is_brought_up(house):
     await house.log.stop()
     db = apsw.Connection(str(house.folder / "log.db"))
-    db.execute("DROP TABLE identities; PRAGMA user_version = 3")
+    db.execute("DROP TABLE identities; DROP TABLE prints; PRAGMA user_version = 3")
     db.close()
     await house.open()
     assert await house.repeats(identity(), identity()) == ["", "duplicate"]

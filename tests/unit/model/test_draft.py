@@ -74,7 +74,9 @@ def test_a_sink_that_is_no_url_has_no_words(sink):
     [
         ({"protocol": "KAFKA"}, "/protocol"),
         ({"protocol": "http"}, "/protocol"),
-        ({"protocolsettings": {"headers": {"a": "b"}}}, "/protocolsettings/headers"),
+        ({"protocolsettings": {"headers": ["a"]}}, "/protocolsettings/headers"),
+        ({"protocolsettings": {"keys": {"a": "b"}}}, "/protocolsettings/keys"),
+        ({"config": {"headers": {"a": "b"}}}, "/config/headers"),
         ({"protocolsettings": {"method": "PUT"}}, "/protocolsettings/method"),
         ({"sinkcredential": {"credentialtype": "REFRESHTOKEN"}}, "/sinkcredential/credentialtype"),
         (

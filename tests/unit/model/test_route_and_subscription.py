@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from app.model.route import Filter, KeyPolicy, Route
-from app.model.subscription import Start, Subscription
+from app.model.start import Start
+from app.model.subscription import Subscription
 
 SUBSCRIPTION: dict[str, Any] = {
     "id": "s",
@@ -108,6 +109,33 @@ def test_a_position_may_be_written_as_a_number() -> None:
         {"retry": {"statuses": [200]}},
         {"order_by": "data"},
         {"order_by": "subject", "ordering": "none"},
+        {"order_by": {"pointer": "/id"}, "ordering": "none"},
+        {"order_by": {"pointer": "id"}},
+        {"order_by": {"pointer": "/a~2"}},
+        {"order_by": {}},
+        {"order_by": {"pointer": "/id", "attribute": "subject"}},
+        {"headers": {"X-Tenant": "eu"}},
+        {"headers": {"ce-tenant": "eu"}},
+        {"headers": {"content-length": "5"}},
+        {"headers": {"content-type": "text/plain"}},
+        {"headers": {"host": "other"}},
+        {"headers": {"connection": "close"}},
+        {"headers": {"transfer-encoding": "chunked"}},
+        {"headers": {"authorization": "Bearer x"}},
+        {"headers": {"webhook-id": "1"}},
+        {"headers": {"x-foreign-ce-id": "1"}},
+        {"headers": {"x tenant": "eu"}},
+        {"headers": {"x-tenant": ""}},
+        {"headers": {"x-tenant": "a\nb"}},
+        {"headers": {"x-tenant": "a\x01b"}},
+        {"headers": {"x-tenant": " eu"}},
+        {"headers": {f"x-{n}": "1" for n in range(33)}},
+        {"headers": {"traceparent": "1"}},
+        {"headers": {"x-tenant": "eu"}, "forward_headers": ["x-tenant"]},
+        {"headers": {"x-tenant": "eu"}, "forward_headers": ["x-*"]},
+        {"headers": {"x-api-key": "a"}, "auth": {"kind": "api_key", "secret": "b"}},
+        {"headers": {"x-tenant": "eu"}, "sink": {"broker": "log", "topic": "t"}},
+        {"headers": {"x-tenant": "eu"}, "sink": {"pull": {}}},
         {"source": {"broker": "log", "topics": []}},
     ],
 )

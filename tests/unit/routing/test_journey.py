@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from app.bindings.record import ContentMode, Decoded
 from app.errors import Fault, SenderError
@@ -38,7 +39,8 @@ def a_subscription(name: str, topic: str = "orders", **settings: Any) -> Subscri
 
 
 def a_guide(*subscriptions: Subscription, routes: Any = (ORDERS, EVERYTHING)) -> Guide:
-    return Guide([Route.model_validate(route) for route in routes], subscriptions)
+    kinds = {"log": "embedded"}
+    return Guide([Route.model_validate(route) for route in routes], subscriptions, kinds=kinds)
 
 
 def an_event(type_: str = "com.example.order.created", **attributes: str) -> Decoded:
@@ -138,13 +140,54 @@ def test_each_subscription_of_the_topic_says_whether_it_wants_the_event_and_why(
         ({"ordering": "none"}, "none: ordering is none"),
         ({"order_by": "subject"}, "subject 's'"),
         ({"order_by": "tenant"}, "none: the event has no tenant"),
+        ({"order_by": {"pointer": "/customer/id"}}, "'c7' at '/customer/id' in data"),
+        (
+            {"order_by": {"pointer": "/customer"}},
+            "none: data has no text, number or boolean at '/customer'",
+        ),
     ],
 )
 def test_the_lane_is_told_in_words(settings: dict[str, Any], lane: str) -> None:
     """Rule 3 of delivery."""
     guide = a_guide(a_subscription("billing", **settings))
-    (hop,) = guide.explain(an_event(subject="s"), None).hops
+    event = an_event(subject="s", datacontenttype="application/json")
+    decoded = replace(event, event=replace(event.event, data=b'{"customer": {"id": "c7"}}'))
+    (hop,) = guide.explain(decoded, None).hops
     assert hop.subscriptions[0].lane == lane
+
+
+def test_topics_that_nothing_here_writes_to_are_explained_as_fed_from_outside() -> None:
+    """Another system feeds them: a subscription there is not forgotten."""
+    guide = a_guide(
+        a_subscription("inside"),
+        a_subscription("mirror", "foreign", sink={"broker": "log", "topic": "copies"}),
+        a_subscription("picky", "foreign", filters=[{"exact": {"type": "other"}}]),
+        a_subscription("behind", "copies"),
+        a_subscription("letters", "given.up"),
+        a_subscription("parent", dead_letter={"broker": "log", "topic": "given.up"}),
+    )
+    journey = guide.explain(an_event(), None)
+    assert [(each.broker, each.topic) for each in journey.outside] == [("log", "foreign")]
+    mirror, picky = journey.outside[0].subscriptions
+    assert (mirror.wants, picky.wants) == (True, False)
+    assert mirror.onward is not None
+    assert mirror.onward.topic == "copies"
+
+
+def test_an_event_that_no_route_takes_may_still_come_from_outside() -> None:
+    guide = a_guide(a_subscription("reader", "foreign"), routes=[ORDERS])
+    journey = guide.explain(an_event("unknown"), None)
+    assert journey.refused is not None
+    assert [each.topic for each in journey.outside] == ["foreign"]
+
+
+@pytest.mark.parametrize("topic", ["foreign", "t.{subject}"])
+def test_a_target_with_a_template_may_mean_any_topic(topic: str) -> None:
+    """Then nobody can say that a topic is fed from outside alone."""
+    route = {"name": "any", "to": {"broker": "log", "topic": topic}}
+    guide = a_guide(a_subscription("reader", "foreign"), routes=[route])
+    assert guide.explain(an_event(subject="s"), None).outside == ()
+    assert guide.explain(an_event(), None, as_from="log/foreign").outside == ()
 
 
 def test_a_mirror_is_followed_to_the_place_it_writes_and_to_who_reads_there() -> None:

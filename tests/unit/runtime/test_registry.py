@@ -82,6 +82,24 @@ async def test_what_was_given_is_what_is_shown(process: Process) -> None:
     assert (await process.registry.entry("made")) == made
 
 
+async def test_values_of_headers_are_sealed_and_kept_for_the_same_target_alone(
+    process: Process,
+) -> None:
+    """They may be secrets: nobody is shown them, and nobody sends them elsewhere."""
+    headers = {"x-tenant": "eu", "x-gateway-key": "hunter2"}
+    made = await process.registry.make({**DOCUMENT, "id": "made", "headers": headers})
+    assert made.document["headers"] == dict.fromkeys(headers, HIDDEN)
+    (stored,) = await process.store.subscriptions.all()
+    assert b"hunter2" not in stored.document
+    changed = await process.registry.change(made, {**made.document, "timeout": "3s"})
+    assert changed.subscription is not None
+    kept = {name: of.get_secret_value() for name, of in changed.subscription.headers.items()}
+    assert kept == headers
+    moved = {**changed.document, "sink": "https://elsewhere.example/"}
+    faults = await faults_of(process.registry.change(changed, moved))
+    assert set(faults) == {"/headers/x-tenant", "/headers/x-gateway-key"}
+
+
 async def test_one_without_an_id_gets_one(process: Process) -> None:
     one, other = [await process.registry.make(DOCUMENT) for _ in range(2)]
     assert one.id != other.id

@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 
 import app
+from app.api.history import Recorder
 from app.brokers.kafka import producer as kafka_producer
 from app.brokers.pulsar import ownership as pulsar_ownership
 from app.brokers.pulsar import producer as pulsar_producer
@@ -29,6 +30,7 @@ from app.runtime import service as services
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service
+from app.runtime.spools import Spools
 from app.runtime.store_watcher import StoreWatcher
 from app.telemetry import Counters, tasks
 from app.telemetry.tasks import FAILURES, TaskName, keep
@@ -96,6 +98,7 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "certificates": (Certificates, "_watch"),
     "configuration-file": (services, "watch"),
     "configuration-signal": (services, "hear"),
+    "history": (Recorder, "run"),
     "named-files": (services, "watch_files"),
     "kafka-producer": (kafka_producer.Producer, "_run"),
     "listener": (uvicorn.Server, "main_loop"),
@@ -104,6 +107,7 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "pulsar-topics": (pulsar_producer.Producer, "_refresh_topics"),
     "rabbitmq-producer": (rabbitmq_producer.Producer, "_run"),
     "retention": (Engine, "_retain"),
+    "spools": (Spools, "_look_on"),
     "store-changes": (StoreWatcher, "_follow"),
     "subscription": (Dispatcher, "run"),
     "watching": (Watcher, "_watch"),

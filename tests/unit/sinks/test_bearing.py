@@ -15,7 +15,7 @@ from app.bindings.http import HttpMessage
 from app.model.secret import FileSecret
 from app.model.webhook import OAuth2
 from app.runtime.tokens import ClientCredentials, through
-from app.sinks.credentials import Fixed, basic
+from app.sinks.credentials import Fixed, StaticHeaders, basic
 from app.sinks.secrets import LiveSecret, WatchedFiles, mark_of
 from app.sinks.signatures import Signatures
 from app.sinks.tls import TlsFiles
@@ -190,3 +190,35 @@ async def test_a_certificate_is_taken_up_when_it_changes(tmp_path, posters):
         answers.append((await poster.post(url, HttpMessage.of((), b""), 30.0)).status)
     await target.stop()
     assert answers == [None, None, 204]
+
+
+def static(ticking, **headers):
+    secrets = {name.replace("_", "-"): LiveSecret(it, ticking) for name, it in headers.items()}
+    return StaticHeaders(secrets)
+
+
+def test_static_headers_are_written_once_and_again_when_a_file_changes(tmp_path):
+    """No work an attempt but a comparison."""
+    file = tmp_path / "key"
+    file.write_text("first-key-of-ours")
+    of_file = FileSecret("first-key-of-ours", str(file), mark_of(file))
+    ours = static(Ticking(), x_tenant=FileSecret("eu"), x_key=of_file)
+    first = ours.show()
+    assert first.headers == (("x-tenant", "eu"), ("x-key", "first-key-of-ours"))
+    assert ours.show() is first
+    file.write_text("second")
+    assert ours.show().headers == (("x-tenant", "eu"), ("x-key", "second"))
+
+
+def test_answers_are_masked_where_they_quote_what_may_be_a_secret(tmp_path):
+    """A value of a file, however short, and any that is long; ``eu`` stands in half of all answers."""
+    file = tmp_path / "key"
+    file.write_text("k3y")
+    ours = static(
+        Ticking(),
+        x_tenant=FileSecret("eu"),
+        x_short=FileSecret("k3y", str(file), mark_of(file)),
+        x_long=FileSecret("longer than that"),
+    )
+    said = ours.show().mask("neutral: k3y, longer than that, eu")
+    assert said == "neutral: **********, **********, eu"

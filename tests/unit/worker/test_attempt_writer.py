@@ -6,9 +6,10 @@ import asyncio
 from collections import deque
 
 import pytest
+from msgspec.structs import replace
 
 from app.errors import StoreUnavailable
-from app.interfaces import Attempt
+from app.interfaces import Attempt, Exchange
 from app.model.message import Partition
 from app.telemetry import Counters
 from app.worker import attempt_writer
@@ -227,3 +228,15 @@ async def test_a_stop_ends_the_waits_of_a_writer(rig):
     async with asyncio.timeout(60):
         await until(lambda: rig.rows.failures)
         await keeper.stop(60.0)
+
+
+async def test_bodies_are_clipped_and_left_out_while_many_wait(rig, monkeypatch):
+    """Rule 8: memory is bounded, whatever bodies are."""
+    monkeypatch.setattr(attempt_writer, "WITH_BODIES", 1)
+    keeper = await rig.begin()
+    exchange = Exchange(line="POST / HTTP/1.1", headers=(), body=b"x" * 9_000, size=9_000)
+    for number in range(2):
+        keeper.note(replace(tried(number), exchange=exchange))
+    await rig.advance(1)
+    assert [len(one.exchange.body) for one in rig.rows.rows] == [4_096, 0]
+    assert {one.exchange.size for one in rig.rows.rows} == {9_000}

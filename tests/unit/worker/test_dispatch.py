@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 import pytest
+from msgspec.structs import replace
 
 from app.bindings.record import Record
 from app.brokers.embedded.membership import GroupTimes
@@ -113,6 +114,27 @@ async def test_order_by_an_attribute_wherever_the_event_lies(rig):
     await until(lambda: rig.sink.flying == 3)
     await rig.clock.rest()
     assert rig.sink.flying == 3  # s0, s1, and the one without a subject
+
+
+async def test_order_by_a_value_in_the_data_of_records_without_a_key(rig):
+    """Records of other producers: one at a time for each customer; without the value, and without JSON, no order."""
+    bodies = [
+        b'{"customer": {"id": "a"}}',
+        b'{"customer": {"id": "a"}}',
+        b'{"customer": {"id": 7}}',
+    ]
+    bodies += [b'{"customer": {"id": "7"}}', b"{}", b"no json", b'{"customer": {"id": {}}}']
+    rig.sink.hold(*range(7))
+    await rig.publish(
+        *(
+            replace(an_event(n, None, datacontenttype="application/json"), body=body)
+            for n, body in enumerate(bodies)
+        )
+    )
+    await rig.begin(order_by={"pointer": "/customer/id"})
+    await until(lambda: rig.sink.flying == 5)
+    await rig.clock.rest()
+    assert rig.sink.flying == 5  # a, 7 (as a number and as a text), and three without a value
 
 
 async def test_no_more_attempts_at_once_than_its_concurrency(rig):
@@ -492,7 +514,10 @@ async def test_failures_are_told_in_one_wide_line_and_successes_are_counted(rig,
     assert (fields["status"], fields["number"]) == (415, 1)
     assert "what is this?" not in str(fields), "a target may echo the event"
     assert "what is this?" in rig.store.letters.rows[0].detail
-    assert rig.counters.values()["attempts"] == {("billing", "4xx"): 1, ("billing", "2xx"): 1}
+    counted = rig.counters.values()
+    assert counted["attempts"] == {("billing", "4xx"): 1, ("billing", "2xx"): 1}
+    assert sum(counted["answers"].values()) == 2
+    assert counted["answers"]["billing", "415"] == 1
 
 
 async def test_a_bug_in_the_sink_ends_the_run_rather_than_go_unseen(rig):

@@ -38,6 +38,24 @@ def test_a_record_that_is_no_event_becomes_one() -> None:
     assert held.decoded.event.id == "2:7"
 
 
+def lane_of(body: bytes, *headers: tuple[str, bytes]) -> bytes:
+    reader = a_reader(order_by={"pointer": "/customer/id"})
+    held = reader.read(message(Record(None, headers, body)), ORIGIN)
+    assert isinstance(held, Delivery)
+    return held.lane
+
+
+def test_records_of_others_are_in_line_by_a_value_of_their_data() -> None:
+    """With no key and no content type, as most are; without a value each stands alone."""
+    where = Partition("orders", 2)
+    own = lane_id(None, None, where, 7)
+    assert lane_of(b'{"customer": {"id": "c7"}}') == lane_id(None, "c7", where, 7)
+    assert lane_of(b'{"customer": {"id": 12}}') == lane_id(None, "12", where, 7)
+    assert lane_of(b'{"customer": {"id": null}}') == own
+    assert lane_of(b"1,2") == own
+    assert lane_of(b'{"customer": {"id": "c7"}}', ("content-type", b"text/plain")) == own
+
+
 def test_an_event_stays_as_it_is() -> None:
     held = a_reader().read(message(an_event(5)), ORIGIN)
     assert isinstance(held, Delivery)

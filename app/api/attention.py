@@ -1,0 +1,96 @@
+"""What of a status needs a person: it does not recover by itself, or has not for five minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.api.answers import Attention, Status, SubscriptionView
+
+LATE = 300.0  # seconds that an event waits before its subscription is named
+NEARLY_FULL = 0.15  # of a volume; the chart's alert has the same default
+_DEAD = frozenset({"broken", "restarting", "stopped"})
+
+
+def attention(status: Status) -> Iterator[Attention]:
+    """The gravest first: what nothing is accepted or stored without, then subscriptions, then settings."""
+    file = status.configuration.source or "skybridge.yaml"
+    connect = f"skybridge check {file} --connect"
+    yield from _brokers(status, connect)
+    yield from _disks(status)
+    yield from _roles(status, connect)
+    for each in status.subscriptions:
+        yield from _subscription(each)
+    last = status.configuration.last
+    if last.outcome == "refused":
+        detail = f"the present file is refused: {'; '.join(last.faults)}"
+        yield Attention(subject="configuration", detail=detail, next=f"skybridge check {file}")
+
+
+def _brokers(status: Status, command: str) -> Iterator[Attention]:
+    for name, health in status.brokers.items():
+        if not health.healthy:
+            yield Attention(subject=f"broker {name}", detail=health.cause, next=command)
+    if not status.store.healthy:
+        yield Attention(subject="store", detail=status.store.cause, next=command)
+
+
+def _disks(status: Status) -> Iterator[Attention]:
+    for path, disk in status.disks.items():
+        free = disk.free / max(1, disk.size)
+        if free < NEARLY_FULL:
+            detail = f"{free:.0%} of the volume is free"
+            yield Attention(subject=f"disk {path}", detail=detail, next=f"df -h {path}")
+
+
+def _roles(status: Status, command: str) -> Iterator[Attention]:
+    """What only readiness knows: a target that is missing, a task that fails. Brokers, the store and
+    subscriptions that run here are named on their own."""
+    told = {f"broker {name}:" for name, health in status.brokers.items() if not health.healthy}
+    told |= {"store:"} | {f"subscription {each.id} is " for each in status.subscriptions}
+    for role, fares in status.readiness.items():
+        for cause in fares.causes:
+            if not any(each in cause for each in told):
+                yield Attention(subject=f"role {role}", detail=cause, next=command)
+
+
+def _subscription(each: SubscriptionView) -> Iterator[Attention]:
+    name = each.id
+    subject = f"subscription {name}"
+    if each.state == "disabled":
+        cause = each.cause.removeprefix("disabled: ")
+        detail = f"disabled, nothing is sent: {cause}"
+        command = f"skybridge subscriptions resume {name}"
+        yield Attention(subject=subject, detail=detail, next=command)
+    elif each.state in _DEAD:
+        detail = f"{each.state}: {each.cause}"
+        command = f"skybridge subscriptions show {name}"
+        yield Attention(subject=subject, detail=detail, next=command)
+    elif (each.oldest or 0.0) > LATE and not _is_held_by_a_person(each):
+        why = each.cause or each.last_error
+        detail = f"its oldest event has waited for {_span(each.oldest)}" + (why and f": {why}")
+        command = f"skybridge attempts --subscription {name}"
+        yield Attention(subject=subject, detail=detail, next=command)
+    if (each.parked.oldest_seconds or 0.0) > LATE:
+        waits = _span(each.parked.oldest_seconds)
+        detail = f"{each.parked.rows} events of {each.parked.keys} keys are parked, the oldest for {waits}"
+        command = f"skybridge parked --subscription {name}"
+        yield Attention(subject=subject, detail=detail, next=command)
+    if each.dead_letters:
+        causes = ", ".join(f"{cause}: {n}" for cause, n in sorted(each.dead_letters.items()))
+        detail = f"dead letters ({causes}); repair the target, then redrive or discard them"
+        command = f"skybridge dead-letters redrive --subscription {name}"
+        yield Attention(subject=subject, detail=detail, next=command)
+
+
+def _is_held_by_a_person(each: SubscriptionView) -> bool:
+    """A pause of the endpoint ends at a time."""
+    return each.state == "paused" and each.paused_for is None
+
+
+def _span(seconds: float | None) -> str:
+    minutes = int(seconds or 0) // 60
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

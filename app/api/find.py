@@ -1,0 +1,214 @@
+"""``GET /v1/events``: the whole way of an event, from its producer to every subscription. It looks and changes
+nothing.
+
+``find_records`` looks for it in the logs, ``find_rows`` in the store and in memory, ``find_fates`` says what became
+of it at each subscription; here it is put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.find_fates import Now, asked, fates
+from app.api.find_records import Sighting, Wanted, event_in, message_at, once, search
+from app.api.find_rows import Rows, rows_of, sighted
+from app.api.found import EventFoundView, FoundView, LookedView, PlaceView, RouteTakenView
+from app.api.journeys import FilterView
+from app.api.operations import To, router
+from app.api.parameters import Moment, Text
+from app.api.problems import Refused
+from app.api.running import Here, Running, now_ms
+from app.api.shown import Shown
+from app.bindings.forwarding import PRODUCER
+from app.filters.explain import Verdict
+from app.routing.journey import Guide, Hop, Journey
+
+MOST = 100  # events of one answer, and records that are read because an attempt names them
+
+routes = router("/v1/events", tags=["find"])
+
+
+class FindQuery(BaseModel):
+    """Ids of events hold slashes, so they are parameters."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: Text = Field(description="the id of the event")
+    source: Text | None = Field(None, description="its source; without it, events of every source")
+    since: Moment | None = Field(
+        None,
+        description="only what came at this time or later: RFC 3339, or milliseconds since the epoch. "
+        "Without it, embedded logs are searched from their beginning, and other brokers for the last hour",
+    )
+
+
+@routes.get("", operation_id="find_events", responses=Refused.responses(422, 503))
+async def find_events(running: Here, shown: To, query: Annotated[FindQuery, Query()]) -> FoundView:
+    """Where an event came from, which route it took, its place in each log, and what became of it at each
+    subscription. `looked` says how far each search went."""
+    wanted, moment = Wanted(query.id, query.source, query.since), now_ms(running)
+    rows, looked = await rows_of(running, wanted, moment)
+    searched = await search(running, wanted, moment)
+    now = await asked(running, shown, moment)
+    found = [*searched.sightings, *sighted(running, rows, wanted)]
+    every = once([*found, *await _tried(now, rows, found, wanted)])
+    sightings = [each for each in every if each.message.time_ms >= (wanted.since_ms or 0)]
+    before = {*map(_source, every)} - {*map(_source, sightings)}
+    tried = [each.event_source for each in rows.attempts if each.event_source not in before]
+    sources = dict.fromkeys([*map(_source, sightings), *tried])
+    guide = Guide(
+        running.routes, now.subscriptions, running.resources, running.kinds, running.manners
+    )
+    events = [
+        await _event(
+            now,
+            guide,
+            wanted,
+            source,
+            [each for each in sightings if _source(each) == source],
+            rows,
+        )
+        for source in sources
+    ]
+    events.sort(key=lambda each: -(each.received_ms or 0))
+    return FoundView(
+        looked=[
+            LookedView.model_validate(
+                {**msgspec.structs.asdict(each), "from": each.start_ms, "to": each.until_ms}
+            )
+            for each in (*looked, *searched.looked)
+        ],
+        events=events[:MOST],
+    )
+
+
+def _source(sighting: Sighting) -> str:
+    return sighting.decoded.event.attributes["source"]
+
+
+async def _tried(now: Now, rows: Rows, found: Sequence[Sighting], wanted: Wanted) -> list[Sighting]:
+    """Records that attempts name, and nothing else found: an attempt knows its place in a log."""
+    known = {(each.broker, each.message.partition, each.message.position) for each in found}
+    brokers = {each.id: each.source.broker for each in now.subscriptions}
+    places = {
+        (brokers[each.subscription], each.partition, each.position)
+        for each in rows.attempts
+        if each.subscription in brokers
+    }
+    more: list[Sighting] = []
+    for broker, partition, position in sorted(places - known, key=str)[:MOST]:
+        log = now.running.logs.get(broker)
+        if log is None or not log.capabilities.replayable:
+            continue
+        message = await message_at(log, partition, position)
+        decoded = None if message is None else event_in(now.running, broker, message)
+        if message is not None and decoded is not None and wanted.is_in(decoded):
+            more.append(Sighting(broker, message, decoded))
+    return more
+
+
+async def _event(
+    now: Now,
+    guide: Guide,
+    wanted: Wanted,
+    source: str,
+    sightings: Sequence[Sighting],
+    rows: Rows,
+) -> EventFoundView:
+    mine = rows.of_source(source)
+    attributes: Mapping[str, str] = {}
+    journey = None
+    if sightings:
+        attributes = sightings[0].decoded.event.attributes
+        journey = _journey(guide, now.running, sightings)
+    return EventFoundView(
+        id=wanted.id,
+        source=source,
+        type=attributes.get("type") or next((each.event_type for each in mine.attempts), ""),
+        subject=attributes.get("subject"),
+        time=attributes.get("time"),
+        received_ms=min((each.message.time_ms for each in sightings), default=None),
+        producer=_producer(sightings),
+        route=None if journey is None else _route(journey, now.shown),
+        places=list(_places(now.running, sightings, journey)),
+        subscriptions=await fates(now, mine, sightings),
+    )
+
+
+def _producer(sightings: Sequence[Sighting]) -> str | None:
+    for each in sightings:
+        for name, value in each.decoded.foreign:
+            if name == PRODUCER and value:
+                return value.decode("utf-8", "replace")
+    return None
+
+
+def _journey(guide: Guide, running: Running, sightings: Sequence[Sighting]) -> Journey | None:
+    """By the rules in force; where they would not bring it to any place that it is in, by a route that does:
+    the request may have named it. None: it came by no route."""
+    places = {(each.broker, each.message.partition.topic) for each in sightings}
+    first = sightings[0]
+    key = first.message.record.key
+    names = [None, *(route.name for route in running.routes)]
+    for name in names:
+        journey = guide.explain(first.decoded, key, name)
+        if places & {(hop.broker, hop.topic) for hop in journey.hops}:
+            return journey
+    return None
+
+
+def _route(journey: Journey, shown: Shown) -> RouteTakenView | None:
+    taken = next((each for each in journey.routes if each.chosen), None)
+    if taken is None:
+        return None
+    why = "; ".join(each.decided_by for each in taken.filters) or "it takes every event"
+    if not taken.asked:
+        why = "the request named it, or its filters have changed since"
+    return RouteTakenView(
+        name=taken.name,
+        computed=True,
+        why=why,
+        filters=[_verdict(each, shown) for each in taken.filters],
+    )
+
+
+def _verdict(verdict: Verdict, shown: Shown) -> FilterView:
+    """An expression may quote data."""
+    return FilterView(
+        dialect=verdict.dialect,
+        passes=verdict.passes,
+        decided_by=verdict.decided_by,
+        because=shown.text(verdict.because),
+        inner=[_verdict(each, shown) for each in verdict.inner],
+    )
+
+
+def _places(
+    running: Running, sightings: Sequence[Sighting], journey: Journey | None
+) -> Iterator[PlaceView]:
+    by = {} if journey is None else {(hop.broker, hop.topic): hop.by for hop in _hops(journey.hops)}
+    for broker, message, _ in sightings:
+        place = message.partition
+        yield PlaceView(
+            broker=broker,
+            kind=running.kinds.get(broker, ""),
+            topic=place.topic,
+            partition=place.number,
+            offset=int(message.position) if message.position.isdecimal() else None,
+            position=message.position,
+            time_ms=message.time_ms,
+            by=by.get((broker, place.topic), ""),
+        )
+
+
+def _hops(hops: Sequence[Hop]) -> Iterator[Hop]:
+    for hop in hops:
+        yield hop
+        for each in hop.subscriptions:
+            if each.onward is not None:
+                yield from _hops([each.onward])

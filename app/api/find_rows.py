@@ -1,0 +1,128 @@
+"""What the store and the memory of this process know of an event."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from app.api import kept
+from app.api.find_records import Looked, Sighting, Wanted, event_in
+from app.api.running import Running
+from app.delivery.parked_lanes import START
+from app.errors import StoreUnavailable
+from app.interfaces import (
+    Attempt,
+    AttemptChoice,
+    DeadLetter,
+    EventName,
+    LetterChoice,
+    Offered,
+    Parked,
+    Store,
+    Waiting,
+)
+from app.model.pull import Pull
+
+T = TypeVar("T")
+
+MOST = 1_000  # rows of a table
+REMEMBERED = 10_000  # attempts that this process is asked for
+WALKED = 100_000  # rows of the pull queues, which have no index by event
+
+
+class Rows(msgspec.Struct):
+    """Of one id; ``source`` of each is looked at where it is used."""
+
+    attempts: Sequence[Attempt] = ()
+    letters: Sequence[DeadLetter] = ()
+    parked: Sequence[Parked] = ()
+    offered: Sequence[Offered] = ()
+    waiting: Sequence[Waiting] = ()
+
+    def of_source(self, source: str) -> Rows:
+        return Rows(
+            [each for each in self.attempts if each.event_source == source],
+            [each for each in self.letters if each.event.source == source],
+            [each for each in self.parked if each.event.source == source],
+            [each for each in self.offered if each.event.source == source],
+            [each for each in self.waiting if each.event.source == source],
+        )
+
+    def kept(self) -> list[DeadLetter | Parked | Offered]:
+        """Those that hold the record."""
+        return [*self.letters, *self.parked, *self.offered]
+
+
+async def rows_of(running: Running, wanted: Wanted, now_ms: int) -> tuple[Rows, list[Looked]]:
+    """A table that does not answer says so in ``looked``."""
+    store, looked = running.store, list[Looked]()
+    since = wanted.since_ms or 0
+    remembered = [
+        each
+        for each in running.attempts(None, REMEMBERED)
+        if each.event_id == wanted.id and wanted.source in (None, each.event_source)
+    ]
+    rows = Rows(remembered, waiting=running.waiting(None, wanted.id))
+    if store is None:
+        looked.append(_looked("store", wanted, None, "this process has no store"))
+        return rows, looked
+
+    async def ask(table: str, asked: Callable[[], Awaitable[list[T]]]) -> list[T]:
+        try:
+            found = await asked()
+        except StoreUnavailable as error:
+            looked.append(_looked(f"store {table}", wanted, None, str(error)))
+            return []
+        why = f"more than {MOST} rows: name the source of the event" if len(found) >= MOST else ""
+        looked.append(_looked(f"store {table}", wanted, now_ms, why))
+        return found
+
+    choice = AttemptChoice(event_id=wanted.id, event_source=wanted.source)
+    letters = LetterChoice(event_id=wanted.id, source=wanted.source)
+    stored = await ask("attempts", lambda: store.attempts.find(choice, MOST))
+    rows.attempts = [
+        each for each in reversed(kept.merged(stored, remembered)) if each.started_ms >= since
+    ]
+    rows.letters = await ask("dead_letters", lambda: store.letters.find(letters, MOST))
+    rows.parked = await ask("parked", lambda: store.parked.find(limit=MOST, event_id=wanted.id))
+    if any(isinstance(each.sink, Pull) for each in await running.declared()):
+        rows.offered = await ask("pulled", lambda: store.pulled.named(wanted.id, WALKED))
+    return rows, looked
+
+
+def _looked(where: str, wanted: Wanted, until: int | None, why: str) -> Looked:
+    return Looked(
+        where=where, start_ms=wanted.since_ms, until_ms=until, complete=not why, detail=why
+    )
+
+
+async def offered_at(store: Store, subscription: str, sighting: Sighting) -> Offered | None:
+    """By its place, for which there is an index."""
+    message = sighting.message
+    try:
+        return await store.pulled.at(
+            subscription, sighting.broker, message.partition, message.position
+        )
+    except StoreUnavailable:
+        return None
+
+
+async def ahead_of(store: Store, row: Parked) -> EventName | None:
+    """The head of its lane; a redriven one waits for nobody."""
+    if row.redriven:
+        return None
+    place = row.subscription, row.broker, row.message.partition, row.lane
+    heads = await store.parked.rows(*place, after=START, limit=1)
+    return next((head.event for head in heads if head.id != row.id), None)
+
+
+def sighted(running: Running, rows: Rows, wanted: Wanted) -> list[Sighting]:
+    """The records that rows hold."""
+    found = []
+    for row in rows.kept():
+        decoded = event_in(running, row.broker, row.message)
+        if decoded is not None and wanted.is_in(decoded):
+            found.append(Sighting(row.broker, row.message, decoded))
+    return found

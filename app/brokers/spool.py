@@ -1,0 +1,463 @@
+"""The switch before the log of a route's target: straight to it, or into the route's spool.
+
+A *lane* is a partition of the spool, by the key of the record. Of each lane one of these holds:
+
+direct   nothing of it is in the spool: its records go to the target. If one of them fails because the broker
+         is away, or because nobody knows its fate, then all of the lane that are under way are taken back and
+         go to the spool, in the order in which they came. A record that was on the wire may come twice.
+spooled  something of it is in the spool: what comes goes behind it.
+held     little of it is in the spool, and that is being drained: what comes waits in memory, for a moment,
+         until the commit position of the drain is at the end; then the lane is direct, in order.
+
+Everything is decided on the event loop without an ``await``, so nothing comes between a look and a step. A
+restart needs nothing but the spool's own end and commit position. Records without a key have no order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Literal, Protocol
+
+from app.bindings.record import Record
+from app.bindings.spooled import spooled
+from app.brokers.portable import size_of
+from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
+from app.interfaces import Consumer, Log, PublishResult, Wanted
+from app.model.message import Message, Partition
+from app.model.metadata import Health, LogMetadata
+from app.model.start import StartAt
+from app.routing.identity import Identity
+from app.routing.partitions import partition_of
+
+When = Literal["outage", "always", "never"]
+Stored = asyncio.Future[list[PublishResult]]
+
+HANDOVER = 500  # records of a lane in the spool, below which the lane is held
+HOLD = 2.0  # seconds that a lane is held at most, and then not again for as long
+HELD = 10_000  # records of a lane that is held at most
+LOOK = 0.02  # seconds between looks at lanes that are held
+MEASURE = 0.25  # seconds between measures of the spool's size; what is added in between is counted
+KNOWN_LIMITS = 1_000  # topics whose limit is remembered
+TOO_LARGE = "record-too-large"
+
+
+class Waits(Protocol):
+    """What is in the spool and not finished, durably."""
+
+    @property
+    def partitions(self) -> int: ...
+    @property
+    def records(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    def waiting(self, number: int) -> int: ...
+
+
+class _Entry:
+    """Records of one lane and one submit, with their fates so far."""
+
+    __slots__ = ("direct", "future", "records", "results", "topic")
+
+    def __init__(self, future: Stored, topic: str, records: Sequence[Record]) -> None:
+        self.future = future
+        self.topic = topic
+        self.records = records
+        self.results: list[PublishResult | None] = [None] * len(records)
+        self.direct: Stored | None = None
+
+    def conclude(self) -> None:
+        if not self.future.done():
+            self.future.set_result(self.results)  # type: ignore[arg-type]  # none is open any more
+
+
+class _Lane:
+    """``number`` of the spool's partition; None: of records without a key. ``open``: under way to the
+    target, in the order they came. ``appends``: records under way to the spool."""
+
+    __slots__ = ("appends", "held", "hold_from", "hold_until", "number", "open")
+
+    def __init__(self, number: int | None) -> None:
+        self.number = number
+        self.open: dict[_Entry, None] = {}
+        self.appends = 0
+        self.held: list[_Entry] = []
+        self.hold_from = self.hold_until = 0.0
+
+
+class SpoolingLog(Log):
+    """``target``  the log that is spared; ``spool`` the embedded log, and ``topic`` the spool on it.
+    ``waits``   of that topic. ``most``: bytes that may wait.
+    ``when``    ``never``: the setting is gone; what comes goes behind what waits still, and the target's
+                answers are the sender's again.
+    ``began``   is called when an outage puts the first record into an empty spool.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: Log,
+        spool: Log,
+        topic: str,
+        waits: Waits,
+        *,
+        when: When,
+        most: int,
+        began: Callable[[str], None] = lambda _cause: None,
+    ) -> None:
+        self.name = name
+        self.capabilities = target.capabilities
+        self.target = target
+        self.when: When = when
+        self.most = most
+        self.cause = ""  # why records went to the spool last
+        self.repeats = 0  # records that may be at the target twice
+        self.spooling = False
+        self._spool = spool
+        self._topic = topic
+        self._waits = waits
+        self._began = began
+        self._away = False
+        self._lanes: dict[int | None, _Lane] = {}
+        self._holding: dict[_Lane, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._appends = 0
+        self._under_way = self._durable = 0  # bytes
+        self._measured = float("-inf")
+        self._limits: dict[
+            str, int
+        ] = {}  # by topic: bytes of the smallest record refused as too large
+
+    # publishing
+
+    def submit(
+        self,
+        topic: str,
+        records: Sequence[Record],
+        identities: Sequence[Identity | None] | None = None,  # noqa: ARG002 - lint refuses them here
+    ) -> Stored:
+        loop = asyncio.get_running_loop()
+        if len(records) == 1:
+            entry = _Entry(loop.create_future(), topic, records)
+            self._enter(self._lane(records[0].key), entry)
+            return entry.future
+        return self._submit_many(loop, topic, records)
+
+    def _submit_many(
+        self, loop: asyncio.AbstractEventLoop, topic: str, records: Sequence[Record]
+    ) -> Stored:
+        """One entry a lane, so that each goes its own way."""
+        lanes: dict[_Lane, list[int]] = {}
+        for index, record in enumerate(records):
+            lanes.setdefault(self._lane(record.key), []).append(index)
+        whole = _Entry(loop.create_future(), topic, records)
+        left = len(lanes)
+
+        def settle(places: list[int], part: Stored) -> None:
+            nonlocal left
+            for place, result in zip(places, part.result(), strict=True):
+                whole.results[place] = result
+            left -= 1
+            if not left:
+                whole.conclude()
+
+        for lane, places in lanes.items():
+            entry = _Entry(loop.create_future(), topic, [records[place] for place in places])
+            entry.future.add_done_callback(partial(settle, places))
+            self._enter(lane, entry)
+        if not lanes:
+            whole.conclude()
+        return whole.future
+
+    def _lane(self, key: bytes | None) -> _Lane:
+        number = None if key is None else partition_of(key, self._waits.partitions)
+        lane = self._lanes.get(number)
+        if lane is None:
+            lane = self._lanes[number] = _Lane(number)
+        return lane
+
+    def _enter(self, lane: _Lane, entry: _Entry) -> None:
+        if lane.held:
+            self._hold(lane, entry)
+        elif self._is_direct(lane):
+            self._publish(lane, entry)
+        elif self._may_hold(lane):
+            self._hold(lane, entry)
+        else:
+            self._append(lane, entry)
+
+    def _is_direct(self, lane: _Lane) -> bool:
+        if self.when == "always":
+            return False
+        if lane.open:
+            return True  # what comes later must not overtake these
+        if lane.number is None:
+            return not self.away
+        return not self._behind(lane) and not self.away
+
+    @property
+    def away(self) -> bool:
+        """Whether the target failed last, and the spool has something to try it with."""
+        if self._away and (self.when == "never" or not (self._appends or self._waits.records)):
+            self._away = False
+        return self._away
+
+    def _behind(self, lane: _Lane) -> bool:
+        return lane.appends > 0 or (
+            lane.number is not None and self._waits.waiting(lane.number) > 0
+        )
+
+    # straight to the target
+
+    def _publish(self, lane: _Lane, entry: _Entry) -> None:
+        entry.direct = direct = self.target.submit(entry.topic, entry.records)
+        lane.open[entry] = None
+        if direct.done():
+            self._landed(lane, entry)
+        else:
+            direct.add_done_callback(lambda _: self._landed(lane, entry))
+
+    def _landed(self, lane: _Lane, entry: _Entry) -> None:
+        if entry not in lane.open:
+            return  # it was taken back
+        failure = next(filter(_is_away, _results(entry)), None)
+        if failure is None or self.when == "never":
+            del lane.open[entry]
+            entry.results[:] = _results(entry)
+            for record, result in zip(entry.records, entry.results, strict=True):
+                self._learn(entry.topic, record, result)
+            entry.conclude()
+            return
+        self._went_away(str(failure))
+        self._take_back(lane, [entry] if lane.number is None else list(lane.open))
+
+    def _take_back(self, lane: _Lane, entries: Sequence[_Entry]) -> None:
+        """Into the spool, but for what is known to be stored or refused."""
+        for entry in entries:
+            del lane.open[entry]
+        for entry in entries:
+            assert entry.direct is not None  # noqa: S101 - it is open
+            if entry.direct.done():
+                for index, result in enumerate(_results(entry)):
+                    entry.results[index] = None if _is_away(result) else result
+                    self.repeats += isinstance(result, PublishUnknown)
+            else:
+                entry.direct.cancel()  # what is not on the wire is not sent any more (rule 9)
+                self.repeats += len(entry.records)
+            self._append(lane, entry)
+
+    def _went_away(self, cause: str) -> None:
+        self._away = True
+        self.cause = cause
+
+    # into the spool
+
+    def _append(self, lane: _Lane, entry: _Entry) -> None:
+        places = [place for place, result in enumerate(entry.results) if result is None]
+        for place in places:
+            entry.results[place] = self._refusal(entry.topic, entry.records[place])
+        places = [place for place in places if entry.results[place] is None]
+        records = [spooled(entry.records[n], self.target.name, entry.topic) for n in places]
+        size = sum(map(size_of, records))
+        if records and (full := self._full(size)) is not None:
+            for place in places:
+                entry.results[place] = full
+            records = []
+        if not records:
+            entry.conclude()
+            return
+        self._note_begin()
+        lane.appends += len(records)
+        self._appends += len(records)
+        self._under_way += size
+        stored = self._spool.submit(self._topic, records)
+        stored.add_done_callback(partial(self._appended, lane, entry, places, size))
+
+    def _appended(
+        self, lane: _Lane, entry: _Entry, places: Sequence[int], size: int, stored: Stored
+    ) -> None:
+        lane.appends -= len(places)
+        self._appends -= len(places)
+        self._under_way -= size
+        self._durable += size  # until it is measured again
+        results = _results_of(stored, len(places))
+        for place, result in zip(places, results, strict=True):
+            entry.results[place] = result
+        entry.conclude()
+
+    def _note_begin(self) -> None:
+        if not self.spooling:
+            self.spooling = True
+            if self.when == "outage":
+                self._began(self.cause)
+
+    def _refusal(self, topic: str, record: Record) -> BrokerRefused | None:
+        """What the target could never store, by what is known of its limits."""
+        size, most = size_of(record), self.capabilities.max_record
+        limit = self._limits.get(topic, 0)
+        if (not most or size <= most) and (not limit or size < limit):
+            return None
+        return BrokerRefused(
+            f"a record of {size} bytes is too large for {topic} on {self.target.name}",
+            kind=TOO_LARGE,
+            broker=self.target.name,
+        )
+
+    def _full(self, size: int) -> BoundReached | None:
+        now = asyncio.get_running_loop().time()
+        if now - self._measured >= MEASURE:
+            self._durable, self._measured = self._waits.bytes, now
+        if self._durable + self._under_way + size <= self.most:
+            return None
+        why = f"{self.target.name} is away ({self.cause})" if self._away else "it drains too slowly"
+        return BoundReached(f"the spool has reached its {self.most} bytes: {why}", broker=self.name)
+
+    # back to the target
+
+    def _may_hold(self, lane: _Lane) -> bool:
+        if self.when == "always" or lane.number is None or self.away:
+            return False
+        now = asyncio.get_running_loop().time()
+        waiting = lane.appends + self._waits.waiting(lane.number)
+        return now >= lane.hold_from and waiting <= HANDOVER
+
+    def _hold(self, lane: _Lane, entry: _Entry) -> None:
+        loop = asyncio.get_running_loop()
+        if not lane.held:
+            lane.hold_until = loop.time() + HOLD
+            self._holding[lane] = None
+        lane.held.append(entry)
+        if len(lane.held) >= HELD:
+            self._give_up_holding(lane, loop.time())
+        elif self._timer is None:
+            self._timer = loop.call_later(LOOK, self._look)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        for lane in list(self._holding):
+            if not self._behind(lane):
+                self._let_go(lane)
+            elif self.away or loop.time() >= lane.hold_until:
+                self._give_up_holding(lane, loop.time())
+        if self._holding and self._timer is None:
+            self._timer = loop.call_later(LOOK, self._look)
+
+    def _let_go(self, lane: _Lane) -> None:
+        held, lane.held = lane.held, []
+        self._holding.pop(lane, None)
+        for entry in held:
+            self._enter(lane, entry)
+
+    def _give_up_holding(self, lane: _Lane, now: float) -> None:
+        lane.hold_from = now + HOLD
+        held, lane.held = lane.held, []
+        self._holding.pop(lane, None)
+        for entry in held:
+            self._append(lane, entry)
+
+    # what the drain and the runtime tell
+
+    def drained(self, topic: str, record: Record, result: PublishResult) -> None:
+        """What became of a record of the spool at the target."""
+        if _is_away(result):
+            self._went_away(str(result))
+            self.repeats += isinstance(result, PublishUnknown)
+        else:
+            self._away = False
+            self._learn(topic, record, result)
+
+    def _learn(self, topic: str, record: Record, result: PublishResult | None) -> None:
+        if not isinstance(result, BrokerRefused) or result.kind != TOO_LARGE:
+            return
+        if topic in self._limits or len(self._limits) < KNOWN_LIMITS:
+            size = size_of(record)
+            self._limits[topic] = min(size, self._limits.get(topic, size))
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of it waits, in the spool or here."""
+        return not (self._appends or self._holding or self._waits.records)
+
+    def ended(self) -> bool:
+        """Whether a time of spooling is over; True once for each."""
+        if not self.spooling or not self.idle:
+            return False
+        self.spooling = False
+        return True
+
+    def set(self, when: When, most: int) -> None:
+        """By another configuration. With ``always`` what is under way to the target goes through the spool too,
+        or what follows could overtake it."""
+        self.when, self.most = when, most
+        if when == "always":
+            for lane in self._lanes.values():
+                self._take_back(lane, list(lane.open))
+
+    # everything else is the target's
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        """What is held goes to the spool."""
+        for lane in list(self._holding):
+            self._give_up_holding(lane, asyncio.get_running_loop().time())
+
+    async def subscribe(
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: StartAt,
+        *,
+        client_id: str = "",
+        wanted: Wanted | None = None,
+    ) -> Consumer:
+        return await self.target.subscribe(group, topics, start, client_id=client_id, wanted=wanted)
+
+    def read(
+        self, partition: Partition, start: str, until: str | None = None
+    ) -> AsyncGenerator[Message, None]:
+        return self.target.read(partition, start, until)
+
+    async def position_at(self, partition: Partition, time_ms: int) -> str:
+        return await self.target.position_at(partition, time_ms)
+
+    async def position_back(self, partition: Partition, count: int) -> str:
+        return await self.target.position_back(partition, count)
+
+    async def metadata(
+        self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
+    ) -> LogMetadata:
+        return await self.target.metadata(topics, groups)
+
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        await self.target.create_topic(topic, partitions)
+
+    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
+        return await self.target.check_targets(topics)
+
+    async def health(self) -> Health:
+        return await self.target.health()
+
+
+def _is_away(result: PublishResult | None) -> bool:
+    """What the sender would be answered 503 for: away, unknown, or no room on the way."""
+    return isinstance(result, BrokerUnavailable)
+
+
+def _results(entry: _Entry) -> Sequence[PublishResult]:
+    assert entry.direct is not None  # noqa: S101 - it was published
+    return _results_of(entry.direct, len(entry.records))
+
+
+def _results_of(stored: Stored, count: int) -> Sequence[PublishResult]:
+    """A future that breaks its word has an unknown outcome (rule 9)."""
+    try:
+        return stored.result()
+    except asyncio.CancelledError:
+        unknown: BrokerError = PublishUnknown("the log is closing")
+    except Exception as error:  # noqa: BLE001 - whatever it was, nobody knows
+        unknown = PublishUnknown(f"the log failed while it stored the event: {error!r}")
+    return [unknown] * count

@@ -1,0 +1,137 @@
+"""``skybridge find``: the whole way of an event."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import exits, printing
+from app.cli.admin_client import Service
+from app.cli.verbs import verb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    View = Mapping[str, Any]
+
+
+@verb(
+    "find",
+    "skybridge find A-1001",
+    "skybridge find A-1001 --source /orders/eu --since 1h",
+    "skybridge find A-1001 --json | jq '.events[].subscriptions[] | {subscription, fate}'",
+)
+def find(
+    event: Annotated[str, typer.Argument(metavar="ID", help="The id of the event.")],
+    source: Annotated[
+        str, typer.Option("--source", help="Its source; events of every source by default.")
+    ] = "",
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since",
+            help="Only what came since: a duration as 1h, or RFC 3339. By default embedded logs are "
+            "searched from their beginning, Kafka for the last hour.",
+        ),
+    ] = "",
+    *,
+    service: Service,
+) -> None:
+    """Find an event: when it came and from which producer, its route, its place in each log, and what became
+    of it at each subscription.
+
+    A fate marked with * is worked out again from the filters and positions of the subscription. Exit code 1:
+    nothing was found; the last lines say how far the search went."""
+    query = {"id": event, "source": source, "since": _moment(since)}
+    found = service.get("/v1/events", query)
+    service.show(found, _tell)
+    if not found["events"]:
+        raise typer.Exit(exits.FAILED)
+
+
+def _moment(since: str) -> str:
+    """A duration ends now."""
+    if not since or "T" in since or since.isdecimal():
+        return since
+    from app.model.duration import seconds
+    from app.runtime.clock import SystemClock
+
+    try:
+        return str(max(0, round((SystemClock().now() - float(str(seconds(since)))) * 1000)))
+    except ValueError as error:
+        printing.fail(
+            f"--since: {error}",
+            cure="Write a duration as 1h or 30m, or a time as 2026-01-01T00:00:00Z.",
+            code=exits.SETUP,
+        )
+
+
+def _tell(found: View) -> None:
+    for event in found["events"]:
+        for line in _event(event):
+            printing.text_line(line)
+    if not found["events"]:
+        printing.text_line("not found")
+    for each in found["looked"]:
+        if not each["complete"] or not found["events"]:
+            printing.text_line(_looked(each))
+
+
+def _event(event: View) -> Iterator[str]:
+    yield f"event {_clean(event['id'])} of {_clean(event['source'])}  {_clean(event['type'])}"
+    came, producer = event["received_ms"], event["producer"]
+    yield f"  {_at(came)}  came" + (f" from {_clean(producer)}" if producer else "")
+    if event["route"] is not None:
+        yield f"  {_NO_TIME}  route {event['route']['name']}: {_clean(event['route']['why'])}"
+    for each in event["places"]:
+        by = f"  by {each['by']}" if each["by"] else ""
+        where = f"{each['broker']}/{each['topic']}/{each['partition']} @ {each['position']}"
+        yield f"  {_at(each['time_ms'])}  {where}{by}"
+    for each in event["subscriptions"]:
+        yield from _subscription(each)
+
+
+def _subscription(each: View) -> Iterator[str]:
+    fate = each["fate"] + ("*" if each["computed"] else "")
+    yield f"  {each['subscription']}: {fate}  {_clean(each['detail'])}"
+    for attempt in each["attempts"]:
+        yield from _attempt(attempt)
+    if each["behind"] is not None:
+        yield f"    behind event {_clean(each['behind']['id'])} of {_clean(each['behind']['source'])}"
+    if each["next_attempt_ms"] is not None:
+        yield f"    {_at(each['next_attempt_ms'])}  next attempt"
+    if each["consumer"]:
+        yield f"    consumer {_clean(each['consumer'])}"
+    if each["dead_letter"] is not None:
+        yield f"    skybridge dead-letters show {each['dead_letter']}"
+
+
+def _attempt(attempt: View) -> Iterator[str]:
+    status = attempt["status"] or ""
+    detail = f"  {_clean(attempt['detail'])}" if attempt["detail"] else ""
+    yield (
+        f"    {_at(attempt['started_ms'])}  attempt {attempt['number']}: {attempt['outcome']}"
+        f" {status} in {attempt['duration_ms']:.0f} ms{detail}"
+    )
+    for mark, wire in ((">", attempt["request"]), ("<", attempt["answer"])):
+        if wire is not None:
+            yield f"      {mark} {_clean(wire['line'])}"
+            for header in wire["headers"]:
+                yield f"      {mark} {_clean(header['name'])}: {_clean(header['value'] or '…')}"
+            if wire["body"]:
+                yield f"      {mark} {_clean(wire['body'])}"
+
+
+def _looked(each: View) -> str:
+    begin = "its beginning" if each["from"] is None else _at(each["from"])
+    text = f"looked in {each['where']} from {begin}"
+    return text + ("" if each["complete"] else f", not in all of it: {_clean(each['detail'])}")
+
+
+_NO_TIME = " " * len("2026-01-01T00:00:00Z")
+_clean = printing.one_line
+
+
+def _at(milliseconds: int | None) -> str:
+    return _NO_TIME if milliseconds is None else printing.moment(milliseconds)

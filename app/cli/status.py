@@ -1,0 +1,168 @@
+"""``skybridge status``: one screen of a running service, and what of it needs a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import exits, printing
+from app.cli.admin_client import Service
+from app.cli.verbs import verb
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from app.cli.printing import Column
+
+Found = dict[str, Any]
+
+
+@verb(
+    "status",
+    "skybridge status",
+    "skybridge status --interval 0                       # one look, no rates",
+    "skybridge status --json | jq .attention",
+    "skybridge status > /dev/null || echo 'somebody must look'",
+)
+def run(
+    interval: Annotated[
+        float,
+        typer.Option(min=0, max=60, help="Seconds between two looks, for the rates; 0: one look."),
+    ] = 1.0,
+    *,
+    service: Service,
+) -> None:
+    """Show brokers, routes, subscriptions, parked events, dead letters and disks on one screen.
+
+    What needs a person comes first, each with the command that repairs it; then the exit code is 1. Rates are
+    of the seconds between two looks, and of the process that answers.
+    """
+    found = _looked(service, interval)
+    service.show(found, _show)
+    if found["attention"]:
+        raise typer.Exit(exits.FAILED)
+
+
+def _looked(service: Service, interval: float) -> Found:
+    """The answer of the last look, with ``per_second`` at each route and subscription: null after one look, or where
+    the service began anew in between."""
+    import time
+
+    before = service.get("/status") if interval else {}
+    if interval:
+        time.sleep(interval)
+    found: Found = service.get("/status")
+    seconds = found["uptime_seconds"] - before.get("uptime_seconds", float("inf"))
+    for kind, name, count in (("routes", "name", "events"), ("subscriptions", "id", "delivered")):
+        was = {each[name]: each[count] for each in before.get(kind, ())}
+        for each in found[kind]:
+            known = seconds > 0 and each[name] in was
+            each["per_second"] = (
+                round((each[count] - was[each[name]]) / seconds, 3) if known else None
+            )
+    return found
+
+
+def _show(found: Found) -> None:
+    if found["attention"]:
+        printing.text_line("NEEDS A PERSON")
+        for each in found["attention"]:
+            printing.text_line(f"  {each['subject']}: {printing.one_line(each['detail'])}")
+            printing.text_line(f"    next: {each['next']}")
+        printing.text_line("")
+    ready = "ready" if found["ready"] else "not ready"
+    roles, configured = "+".join(found["roles"]), found["configuration"]
+    printing.text_line(
+        f"{found['installation']}  skybridge {found['version']}  {roles}  {ready}  "
+        f"up {_span(found['uptime_seconds'])}  configuration {configured['digest']}"
+    )
+    healths = {**found["brokers"], "(store)": found["store"]}
+    _table(
+        ("broker", ("state", _up), ("cause", lambda each: each["cause"] or None)),
+        [{"broker": name, **health} for name, health in healths.items()],
+    )
+    _table(_ROUTES, found["routes"])
+    if "worker" in found["roles"]:
+        _table(_SUBSCRIPTIONS, found["subscriptions"])
+    else:
+        printing.text_line("\nsubscriptions run in another process: ask the worker with --server")
+    _table(_SENDERS, [*found["producers"], *found["intakes"]])
+    _spool(found.get("spool") or ())
+    _table(_DISKS, [{"disk": path, **volume} for path, volume in sorted(found["disks"].items())])
+
+
+def _table(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        printing.text_line("")
+        printing.listing(columns, rows)
+
+
+def _spool(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Of each route that has one, by the members of the answer."""
+    if rows:
+        _table(tuple(rows[0]), rows)
+
+
+def _up(health: Mapping[str, Any]) -> str:
+    return "up" if health["healthy"] else "down"
+
+
+def _waits(each: Mapping[str, Any]) -> str | None:
+    ages = (each["oldest"], each["parked"]["oldest_seconds"])
+    known = [age for age in ages if age is not None]
+    return _span(max(known)) if known else None
+
+
+def _cause(each: Mapping[str, Any]) -> str | None:
+    until = each["paused_for"]
+    cause = each["cause"].removeprefix(f"{each['state']}: ")
+    probe = "" if until is None else f" (next probe in {_span(until)})"
+    return (printing.one_line(cause) + probe).strip() or None
+
+
+def _span(seconds: float) -> str:
+    """In the largest unit that it fills twice."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):.1f}GiB"
+
+
+_ROUTES: Sequence[Column] = (
+    ("route", "name"),
+    ("to", lambda each: ",".join(f"{to['broker']}/{to['topic']}" for to in each["to"])),
+    ("per second", "per_second"),
+    ("stored", "events"),
+    ("not stored", "unpublished"),
+    ("filter errors", "filter_errors"),
+)
+_SUBSCRIPTIONS: Sequence[Column] = (
+    ("subscription", "id"),
+    "state",
+    "lag",
+    ("per second", "per_second"),
+    ("delivered", "delivered"),
+    ("oldest", _waits),
+    ("parked", "parked.rows"),
+    ("dead letters", lambda each: sum(each["dead_letters"].values())),
+    ("filter errors", "filter_errors"),
+    ("cause", _cause),
+)
+_SENDERS: Sequence[Column] = (
+    ("sender", "name"),
+    ("per second", "events_per_second"),
+    "events",
+    "refused",
+    ("last", lambda each: None if (ago := each["last_event_seconds"]) is None else _span(ago)),
+)
+_DISKS: Sequence[Column] = (
+    "disk",
+    ("free", lambda each: _gib(each["free"])),
+    ("size", lambda each: _gib(each["size"])),
+    ("free %", lambda each: f"{100 * each['free'] / max(1, each['size']):.0f}"),
+)

@@ -1,0 +1,76 @@
+// Hooks around the client.
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+
+import { problemOf } from "./client";
+import type { Problem } from "./types";
+
+export interface Loaded<T> {
+  /** The last good answer; it stays while a newer one fails. */
+  value: T | undefined;
+  problem: Problem | undefined;
+  loading: boolean;
+  reload: () => void;
+}
+
+/** Loads when `keys` change, and every `every` milliseconds while the page is visible. */
+export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, keys: unknown[], every = 0): Loaded<T> {
+  const [state, set] = useState<Omit<Loaded<T>, "reload">>({ value: undefined, problem: undefined, loading: true });
+  const latest = useRef(load);
+  latest.current = load;
+  const again = useRef<() => void>(() => undefined);
+  useEffect(() => {
+    const control = new AbortController();
+    let timer = 0;
+    const ask = async () => {
+      clearTimeout(timer);
+      try {
+        const value = await latest.current(control.signal);
+        if (!control.signal.aborted) set({ value, problem: undefined, loading: false });
+      } catch (error) {
+        if (!control.signal.aborted) set((old) => ({ ...old, problem: problemOf(error), loading: false }));
+      }
+      if (every && !control.signal.aborted) timer = setTimeout(next, every) as unknown as number;
+    };
+    const next = () => {
+      if (document.hidden) document.addEventListener("visibilitychange", next, { once: true });
+      else void ask();
+    };
+    again.current = () => void ask();
+    set((old) => ({ ...old, loading: true }));
+    void ask();
+    return () => {
+      control.abort();
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", next);
+    };
+  }, [...keys, every]);
+  const reload = useCallback(() => again.current(), []);
+  return { ...state, reload };
+}
+
+export interface Action<A extends unknown[]> {
+  run: (...args: A) => Promise<boolean>;
+  busy: boolean;
+  problem: Problem | undefined;
+  clear: () => void;
+}
+
+/** An operation that a button starts. `run` says whether it succeeded; its problem is kept to be shown. */
+export function useAction<A extends unknown[]>(act: (...args: A) => Promise<unknown>): Action<A> {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem>();
+  const run = async (...args: A) => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await act(...args);
+      return true;
+    } catch (error) {
+      setProblem(problemOf(error));
+      return false;
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { run, busy, problem, clear: () => setProblem(undefined) };
+}

@@ -1,0 +1,165 @@
+// Audit: who changed what, who looked at event data, what was refused.
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { api, problemOf } from "../api/client";
+import type { AuditEntry, Problem } from "../api/types";
+import { go, link } from "../router";
+import { Badge, type Tone } from "../ui/badge";
+import { Empty } from "../ui/empty";
+import { Icon } from "../ui/icons";
+import { Card, Head } from "../ui/page";
+import { ProblemBox } from "../ui/problem";
+import { Table, type Column } from "../ui/table";
+import { Time } from "../ui/time";
+import type { Page, PageProps } from "./page";
+
+const A_PAGE = 200;
+const NAMES = ["kind", "who", "operation", "target"] as const;
+type Choice = Record<(typeof NAMES)[number], string>;
+type Kind = AuditEntry["kind"];
+
+function Audit({ query }: PageProps) {
+  const choice = Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? ""])) as Choice;
+  const [again, set] = useState(0);
+  const found = useEntries(choice, again);
+  const show = (changed: Partial<Choice>) => go(link(["audit"], { ...choice, ...changed }), true);
+  return (
+    <>
+      <Head
+        title="Audit"
+        note="Changes, looks at event data and refused requests. No entry holds event data or a secret."
+        actions={
+          <button onClick={() => set(again + 1)}>
+            <Icon name="replay" /> Look again
+          </button>
+        }
+      />
+      <div class="stack">
+        <Card>
+          <Form key={JSON.stringify(choice)} choice={choice} onChoice={show} />
+        </Card>
+        {found.problem && <ProblemBox problem={found.problem} onRetry={() => set(again + 1)} />}
+        {found.complete && !found.rows.length && (
+          <Empty title="No entry" icon="audit">
+            Pause a subscription, redrive a dead letter or look at an event: each leaves an entry here.
+          </Empty>
+        )}
+        {found.rows.length > 0 && (
+          <Card>
+            <Table label="Audit" columns={columns(show)} rows={found.rows} keyOf={(row) => row.id} onEnd={found.more} />
+          </Card>
+        )}
+      </div>
+    </>
+  );
+}
+
+function Form({ choice, onChoice }: { choice: Choice; onChoice: (choice: Partial<Choice>) => void }) {
+  const [form, set] = useState(choice);
+  const typed = (name: keyof Choice) => (event: { currentTarget: HTMLInputElement }) =>
+    set({ ...form, [name]: event.currentTarget.value.trim() });
+  const submit = (event: Event) => (event.preventDefault(), onChoice(form));
+  return (
+    <form class="search" onSubmit={submit} role="search">
+      <label class="field">
+        <span>Kind</span>
+        <select value={form.kind} onChange={(event) => onChoice({ ...form, kind: event.currentTarget.value })}>
+          <option value="">all</option>
+          <option value="change">changes</option>
+          <option value="look">looks at event data</option>
+          <option value="refusal">refusals</option>
+        </select>
+      </label>
+      <label class="field">
+        <span>Token</span>
+        <input type="search" value={form.who} onInput={typed("who")} placeholder="ana" />
+      </label>
+      <label class="field">
+        <span>Operation</span>
+        <input value={form.operation} onInput={typed("operation")} placeholder="pause_subscription" />
+      </label>
+      <label class="field">
+        <span>Object</span>
+        <input value={form.target} onInput={typed("target")} placeholder="billing" />
+      </label>
+      <button class="primary" type="submit">
+        <Icon name="explain" /> Search
+      </button>
+    </form>
+  );
+}
+
+interface Entries {
+  rows: AuditEntry[];
+  complete: boolean;
+  problem: Problem | undefined;
+}
+
+const NOTHING: Entries = { rows: [], complete: false, problem: undefined };
+
+/** Page after page, as a person scrolls. */
+function useEntries(choice: Choice, again: number): Entries & { more: () => void } {
+  const [state, set] = useState(NOTHING);
+  const asking = useRef(false);
+  const control = useRef(new AbortController());
+  const ask = async (rows: AuditEntry[]) => {
+    if (asking.current) return;
+    asking.current = true;
+    const { signal } = control.current;
+    try {
+      const { kind, ...rest } = choice;
+      const before = rows[rows.length - 1]?.id ?? null;
+      const query = { ...rest, kind: (kind || null) as Kind | null, before, limit: A_PAGE };
+      const page = await api.get("/v1/audit", { query, signal });
+      if (!signal.aborted) set({ rows: [...rows, ...page.entries], complete: page.next === null, problem: undefined });
+    } catch (error) {
+      if (!signal.aborted) set({ rows, complete: false, problem: problemOf(error) });
+    } finally {
+      if (!signal.aborted) asking.current = false;
+    }
+  };
+  useEffect(() => {
+    control.current = new AbortController();
+    const mine = control.current;
+    asking.current = false;
+    set(NOTHING);
+    void ask([]);
+    return () => mine.abort();
+  }, [JSON.stringify(choice), again]);
+  return { ...state, more: () => !state.complete && !state.problem && void ask(state.rows) };
+}
+
+const TONES: Record<Kind, Tone> = { change: "busy", look: "quiet", refusal: "bad" };
+
+function columns(show: (choice: Partial<Choice>) => void): Column<AuditEntry>[] {
+  const by = (name: keyof Choice, value: string) => (
+    <button class="quiet inline" onClick={() => show({ [name]: value })} title={`Only ${value}`}>
+      {value}
+    </button>
+  );
+  return [
+    { title: "When", width: "15rem", cell: (row) => <Time ms={row.at_ms} exact /> },
+    { title: "Kind", width: "7rem", cell: (row) => <Badge tone={TONES[row.kind]}>{row.kind}</Badge> },
+    { title: "Token", width: "9rem", cell: (row) => by("who", row.who) },
+    { title: "From", width: "9rem", cell: (row) => row.address },
+    { title: "Operation", cell: (row) => by("operation", row.operation) },
+    { title: "Object", cell: (row) => (row.target ? by("target", row.target) : "") },
+    { title: "Answer", width: "8rem", cell: (row) => <Answer status={row.status} /> },
+    { title: "How much", cell: (row) => row.detail },
+  ];
+}
+
+function Answer({ status }: { status: number | null }) {
+  if (status === null) return <span title="The process or the connection ended first">no answer</span>;
+  return <Badge tone={status < 400 ? "ok" : "bad"}>{status}</Badge>;
+}
+
+export const audit: Page = {
+  id: "audit",
+  title: "Audit",
+  key: "a",
+  icon: "audit",
+  group: "Service",
+  scope: "read",
+  component: Audit,
+};

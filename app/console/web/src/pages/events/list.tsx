@@ -1,0 +1,176 @@
+// Search of records by attributes and time, and the live tail of a topic.
+import { useState } from "preact/hooks";
+
+import { api } from "../../api/client";
+import type { Message, RouteView, Topic } from "../../api/types";
+import { useLoad } from "../../api/use";
+import { count, plural } from "../../format";
+import { attribute, keyOf, nameOf, placeOf } from "../../messages";
+import { go, link } from "../../router";
+import { useStatus } from "../../status";
+import { Badge } from "../../ui/badge";
+import { Empty, Loading } from "../../ui/empty";
+import { Icon } from "../../ui/icons";
+import { Card, Head } from "../../ui/page";
+import { ProblemBox } from "../../ui/problem";
+import { Table, type Column } from "../../ui/table";
+import { Time } from "../../ui/time";
+import { SearchForm } from "./form";
+import { MOST, searchOf, useLive, useSearch, type Search } from "./search";
+
+export function EventList({ query }: { query: URLSearchParams }) {
+  const topics = useLoad((signal) => api.get("/v1/topics", { signal }), []);
+  const { value: status } = useStatus();
+  const asked = searchOf(query);
+  const search = asked.topic ? asked : { ...asked, ...firstOf(topics.value, status?.routes ?? []) };
+  const show = (changed: Partial<Search>) => go(addressOf({ ...search, ...changed }), true);
+  return (
+    <>
+      <Head
+        title="Events"
+        note="Find one event by its id, or look through the records of a topic. Looking moves no subscription."
+        actions={search.topic && <LiveButton live={search.live} onClick={() => show({ live: !search.live })} />}
+      />
+      <div class="stack">
+        {topics.problem && <ProblemBox problem={topics.problem} onRetry={topics.reload} />}
+        <Card>
+          <SearchForm search={search} topics={topics.value ?? []} onSearch={show} />
+        </Card>
+        {!topics.value && topics.loading && <Loading what="Asking the brokers for their topics" />}
+        {topics.value && !search.topic && <NoTopic />}
+        {search.topic && (search.live ? <Tail search={search} /> : <Found search={search} />)}
+      </div>
+    </>
+  );
+}
+
+/** The topic of the first route that has one, or else any. */
+function firstOf(topics: Topic[] | undefined, routes: RouteView[]): { broker: string; topic: string } {
+  const targets = routes.flatMap((each) => each.to);
+  const there = (broker: string, topic: string) => topics?.some((each) => each.broker === broker && each.name === topic);
+  const target = targets.find((each) => there(each.broker, each.topic));
+  if (target) return { broker: target.broker, topic: target.topic };
+  const [first] = topics ?? [];
+  return { broker: first?.broker ?? "", topic: first?.name ?? "" };
+}
+
+export function addressOf(search: Search): string {
+  return link(["events"], { ...search, live: search.live ? 1 : undefined });
+}
+
+function LiveButton({ live, onClick }: { live: boolean; onClick: () => void }) {
+  return (
+    <button onClick={onClick} aria-pressed={live}>
+      <Icon name={live ? "close" : "play"} />
+      {live ? "End the live tail" : "Follow live"}
+    </button>
+  );
+}
+
+function NoTopic() {
+  return (
+    <Empty title="No topic yet" icon="events">
+      A topic appears with its first event. Send one: <code>skybridge send --type com.example.hello</code>
+    </Empty>
+  );
+}
+
+function Found({ search }: { search: Search }) {
+  const [again, set] = useState(0);
+  const found = useSearch(search, again);
+  const { rows, busy, next, lookedAt } = found;
+  return (
+    <Card
+      title={`${search.broker}/${search.topic}`}
+      actions={
+        <>
+          <span class="note" role="status">
+            {busy ? "Looking … " : ""}
+            {plural(rows.length, "event")} of {plural(lookedAt, "record")} looked at
+            {next !== null && !busy && ", not to the end"}
+          </span>
+          {next !== null && !busy && rows.length < MOST && <button onClick={found.more}>Look further</button>}
+          <button class="quiet" onClick={() => set(again + 1)}>
+            <Icon name="replay" /> Look again
+          </button>
+        </>
+      }
+    >
+      {found.problem && <ProblemBox problem={found.problem} onRetry={() => set(again + 1)} />}
+      {rows.length > 0 && <Rows label="Events found" rows={rows} broker={search.broker} onEnd={found.more} />}
+      {rows.length === 0 && !busy && !found.problem && (
+        <Empty title="No event matches" icon="explain">
+          Take an earlier time, fewer attributes, or a prefix such as <code>com.example.*</code>. Records that retention
+          removed are found no more.
+        </Empty>
+      )}
+      {rows.length === 0 && busy && <Loading what={`Looking through ${search.topic}`} />}
+    </Card>
+  );
+}
+
+function Tail({ search }: { search: Search }) {
+  const [paused, set] = useState(false);
+  const live = useLive(search, true, paused);
+  const { rows } = live;
+  return (
+    <Card
+      title={`${search.broker}/${search.topic}`}
+      actions={
+        <>
+          <Badge tone={paused ? "warn" : live.open ? "ok" : "busy"}>
+            {paused ? "Paused" : live.open ? "Live" : "Connecting"}
+          </Badge>
+          <span class="note">
+            {plural(live.count, "event")}
+            {live.count > MOST && `, the newest ${count(MOST)} are kept`}
+          </span>
+          <button onClick={() => set(!paused)} aria-pressed={paused}>
+            <Icon name={paused ? "play" : "pause"} /> {paused ? "Go on" : "Pause"}
+          </button>
+        </>
+      }
+    >
+      {live.problem && <ProblemBox problem={live.problem} />}
+      {rows.length > 0 && <Rows label="Events as they come" rows={rows} broker={search.broker} />}
+      {rows.length === 0 && !live.problem && (
+        <Empty title="Nothing has come yet" icon="events">
+          Every event that is written to {search.topic} from now on and matches the attributes above appears here.
+        </Empty>
+      )}
+    </Card>
+  );
+}
+
+interface RowsProps {
+  label: string;
+  rows: Message[];
+  broker: string;
+  onEnd?: () => void;
+}
+
+function Rows({ label, rows, broker, onEnd }: RowsProps) {
+  const to = (row: Message) => link(["events", "record", broker, row.topic, String(row.partition), row.position]);
+  return (
+    <Table
+      label={label}
+      columns={columns(to)}
+      rows={rows}
+      keyOf={(row) => placeOf(row)}
+      onEnd={onEnd}
+      onOpen={(row) => go(to(row))}
+    />
+  );
+}
+
+function columns(to: (row: Message) => string): Column<Message>[] {
+  return [
+    { title: "Stored", width: "9rem", cell: (row) => <Time ms={row.time_ms} /> },
+    { title: "Type", cell: (row) => <a href={to(row)}>{nameOf(row).type || "No event"}</a> },
+    { title: "Id", cell: (row) => <code>{nameOf(row).id || row.fault}</code> },
+    { title: "Source", cell: (row) => nameOf(row).source },
+    { title: "Subject", cell: (row) => attribute(row, "subject") },
+    { title: "Key", width: "9rem", cell: (row) => keyOf(row) },
+    { title: "Place", width: "8rem", cell: (row) => <code>{`${row.partition}@${row.position}`}</code> },
+  ];
+}

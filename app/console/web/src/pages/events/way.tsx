@@ -1,0 +1,144 @@
+// The whole way of an event as a line from its producer to each subscription, and how far each search went.
+import type { Fate, Found, FoundEvent } from "../../api/types";
+import { plural } from "../../format";
+import { placeOf } from "../../messages";
+import { link } from "../../router";
+import { Badge, type Tone } from "../../ui/badge";
+import { Empty } from "../../ui/empty";
+import { Card } from "../../ui/page";
+import { Time } from "../../ui/time";
+import { Attempts } from "./attempts";
+
+const TONES: Record<Fate["fate"], Tone> = {
+  delivered: "ok",
+  pulled: "ok",
+  queued: "busy",
+  redriven: "busy",
+  waiting: "busy",
+  retrying: "warn",
+  parked: "warn",
+  "dead-letter": "bad",
+  filtered: "quiet",
+  unknown: "quiet",
+};
+
+export function Way({ event }: { event: FoundEvent }) {
+  const { route, places, subscriptions } = event;
+  return (
+    <Card title="Its way">
+      <ol class="steps">
+        <li>
+          <h3>{event.producer ? <>Sent by {event.producer}</> : "Received"}</h3>
+          <p>
+            {event.received_ms ? <Time ms={event.received_ms} exact /> : "The time is unknown"}, source{" "}
+            <code>{event.source}</code>
+          </p>
+        </li>
+        {route && (
+          <li>
+            <h3>
+              Route <a href={link(["way"])}>{route.name}</a>
+            </h3>
+            <p>
+              {route.why}
+              {route.computed && <small> By the present routes.</small>}
+            </p>
+          </li>
+        )}
+        {places.map((each) => (
+          <li key={placeOf(each, each.broker)}>
+            <h3>
+              Stored in{" "}
+              <a href={link(["events", "record", each.broker, each.topic, String(each.partition), each.position])}>
+                {placeOf(each, each.broker)}
+              </a>
+            </h3>
+            <p>
+              {each.kind}, <Time ms={each.time_ms} exact />
+              {each.by && `, by ${each.by}`}
+            </p>
+          </li>
+        ))}
+        {subscriptions.map((each) => (
+          <FateOf key={`${each.subscription}${each.position}`} fate={each} />
+        ))}
+      </ol>
+      {subscriptions.length === 0 && (
+        <Empty title="No subscription reads it">
+          Nothing is subscribed to where it is stored. <a href={link(["subscriptions"])}>Make a subscription</a>.
+        </Empty>
+      )}
+    </Card>
+  );
+}
+
+function FateOf({ fate }: { fate: Fate }) {
+  const { clause, because, behind } = fate;
+  return (
+    <li class={TONES[fate.fate]}>
+      <h3>
+        <a href={link(["subscriptions", fate.subscription])}>{fate.subscription}</a>{" "}
+        <Badge tone={TONES[fate.fate]}>{fate.fate}</Badge>
+        {fate.state && fate.state !== "running" && <small> The subscription is {fate.state}.</small>}
+      </h3>
+      <p>
+        {fate.detail}
+        {fate.computed && <small> Worked out by its present filters and position.</small>}
+      </p>
+      {clause && (
+        <p>
+          Clause <code>{clause}</code>
+          {because && <> saw {because}</>}
+        </p>
+      )}
+      {behind && (
+        <p>
+          Behind <a href={link(["events", "event"], { id: behind.id, source: behind.source })}>{behind.id}</a>, the event
+          of its key that is tried first.
+        </p>
+      )}
+      {fate.next_attempt_ms && (
+        <p>
+          Next attempt <Time ms={fate.next_attempt_ms} />
+        </p>
+      )}
+      {fate.dead_letter && (
+        <p>
+          <a href={link(["letters", String(fate.dead_letter)])}>Dead letter {fate.dead_letter}</a>
+        </p>
+      )}
+      {fate.consumer && <p>Pulled by {fate.consumer}</p>}
+      {fate.attempts.length > 0 && (
+        <details>
+          <summary>{plural(fate.attempts.length, "attempt")}</summary>
+          <Attempts attempts={fate.attempts} />
+        </details>
+      )}
+    </li>
+  );
+}
+
+/** Only where every search is complete, an empty answer is final. */
+export function LookedAt({ looked }: { looked: Found["looked"] }) {
+  if (!looked.length) return null;
+  const all = looked.every((each) => each.complete);
+  return (
+    <details class="card" open={!all}>
+      <summary>How far it was looked for{!all && ": not everywhere"}</summary>
+      <ul class="choices">
+        {looked.map((each) => (
+          <li key={each.where}>
+            <Badge tone={each.complete ? "ok" : "warn"}>{each.complete ? "complete" : "in part"}</Badge> {each.where}
+            {each.from !== null && (
+              <>
+                {" "}
+                from <Time ms={each.from} exact />
+              </>
+            )}
+            {each.detail && <p class="note">{each.detail}</p>}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}

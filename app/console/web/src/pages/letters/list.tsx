@@ -1,0 +1,204 @@
+// The list of dead letters: by cause and subscription, over time, chosen one by one or as a whole.
+import { useState } from "preact/hooks";
+
+import { api } from "../../api/client";
+import type { DeadLetter } from "../../api/types";
+import { useLoad } from "../../api/use";
+import { count, plural } from "../../format";
+import { go, link } from "../../router";
+import { Allowed, useSession } from "../../session";
+import { Empty } from "../../ui/empty";
+import { Icon } from "../../ui/icons";
+import { Card, Head } from "../../ui/page";
+import { ProblemBox } from "../../ui/problem";
+import { Table, type Column } from "../../ui/table";
+import { Time } from "../../ui/time";
+import { Causes } from "./causes";
+import { Discard } from "./discard";
+import { addressOf, choiceOf, filterOf, isNarrow, type Choice, type Filter } from "./filter";
+import { useLetters } from "./load";
+import { OverTime } from "./over_time";
+import { LetterTabs } from "./parked";
+import { Redrive } from "./redrive";
+
+const COUNT_EVERY = 5_000; // milliseconds
+
+export function LetterList({ query }: { query: URLSearchParams }) {
+  const filter = filterOf(query);
+  const [again, set] = useState(0);
+  const key = JSON.stringify(filter);
+  const counted = useLoad((signal) => api.get("/v1/dead-letters/count", { query: choiceOf(filter), signal }), [key, again], COUNT_EVERY);
+  const all = useLoad((signal) => api.get("/v1/dead-letters/count", { signal }), [again], COUNT_EVERY);
+  const show = (changed: Partial<Filter>) => go(addressOf({ ...filter, ...changed }), true);
+  const total = counted.value?.total;
+  const nothing = all.value?.total === 0;
+  const problem = counted.problem ?? all.problem;
+  return (
+    <>
+      <Head
+        title="Dead letters"
+        note="Events that were given up. Each keeps its whole message until it is redriven or discarded."
+      />
+      <LetterTabs current="letters" />
+      {problem && <ProblemBox problem={problem} onRetry={counted.reload} />}
+      {nothing ? (
+        <Nothing />
+      ) : (
+        <div class="stack">
+          <div class="columns">
+            <Card title="By subscription and cause">
+              <Causes counts={all.value?.counts ?? []} filter={filter} onFilter={show} />
+            </Card>
+            <OverTime filter={filter} onFilter={show} again={again} />
+          </div>
+          <Rows key={key} filter={filter} total={total} again={again} onFilter={show} onDone={() => set(again + 1)} />
+        </div>
+      )}
+    </>
+  );
+}
+
+function Nothing() {
+  return (
+    <Empty title="No dead letters" icon="check">
+      An event comes here when its target refuses it for good (415 and other 4xx), when its schedule of attempts is used
+      up, or when the record is no CloudEvent. It stays until somebody redrives or discards it.
+    </Empty>
+  );
+}
+
+interface RowsProps {
+  filter: Filter;
+  total: number | undefined;
+  again: number;
+  onFilter: (changed: Partial<Filter>) => void;
+  onDone: () => void;
+}
+
+const CHOSEN_MOST = 500; // ids of one request
+
+function Rows({ filter, total, again, onFilter, onDone }: RowsProps) {
+  const { may } = useSession();
+  const found = useLetters(filter, again);
+  const [chosen, choose] = useState<ReadonlySet<number>>(new Set());
+  const toggle = (id: number) => {
+    const next = new Set(chosen);
+    if (!next.delete(id) && next.size < CHOSEN_MOST) next.add(id);
+    choose(next);
+  };
+  const done = () => (choose(new Set()), onDone());
+  const choice: Choice = chosen.size ? { ...choiceOf(filter), id: [...chosen] } : choiceOf(filter);
+  const size = chosen.size || total || 0;
+  const operates = may("operate");
+  return (
+    <Card
+      title={total === undefined ? "Dead letters" : plural(total, "dead letter")}
+      actions={
+        <>
+          <FilterForm filter={filter} onFilter={onFilter} />
+          <Allowed scope="operate">
+            <Actions choice={choice} size={size} chosen={chosen.size} onDone={done} />
+          </Allowed>
+        </>
+      }
+    >
+      {found.problem && <ProblemBox problem={found.problem} onRetry={onDone} />}
+      {found.complete && !found.rows.length && <Empty title="No dead letter matches">Take fewer or other filters.</Empty>}
+      {found.rows.length > 0 && (
+        <Table
+          label="Dead letters"
+          columns={columns(operates ? { chosen, toggle } : null)}
+          rows={found.rows}
+          keyOf={(row) => row.id}
+          total={total}
+          onEnd={found.more}
+          onOpen={(row) => go(link(["letters", String(row.id)]))}
+        />
+      )}
+      {!found.complete && found.rows.length > 0 && (
+        <p class="note foot-note">
+          {count(found.rows.length)} of {count(total)} loaded; scroll for more.
+        </p>
+      )}
+    </Card>
+  );
+}
+
+interface ActionsProps {
+  choice: Choice;
+  size: number;
+  chosen: number;
+  onDone: () => void;
+}
+
+function Actions({ choice, size, chosen, onDone }: ActionsProps) {
+  const [open, set] = useState<"redrive" | "discard">();
+  const what = chosen ? `${count(chosen)} chosen` : `all ${count(size)}`;
+  const close = (changed: boolean) => (set(undefined), changed && onDone());
+  return (
+    <>
+      <button class="primary" disabled={!size} onClick={() => set("redrive")}>
+        <Icon name="replay" /> Redrive {what}
+      </button>
+      <button disabled={!size} onClick={() => set("discard")}>
+        <Icon name="trash" /> Discard {what}
+      </button>
+      {open === "redrive" && <Redrive choice={choice} onClose={close} />}
+      {open === "discard" && <Discard choice={choice} onClose={close} />}
+    </>
+  );
+}
+
+function FilterForm({ filter, onFilter }: { filter: Filter; onFilter: (changed: Partial<Filter>) => void }) {
+  const [type, set] = useState(filter.type);
+  const submit = (event: Event) => (event.preventDefault(), onFilter({ type }));
+  const none = { subscription: "", causes: [], source: "", type: "", since: undefined, until: undefined };
+  return (
+    <>
+      {isNarrow(filter) && (
+        <button class="quiet" onClick={() => onFilter(none)}>
+          <Icon name="close" /> Show all
+        </button>
+      )}
+      <form onSubmit={submit} role="search">
+        <input
+          type="search"
+          aria-label="Type of the event"
+          placeholder="Type, as com.example.*"
+          value={type}
+          onInput={(event) => set(event.currentTarget.value.trim())}
+        />
+      </form>
+    </>
+  );
+}
+
+interface Choosing {
+  chosen: ReadonlySet<number>;
+  toggle: (id: number) => void;
+}
+
+function columns(choosing: Choosing | null): Column<DeadLetter>[] {
+  const boxes: Column<DeadLetter> = {
+    title: "Chosen",
+    width: "5.5rem",
+    cell: (row) => (
+      <input
+        type="checkbox"
+        aria-label={`Choose ${row.id}`}
+        checked={choosing?.chosen.has(row.id) ?? false}
+        onChange={() => choosing?.toggle(row.id)}
+      />
+    ),
+  };
+  const rest: Column<DeadLetter>[] = [
+    { title: "Id", width: "6rem", cell: (row) => <a href={link(["letters", String(row.id)])}>{row.id}</a> },
+    { title: "Given up", width: "9rem", cell: (row) => <Time ms={row.at_ms} /> },
+    { title: "Subscription", width: "9rem", cell: (row) => row.subscription },
+    { title: "Cause", width: "12rem", cell: (row) => <code>{row.cause}</code> },
+    { title: "Type", cell: (row) => row.event.type || "no event" },
+    { title: "Event id", cell: (row) => <code>{row.event.id}</code> },
+    { title: "Attempts", width: "6.5rem", number: true, cell: (row) => count(row.attempts) },
+  ];
+  return choosing ? [boxes, ...rest] : rest;
+}

@@ -1,0 +1,87 @@
+// What waits in the store for its turn: by key, by its oldest event.
+import { api } from "../../api/client";
+import type { ParkedKey } from "../../api/types";
+import { useLoad } from "../../api/use";
+import { count } from "../../format";
+import { go, link } from "../../router";
+import { Empty } from "../../ui/empty";
+import { Card, Figure, Head, Tabs } from "../../ui/page";
+import { ProblemBox } from "../../ui/problem";
+import { Table, type Column } from "../../ui/table";
+import { Time } from "../../ui/time";
+
+const EVERY = 2_000; // milliseconds
+const MOST = 1_000; // keys of one answer
+
+export function LetterTabs({ current }: { current: "letters" | "parked" }) {
+  const tabs = [
+    { id: "letters", title: "Dead letters", href: link(["letters"]) },
+    { id: "parked", title: "Parked", href: link(["letters", "parked"]) },
+  ];
+  return <Tabs label="What is not delivered" tabs={tabs} current={current} />;
+}
+
+export function ParkedKeys({ subscription }: { subscription: string }) {
+  const counts = useLoad((signal) => api.get("/v1/parked/count", { signal }), [], EVERY);
+  const query = { limit: MOST, subscription: subscription || null };
+  const keys = useLoad((signal) => api.get("/v1/parked/keys", { query, signal }), [subscription], EVERY);
+  const rows = keys.value?.keys ?? [];
+  const problem = keys.problem ?? counts.problem;
+  return (
+    <>
+      <Head
+        title="Parked"
+        note="Keys whose oldest event waits for its next attempt. Later events of a key wait behind it; other keys go on."
+      />
+      <LetterTabs current="parked" />
+      <div class="stack">
+        {problem && <ProblemBox problem={problem} onRetry={keys.reload} />}
+        {(counts.value?.counts.length ?? 0) > 0 && (
+          <div class="figures">
+            {counts.value!.counts.map((each) => (
+              <Figure
+                key={each.subscription}
+                name={each.subscription}
+                value={count(each.rows)}
+                unit={`of ${count(each.keys)} keys`}
+                href={link(["letters", "parked"], subscription === each.subscription ? {} : { subscription: each.subscription })}
+              />
+            ))}
+          </div>
+        )}
+        {keys.value && rows.length === 0 && (
+          <Empty title="Nothing is parked" icon="check">
+            When an event was tried as often as <code>retry.hold</code> says, it moves into the store with the later events
+            of its key, and each waits there for its turn.
+          </Empty>
+        )}
+        {rows.length > 0 && (
+          <Card>
+            <Table
+              label="Parked keys"
+              columns={COLUMNS}
+              rows={rows}
+              keyOf={(row) => `${row.subscription} ${row.topic} ${row.partition} ${row.key} ${row.event.id}`}
+              onOpen={(row) => row.event.id && go(eventOf(row))}
+            />
+          </Card>
+        )}
+      </div>
+    </>
+  );
+}
+
+function eventOf(row: ParkedKey): string {
+  return link(["events", "event"], { id: row.event.id, source: row.event.source });
+}
+
+const COLUMNS: Column<ParkedKey>[] = [
+  { title: "Key", cell: (row) => <code>{row.key ?? "not shown"}</code> },
+  { title: "Subscription", cell: (row) => <a href={link(["subscriptions", row.subscription])}>{row.subscription}</a> },
+  { title: "Events", width: "6rem", number: true, cell: (row) => count(row.rows) },
+  { title: "Waits since", width: "9rem", cell: (row) => <Time ms={row.at_ms} /> },
+  { title: "Next attempt", width: "9rem", cell: (row) => <Time ms={row.due_ms} /> },
+  { title: "Attempts", width: "6.5rem", number: true, cell: (row) => count(row.attempts) },
+  { title: "Cause", width: "10rem", cell: (row) => <code title={row.detail}>{row.cause || "behind another"}</code> },
+  { title: "Oldest event", cell: (row) => <a href={eventOf(row)}>{row.event.id || "no event"}</a> },
+];

@@ -1,0 +1,195 @@
+import { Needs } from "../needs";
+import type { Point, Status } from "../api/types";
+import { bytes, count, duration, milliseconds, NONE, plural, rate } from "../format";
+import { useHistory } from "../history";
+import { link } from "../router";
+import { useStatus } from "../status";
+import { Badge } from "../ui/badge";
+import { Chart } from "../ui/chart";
+import { Empty, Loading } from "../ui/empty";
+import { Card, Figure, Head } from "../ui/page";
+import { ProblemBox } from "../ui/problem";
+import type { Page } from "./page";
+
+function Overview() {
+  const { value: status } = useStatus();
+  const { history, problem } = useHistory();
+  if (!status) return <Loading />;
+  const process = history?.process;
+  const note = process
+    ? `${status.roles.join(" and ")} of ${status.installation} on ${process.host}, process ${process.pid}, up ${duration(status.uptime_seconds)}`
+    : `${status.roles.join(" and ")} of ${status.installation}, up ${duration(status.uptime_seconds)}`;
+  return (
+    <div class="stack">
+      <Head title="Overview" note={note} />
+      <Needs status={status} />
+      {problem && <ProblemBox problem={problem} />}
+      <Figures now={history?.points.at(-1)} status={status} />
+      <Charts points={history?.points ?? []} />
+      <div class="columns">
+        <Brokers status={status} />
+        <Disks status={status} />
+      </div>
+    </div>
+  );
+}
+
+function sum(values: (number | null | undefined)[]): number {
+  return values.reduce<number>((total, each) => total + (each ?? 0), 0);
+}
+
+function Figures({ now, status }: { now: Point | undefined; status: Status }) {
+  const letters = sum(status.subscriptions.flatMap((each) => Object.values(each.dead_letters)));
+  const parked = sum(status.subscriptions.map((each) => each.parked.rows));
+  const lag = now?.lag ?? sum(status.subscriptions.map((each) => each.lag));
+  const running = status.subscriptions.filter((each) => each.state === "running").length;
+  return (
+    <div class="figures tens" aria-label="Now" role="group">
+      <Figure name="Events in" value={rate(now?.received)} unit="/s" />
+      <Figure name="Deliveries out" value={rate(now?.delivered)} unit="/s" />
+      <Figure name="Failed attempts" value={rate(now?.failed)} unit="/s" {...toned(now?.failed, "warn")} />
+      <Figure name="Publish p50" value={milliseconds(now?.publish_p50_ms)} />
+      <Figure name="Publish p99" value={milliseconds(now?.publish_p99_ms)} />
+      <Figure name="Lag" value={count(lag)} href={link(["subscriptions"])} />
+      <Figure name="Parked" value={count(parked)} href={link(["letters", "parked"])} {...toned(parked, "warn")} />
+      <Figure name="Dead letters" value={count(letters)} href={link(["letters"])} {...toned(letters, "bad")} />
+      <Figure
+        name="Subscriptions run"
+        value={running}
+        unit={`of ${status.subscriptions.length}`}
+        href={link(["subscriptions"])}
+      />
+      <Figure name="Memory" value={bytes(now?.rss_bytes)} />
+    </div>
+  );
+}
+
+function toned(value: number | null | undefined, tone: "warn" | "bad"): { tone?: "warn" | "bad" } {
+  return value ? { tone } : {};
+}
+
+function Charts({ points }: { points: Point[] }) {
+  const times = points.map((each) => each.at);
+  const column = (pick: (point: Point) => number | null) => points.map(pick);
+  return (
+    <div class="charts">
+      <Chart
+        title="Events a second"
+        times={times}
+        format={rate}
+        series={[
+          { name: "in", colour: "accent", values: column((each) => each.received), fill: true },
+          { name: "out", colour: "ok", values: column((each) => each.delivered) },
+        ]}
+      />
+      <Chart
+        title="Publish"
+        times={times}
+        format={milliseconds}
+        series={[
+          { name: "p99", colour: "warn", values: column((each) => each.publish_p99_ms) },
+          { name: "p50", colour: "accent", values: column((each) => each.publish_p50_ms), fill: true },
+        ]}
+      />
+      <Chart
+        title="Unfinished"
+        times={times}
+        format={count}
+        series={[
+          { name: "lag", colour: "accent", values: column((each) => each.lag), fill: true },
+          { name: "parked", colour: "warn", values: column((each) => each.parked) },
+        ]}
+      />
+      <Chart
+        title="Refused and failed a second"
+        times={times}
+        format={rate}
+        series={[
+          { name: "refused", colour: "warn", values: column((each) => each.refused) },
+          { name: "failed", colour: "bad", values: column((each) => each.failed), fill: true },
+        ]}
+      />
+    </div>
+  );
+}
+
+function Brokers({ status }: { status: Status }) {
+  const brokers = Object.entries(status.brokers);
+  return (
+    <Card title="Brokers and store">
+      {brokers.length === 0 ? (
+        <Empty title="No broker">
+          The configuration names none under <code>brokers</code>.
+        </Empty>
+      ) : (
+        <dl class="facts" id="brokers">
+          {[...brokers, ["store", status.store] as const].map(([name, health]) => (
+            <div key={name} class="fact" data-broker={name}>
+              <dt>{name}</dt>
+              <dd>
+                <Badge tone={health.healthy ? "ok" : "bad"}>{health.healthy ? "healthy" : "unreachable"}</Badge>
+                {health.cause && <p class="cause">{health.cause}</p>}
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </Card>
+  );
+}
+
+function Disks({ status }: { status: Status }) {
+  const disks = Object.entries(status.disks);
+  return (
+    <Card title="Disk">
+      {disks.length === 0 ? (
+        <Empty title="No volume of its own">The log and the store of this process are elsewhere.</Empty>
+      ) : (
+        <dl class="stack">
+          {disks.map(([folder, disk]) => {
+            const used = disk.size ? 1 - disk.free / disk.size : 0;
+            return (
+              <div key={folder}>
+                <dt class="split">
+                  <code>{folder}</code>
+                  <span>
+                    {bytes(disk.free)} free of {bytes(disk.size)}
+                  </span>
+                </dt>
+                <dd>
+                  <meter
+                    class={used > 0.85 ? "bad" : undefined}
+                    min={0}
+                    max={1}
+                    value={used}
+                    aria-label={`${folder}: ${Math.round(used * 100)} per cent used`}
+                  />
+                </dd>
+              </div>
+            );
+          })}
+        </dl>
+      )}
+      <p class="note">
+        {status.ready ? "Ready" : "Not ready"}, {plural(status.routes.length, "route")},{" "}
+        {status.configuration.source ? (
+          <>
+            configuration <code>{status.configuration.source}</code>
+          </>
+        ) : (
+          NONE
+        )}
+      </p>
+    </Card>
+  );
+}
+
+export const overview: Page = {
+  id: "overview",
+  title: "Overview",
+  key: "o",
+  icon: "overview",
+  group: "Watch",
+  scope: "read",
+  component: Overview,
+};

@@ -1,0 +1,116 @@
+// Producers and intakes: who sends how much, what is refused and why, and what each may send.
+import { api } from "../api/client";
+import type { Json, Status } from "../api/types";
+import { useLoad } from "../api/use";
+import { ago, count, NONE, rate } from "../format";
+import { useStatus } from "../status";
+import { Badge } from "../ui/badge";
+import { Code } from "../ui/code";
+import { Empty, Loading } from "../ui/empty";
+import { Card, Head } from "../ui/page";
+import { Table, type Column } from "../ui/table";
+import { toYaml } from "../yaml";
+import type { Page } from "./page";
+
+type Sender = Status["producers"] extends (infer P)[] | undefined ? P : never;
+type Members = { [name: string]: Json };
+
+function Producers() {
+  const { value } = useStatus();
+  const configuration = useLoad((signal) => api.get("/v1/config", { signal }), []);
+  const settings = (configuration.value?.configuration ?? {}) as Members;
+  if (!value) return <Loading />;
+  const producers = value.producers ?? [];
+  const intakes = value.intakes ?? [];
+  const refusals = value.counters.producer_refusals ?? {};
+  return (
+    <>
+      <Head title="Producers" note="Senders of events, since the start of this process." />
+      <div class="stack">
+        {producers.length === 0 && <Nobody access={accessOf(settings)} />}
+        {producers.length > 0 && (
+          <Card>
+            <Table label="Producers" columns={columns(refusals)} rows={producers} keyOf={(row) => row.name} />
+          </Card>
+        )}
+        {intakes.length > 0 && (
+          <Card title="Intakes">
+            <Table label="Intakes" columns={columns({})} rows={intakes} keyOf={(row) => row.name} />
+          </Card>
+        )}
+        <Rights named={settings.producers} />
+      </div>
+    </>
+  );
+}
+
+function accessOf(settings: Members): string {
+  const server = settings.server as Members | undefined;
+  const events = server?.events as Members | undefined;
+  return String(events?.access ?? "");
+}
+
+function Nobody({ access }: { access: string }) {
+  return (
+    <Empty title="No producer is named" icon="producers">
+      {access === "open" ? "Anybody who reaches the events listener may send. " : "Only this machine may send. "}
+      Name producers to know and bound each sender: <code>skybridge producers key new</code> makes a key, and{" "}
+      <code>producers:</code> in the configuration names its holder, types, sources and quota.
+    </Empty>
+  );
+}
+
+/** `refusals`: by name and code, joined with a comma. */
+function columns(refusals: Record<string, number>): Column<Sender>[] {
+  const why = (name: string) =>
+    Object.entries(refusals)
+      .filter(([labels]) => labels.startsWith(`${name},`))
+      .map(([labels, times]) => [labels.slice(name.length + 1), times] as const);
+  return [
+    { title: "Name", cell: (row) => <strong>{row.name}</strong> },
+    { title: "Events", width: "8rem", number: true, cell: (row) => count(row.events) },
+    { title: "A second", width: "7rem", number: true, cell: (row) => rate(row.events_per_second) },
+    {
+      title: "Last event",
+      width: "10rem",
+      cell: (row) => (row.last_event_seconds === null ? NONE : ago(Date.now() - row.last_event_seconds * 1000)),
+    },
+    { title: "Refused", width: "7rem", number: true, cell: (row) => count(row.refused) },
+    {
+      title: "Refused for",
+      cell: (row) =>
+        why(row.name).map(([code, times]) => (
+          <span key={code} class="apart">
+            <Badge tone="warn">{code}</Badge> {count(times)}
+          </span>
+        )),
+    },
+  ];
+}
+
+/** As the configuration has it: keys are hidden by the service. */
+function Rights({ named }: { named: Json | undefined }) {
+  if (!Array.isArray(named) || named.length === 0) return null;
+  return (
+    <Card title="What each may send">
+      <Code text={toYaml({ producers: named.map(written) })} label="producers, as configured" />
+    </Card>
+  );
+}
+
+/** Without the settings that say nothing. */
+function written(value: Json): Json {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const kept = Object.entries(value).filter(([, each]) => each !== null && !(Array.isArray(each) && !each.length));
+  return Object.fromEntries(kept);
+}
+
+export const producers: Page = {
+  id: "producers",
+  title: "Producers",
+  key: "p",
+  icon: "producers",
+  group: "Service",
+  scope: "read",
+  component: Producers,
+};

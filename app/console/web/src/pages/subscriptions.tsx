@@ -1,0 +1,180 @@
+import { useState } from "preact/hooks";
+
+import { api } from "../api/client";
+import type { ListedSubscription, SubscriptionHealth } from "../api/types";
+import { useLoad } from "../api/use";
+import { count, duration, rate } from "../format";
+import { go, link } from "../router";
+import { delivered, rateNow } from "../samples";
+import { Allowed } from "../session";
+import { useStatus } from "../status";
+import { Detail } from "../subscription/detail";
+import { Edit } from "../subscription/edit";
+import { sinkOf, sourceOf, summed } from "../subscription/words";
+import { Badge, toneOf } from "../ui/badge";
+import { Code } from "../ui/code";
+import { Empty, Loading } from "../ui/empty";
+import { Icon } from "../ui/icons";
+import { Head } from "../ui/page";
+import { ProblemBox } from "../ui/problem";
+import { Table, type Column } from "../ui/table";
+import type { Page, PageProps } from "./page";
+
+const EVERY = 2500; // milliseconds
+
+function Subscriptions({ path, query }: PageProps) {
+  const [id, part] = path;
+  if (query.has("make")) return <Edit key="make" />;
+  if (id && part === "change") return <Edit key={id} id={id} />;
+  return id ? <Detail key={id} id={id} part={part ?? ""} /> : <List query={query} />;
+}
+
+interface Row {
+  listed: ListedSubscription;
+  health: SubscriptionHealth;
+  rate: number | null;
+}
+
+function List({ query }: { query: URLSearchParams }) {
+  const { samples } = useStatus();
+  const { value, problem, loading, reload } = useLoad(
+    (signal) => api.get("/v1/subscriptions", { signal }),
+    [],
+    EVERY,
+  );
+  const [text, setText] = useState(query.get("q") ?? "");
+  const state = query.get("state") ?? "";
+  const show = (q: string, of: string) => go(link(["subscriptions"], { q, state: of }), true);
+  const rows = (value ?? [])
+    .filter((each) => !state || each.health.state === state)
+    .filter((each) => matches(each, text))
+    .map((listed) => ({
+      listed,
+      health: listed.health,
+      rate: rateNow(samples, delivered(listed.id)),
+    }));
+  const states = [...new Set((value ?? []).map((each) => each.health.state))].sort();
+  return (
+    <div class="stack">
+      <Head
+        title="Subscriptions"
+        note="Each reads topics and delivers their events, in order per key, until the target takes them."
+        actions={
+          <Allowed scope="configure">
+            <a class="button primary" href={link(["subscriptions"], { make: 1 })}>
+              <Icon name="plus" /> New subscription
+            </a>
+          </Allowed>
+        }
+      />
+      {problem && <ProblemBox problem={problem} onRetry={reload} />}
+      {loading && !value && <Loading />}
+      {value?.length === 0 && <None />}
+      {value && value.length > 0 && (
+        <>
+          <div class="filters" role="search">
+            <input
+              type="search"
+              aria-label="Search subscriptions by name, topic or target"
+              placeholder="Name, topic or target   /"
+              value={text}
+              onInput={(event) => {
+                setText(event.currentTarget.value);
+                show(event.currentTarget.value, state);
+              }}
+            />
+            <select aria-label="State" value={state} onChange={(event) => show(text, event.currentTarget.value)}>
+              <option value="">Every state</option>
+              {states.map((each) => (
+                <option key={each}>{each}</option>
+              ))}
+            </select>
+            <span class="note">{count(rows.length)} of {count(value.length)}</span>
+          </div>
+          <div class="card">
+            <Table
+              label="Subscriptions"
+              columns={COLUMNS}
+              rows={rows}
+              keyOf={(row) => row.listed.id}
+              onOpen={(row) => go(link(["subscriptions", row.listed.id]))}
+            />
+            {rows.length === 0 && <Empty title="No subscription matches">Change the words or the state above.</Empty>}
+          </div>
+        </>
+      )}
+    </div>
+  );
+}
+
+function matches(each: ListedSubscription, text: string): boolean {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const all = `${each.id} ${sourceOf(each.document)} ${sinkOf(each.document)}`.toLowerCase();
+  return words.every((word) => all.includes(word));
+}
+
+const COLUMNS: Column<Row>[] = [
+  { title: "Name", width: "19%", cell: ({ listed }) => <a href={link(["subscriptions", listed.id])}>{listed.id}</a> },
+  {
+    title: "State",
+    width: "8rem",
+    cell: ({ health }) => (
+      <span title={health.cause || undefined}>
+        <Badge tone={toneOf(health.state)}>{health.state}</Badge>
+      </span>
+    ),
+  },
+  { title: "From", cell: ({ listed }) => <span title={sourceOf(listed.document)}>{sourceOf(listed.document)}</span> },
+  { title: "To", cell: ({ listed }) => <span title={sinkOf(listed.document)}>{sinkOf(listed.document)}</span> },
+  { title: "Rate /s", number: true, width: "5.5rem", cell: (row) => rate(row.rate) },
+  { title: "Lag", number: true, width: "5.5rem", cell: ({ health }) => count(health.lag) },
+  { title: "Oldest", number: true, width: "5.5rem", cell: ({ health }) => duration(health.oldest) },
+  { title: "Parked", number: true, width: "5.5rem", cell: ({ health }) => coloured(health.parked.rows, "warn") },
+  {
+    title: "Dead letters",
+    number: true,
+    width: "7rem",
+    cell: ({ health }) => coloured(summed(health.dead_letters), "bad"),
+  },
+];
+
+function coloured(value: number, tone: string) {
+  return <span class={value ? `${tone}-text` : undefined}>{count(value)}</span>;
+}
+
+function None() {
+  return (
+    <div class="card">
+      <Empty title="No subscription yet" icon="subscriptions">
+        <p>
+          A subscription reads topics and sends their events to a webhook or to another topic, or keeps them for
+          consumers that fetch them. It begins where it stopped, also after a restart.
+        </p>
+        <Allowed scope="configure">
+          <p>
+            <a class="button primary" href={link(["subscriptions"], { make: 1 })}>
+              <Icon name="plus" /> Make the first one
+            </a>
+          </p>
+        </Allowed>
+        <Code label="The same in the configuration file" text={EXAMPLE} />
+      </Empty>
+    </div>
+  );
+}
+
+const EXAMPLE = `subscriptions:
+  - id: billing
+    source: {broker: main, topics: [orders]}
+    sink: https://billing.example/events
+`;
+
+export const subscriptions: Page = {
+  id: "subscriptions",
+  title: "Subscriptions",
+  key: "s",
+  icon: "subscriptions",
+  group: "Work",
+  scope: "read",
+  component: Subscriptions,
+};

@@ -1,0 +1,58 @@
+// Counters over time, as this page has seen them.
+import type { Status, SubscriptionHealth } from "./api/types";
+
+export interface SubscriptionSample {
+  delivered: number;
+  answers: Record<string, number>;
+  lag: number | null;
+}
+
+export interface Sample {
+  /** Seconds since the epoch. */
+  at: number;
+  /** Since the start of the process: smaller than before, it has begun again. */
+  uptime: number;
+  routes: Map<string, number>;
+  producers: Map<string, number>;
+  subscriptions: Map<string, SubscriptionSample>;
+}
+
+export function sampleOf(status: Status): Sample {
+  return {
+    at: Date.now() / 1000,
+    uptime: status.uptime_seconds,
+    producers: new Map((status.producers ?? []).map((each) => [each.name, each.events])),
+    routes: new Map(status.routes.map((each) => [each.name, each.events])),
+    subscriptions: new Map(status.subscriptions.map((each) => [each.id, ofSubscription(each)])),
+  };
+}
+
+function ofSubscription(each: SubscriptionHealth): SubscriptionSample {
+  return { delivered: each.delivered, answers: each.answers, lag: each.lag };
+}
+
+type Pick = (sample: Sample) => number | undefined;
+
+/** Events a second over the last `seconds`; null until there are two samples. */
+export function rateNow(samples: Sample[], pick: Pick, seconds = 6): number | null {
+  const last = samples.at(-1);
+  if (!last) return null;
+  const first = samples.find((each) => each.at >= last.at - seconds && each.uptime <= last.uptime);
+  return between(first, last, pick);
+}
+
+/** A rate for every sample but the first. */
+export function rates(samples: Sample[], pick: Pick): (number | null)[] {
+  return samples.map((each, index) => between(samples[index - 1], each, pick));
+}
+
+function between(first: Sample | undefined, last: Sample, pick: Pick): number | null {
+  if (!first || first === last || first.uptime > last.uptime) return null;
+  const [before, after] = [pick(first), pick(last)];
+  if (before === undefined || after === undefined || after < before) return null;
+  return (after - before) / Math.max(0.001, last.uptime - first.uptime);
+}
+
+export const delivered = (id: string) => (sample: Sample) => sample.subscriptions.get(id)?.delivered;
+export const published = (route: string) => (sample: Sample) => sample.routes.get(route);
+export const sent = (producer: string) => (sample: Sample) => sample.producers.get(producer);

@@ -1,0 +1,83 @@
+import { useState } from "preact/hooks";
+
+import { api } from "../api/client";
+import type { Attempt } from "../api/types";
+import { useLoad } from "../api/use";
+import { milliseconds, NONE } from "../format";
+import { link } from "../router";
+import { Badge, toneOf } from "../ui/badge";
+import { Empty } from "../ui/empty";
+import { Card } from "../ui/page";
+import { ProblemBox } from "../ui/problem";
+import { Table, type Column } from "../ui/table";
+import { Time } from "../ui/time";
+
+const EVERY = 1250; // milliseconds
+const OUTCOMES = ["delivered", "retry", "dead-letter", "disable"] as const;
+type Outcome = (typeof OUTCOMES)[number];
+
+export function useAttempts(id: string, limit: number, outcome?: Outcome) {
+  const query = { subscription: id, limit, ...(outcome ? { outcome } : {}) };
+  return useLoad((signal) => api.get("/v1/attempts", { query, signal }), [id, limit, outcome], EVERY);
+}
+
+/** All that are remembered, with a filter by outcome. */
+export function Attempts({ id }: { id: string }) {
+  const [outcome, set] = useState<Outcome | "">("");
+  const { value, problem, reload } = useAttempts(id, 1000, outcome || undefined);
+  return (
+    <div class="stack">
+      <div class="filters">
+        <select
+          aria-label="Outcome"
+          value={outcome}
+          onChange={(event) => set(event.currentTarget.value as Outcome | "")}
+        >
+          <option value="">Every outcome</option>
+          {OUTCOMES.map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
+        <span class="note">The newest thousand.</span>
+      </div>
+      {problem && <ProblemBox problem={problem} onRetry={reload} />}
+      <Card>
+        {value?.attempts.length === 0 ? (
+          <Empty title="No attempt">None is remembered{outcome && ` with the outcome ${outcome}`}.</Empty>
+        ) : (
+          <AttemptTable attempts={value?.attempts ?? []} />
+        )}
+      </Card>
+    </div>
+  );
+}
+
+export function AttemptTable({ attempts }: { attempts: Attempt[] }) {
+  return <Table label="Attempts" columns={COLUMNS} rows={attempts} keyOf={keyOf} />;
+}
+
+function keyOf(each: Attempt): string {
+  return `${each.topic}/${each.partition}/${each.position}/${each.number}/${each.started_ms}`;
+}
+
+const COLUMNS: Column<Attempt>[] = [
+  { title: "When", width: "10rem", cell: (each) => <Time ms={each.started_ms} /> },
+  {
+    title: "Event",
+    cell: (each) => (
+      <a href={link(["events", "event"], { id: each.event.id ?? undefined, source: each.event.source ?? undefined })}>
+        {each.event.id ?? NONE}
+      </a>
+    ),
+  },
+  { title: "Type", cell: (each) => <span title={each.event.type ?? ""}>{each.event.type ?? NONE}</span> },
+  { title: "Try", number: true, width: "3.5rem", cell: (each) => each.number },
+  {
+    title: "Outcome",
+    width: "8.5rem",
+    cell: (each) => <Badge tone={toneOf(each.outcome)}>{each.outcome}</Badge>,
+  },
+  { title: "Status", number: true, width: "4.5rem", cell: (each) => each.status ?? NONE },
+  { title: "Took", number: true, width: "6rem", cell: (each) => milliseconds(each.duration_ms) },
+  { title: "Detail", width: "22%", cell: (each) => <span title={each.detail}>{each.detail}</span> },
+];

@@ -1,0 +1,118 @@
+// How a subscription fares now: figures, charts since the page is open, the newest attempts.
+import type { SubscriptionHealth } from "../api/types";
+import { count, duration, milliseconds, rate } from "../format";
+import { link } from "../router";
+import { delivered, rateNow, rates, type Sample } from "../samples";
+import { useStatus } from "../status";
+import { Chart, type Colour } from "../ui/chart";
+import { Code } from "../ui/code";
+import { Empty } from "../ui/empty";
+import { Card, Figure } from "../ui/page";
+import { AttemptTable, useAttempts } from "./attempts";
+import { ReplayProgress } from "./replay";
+import { sourceOf, summed, type Document } from "./words";
+
+const SHOWN = 12;
+
+export function Live({ id, health, document }: { id: string; health: SubscriptionHealth; document: Document | undefined }) {
+  const { samples } = useStatus();
+  const { value: found } = useAttempts(id, 200);
+  const attempts = found?.attempts ?? [];
+  const took = attempts.map((each) => each.duration_ms).sort((a, b) => a - b);
+  const part = (share: number) => (took.length ? took[Math.min(took.length - 1, Math.floor(took.length * share))] : null);
+  return (
+    <div class="stack">
+      <ReplayProgress id={id} />
+      <div class="figures eights" role="group" aria-label="Now">
+        <Figure name="Delivered" value={rate(rateNow(samples, delivered(id)))} unit="/s" />
+        <Figure name="Lag" value={count(health.lag)} />
+        <Figure name="Oldest event" value={duration(health.oldest)} />
+        <Figure name="Attempt p99" value={milliseconds(part(0.99))} />
+        <Figure name="In flight" value={count(health.in_flight)} />
+        <Figure name="Wait to retry" value={count(health.waiting)} {...(health.waiting ? { tone: "warn" } : {})} />
+        <Figure
+          name="Parked"
+          value={count(health.parked.rows)}
+          href={link(["subscriptions", id, "parked"])}
+          {...(health.parked.rows ? { tone: "warn" } : {})}
+        />
+        <Figure
+          name="Dead letters"
+          value={count(summed(health.dead_letters))}
+          href={link(["subscriptions", id, "dead-letters"])}
+          {...(summed(health.dead_letters) ? { tone: "bad" } : {})}
+        />
+      </div>
+      <Charts id={id} samples={samples} />
+      <Card
+        title="Newest attempts"
+        actions={<a href={link(["subscriptions", id, "attempts"])}>All attempts</a>}
+      >
+        {attempts.length ? (
+          <AttemptTable attempts={attempts.slice(0, SHOWN)} />
+        ) : (
+          <First id={id} document={document} />
+        )}
+      </Card>
+    </div>
+  );
+}
+
+/** Before its first event: how to send one. */
+function First({ id, document }: { id: string; document: Document | undefined }) {
+  const text = `skybridge send --source /try --type com.example.hello --data '{"hello": "world"}'\n`;
+  return (
+    <Empty title="Waiting for the first event" icon="events">
+      <p>
+        It appears here as soon as it arrives{document ? ` in ${sourceOf(document)} and passes the filters` : ""}. A
+        test event (above) goes to the target at once, past topics and filters.
+      </p>
+      <Code label={`Send an event that ${id} may want`} text={text} />
+    </Empty>
+  );
+}
+
+const CLASSES: { name: string; colour: Colour; wanted: (answer: string) => boolean }[] = [
+  { name: "2xx", colour: "ok", wanted: (answer) => answer.startsWith("2") },
+  { name: "4xx", colour: "warn", wanted: (answer) => answer.startsWith("4") || answer.startsWith("3") },
+  { name: "5xx", colour: "bad", wanted: (answer) => answer.startsWith("5") },
+  { name: "no answer", colour: "ink-3", wanted: (answer) => !/^\d/.test(answer) },
+];
+
+function Charts({ id, samples }: { id: string; samples: Sample[] }) {
+  const times = samples.map((each) => each.at);
+  const answers = (wanted: (answer: string) => boolean) => (sample: Sample) => {
+    const found = sample.subscriptions.get(id)?.answers;
+    if (!found) return undefined;
+    return summed(Object.fromEntries(Object.entries(found).filter(([answer]) => wanted(answer))));
+  };
+  return (
+    <div class="charts three">
+      <Chart
+        title="Delivered a second"
+        times={times}
+        format={rate}
+        series={[{ name: "delivered", colour: "accent", values: rates(samples, delivered(id)), fill: true }]}
+      />
+      <Chart
+        title="Lag"
+        times={times}
+        format={count}
+        series={[
+          {
+            name: "unfinished records",
+            colour: "accent",
+            values: samples.map((each) => each.subscriptions.get(id)?.lag ?? null),
+            fill: true,
+          },
+        ]}
+      />
+      <Chart
+        title="Answers a second"
+        times={times}
+        format={rate}
+        series={CLASSES.map(({ name, colour, wanted }) => ({ name, colour, values: rates(samples, answers(wanted)) }))}
+      />
+    </div>
+  );
+}

@@ -1,0 +1,28 @@
+import type { Problem } from "../api/types";
+import { Icon } from "./icons";
+
+/** The problem details of a refusal (RFC 9457): the sentence, every fault, and what the token lacks. */
+export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
+  const faults = problem.faults ?? [];
+  return (
+    <div class="problem" role="alert">
+      <Icon name="warning" />
+      <div>
+        <strong>{problem.status ? `${problem.title} (${problem.status})` : problem.title}</strong>
+        {problem.detail && <p>{problem.detail}</p>}
+        {faults.length > 0 && (
+          <ul>
+            {faults.map((fault) => (
+              <li key={`${fault.at}${fault.detail}`}>
+                {fault.at && <code>{fault.at}</code>} {fault.detail}
+                {fault.rule && <small> ({fault.rule})</small>}
+              </li>
+            ))}
+          </ul>
+        )}
+        {problem.scope && <p>The session lacks the scope <code>{problem.scope}</code>.</p>}
+      </div>
+      {onRetry && <button onClick={onRetry}>Try again</button>}
+    </div>
+  );
+}

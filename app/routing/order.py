@@ -1,0 +1,49 @@
+"""What events of a subscription are in line by (rule 3 of delivery): compiled for the worker, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.event.value import CloudEvent
+from app.model.subscription import OrderBy, Subscription
+from app.routing.keys import compile_pointer
+
+OrderOf = Callable[[CloudEvent], str | None]
+"""The value that an event is in line by; None where it has none, and so no order."""
+
+
+def compile_order(setting: str | OrderBy | None) -> OrderOf | None:
+    """Of ``order_by``: an attribute, or a JSON Pointer. None: the key of the record counts."""
+    if setting is None:
+        return None
+    if isinstance(setting, str):
+        return lambda event: event.attributes.get(setting)
+    find = compile_pointer(setting.pointer)
+
+    def value(event: CloudEvent) -> str | None:
+        found = find(event)
+        return None if found is None else found.decode()
+
+    return value
+
+
+def lane_words(subscription: Subscription, event: CloudEvent, key: bytes | None) -> str:
+    """The lane of an event, for a person. ``key``: of its record."""
+    if subscription.ordering == "none":
+        return "none: ordering is none"
+    setting = subscription.order_by
+    order_of = compile_order(setting)
+    if setting is None or order_of is None:
+        return "none: the record has no key" if key is None else f"key {shown(key)}"
+    value = order_of(event)
+    if isinstance(setting, OrderBy):
+        at = repr(setting.pointer)
+        if value is None:
+            return f"none: data has no text, number or boolean at {at}"
+        return f"{value!r} at {at} in data"
+    return f"none: the event has no {setting}" if value is None else f"{setting} {value!r}"
+
+
+def shown(key: bytes) -> str:
+    """For a person, whatever bytes it is."""
+    return repr(key.decode("utf-8", "backslashreplace"))

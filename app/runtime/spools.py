@@ -1,0 +1,311 @@
+"""The spools of a service: for each route with one the switch before its target, and the mirror that drains it.
+
+The mirror is a subscription like any other, on the topic of the spool, with a supervisor of its own: its events
+never park, so its commit position says how much of the spool is drained. A spool is found again at the start
+by its topic, also when its route or setting has gone; it is kept until it is empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from app.api.running import SpoolState
+from app.brokers.embedded import EmbeddedDriver
+from app.brokers.embedded.backlog import Backlog
+from app.brokers.portable import PortableLog
+from app.brokers.spool import SpoolingLog, When
+from app.config.model import Config
+from app.errors import SetupError, SkybridgeError
+from app.interfaces import Clock, Log, Notify, Store
+from app.interfaces.notify import SPOOLED, SPOOLING
+from app.model.route import Route, Target, log_name, log_of
+from app.model.spool import spool_log, spool_subscription, spool_topic, spooled_route
+from app.model.subscription import Retry, Source, Subscription
+from app.sinks.topic import SpoolSink
+from app.telemetry import Counters
+from app.telemetry.tasks import keep
+from app.worker.joining import group_name
+from app.worker.supervisor import Supervisor
+
+CONCURRENCY = 256  # records on their way from a spool to its target
+SCHEDULE = (0.1, 0.5, 2.0) + (
+    10.0,
+) * 120_000  # waits for a record that the target refuses: about a week
+ANSWER = 5.0  # seconds beyond the publish time-out
+LOOK = 1.0  # seconds between looks whether a spool is empty
+TRY_STORE = 5  # looks between questions to the store for redriven dead letters
+
+_log = logging.getLogger("skybridge.spool")
+
+
+class Wanted(NamedTuple):
+    """What the configuration says of one spool. ``target``: the name of the log that it spares."""
+
+    route: str
+    broker: str
+    target: str
+    kind: str
+    when: When
+    most: int
+
+
+class _Spool:
+    """One that is open."""
+
+    def __init__(self, wanted: Wanted, log: SpoolingLog, waits: Backlog, drain: Supervisor) -> None:
+        self.wanted = wanted
+        self.log = log
+        self.waits = waits
+        self.drain = drain
+
+
+class Spools:
+    """``logs``: of brokers, by name. ``switches``: what publishes for routes that spool, by the names of
+    ``spool_log``; it changes with the configuration."""
+
+    def __init__(
+        self,
+        config: Config,
+        logs: Mapping[str, PortableLog],
+        store: Store,
+        clock: Clock,
+        counters: Counters,
+        notify: Notify,
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self._store = store
+        self._clock = clock
+        self._counters = counters
+        self._notify = notify
+        self._open: dict[str, _Spool] = {}  # by route
+        self._begun: set[str] = set()
+        self._watch: asyncio.Task[None] | None = None
+        self.switches: dict[str, Log] = {}
+        for wanted in _wanted(config):
+            self._make(wanted)
+
+    @property
+    def routes(self) -> frozenset[str]:
+        """Those that publish by way of a spool."""
+        return frozenset(self._open)
+
+    async def start(self) -> None:
+        """Once the logs have started. What the last run left behind begins to drain."""
+        await self.prepare(self._config)
+        self.become(self._config)
+        self._watch = keep("spools", self._look_on)
+
+    async def prepare(self, config: Config) -> None:
+        """Spools of this configuration are open when it returns; none of those open now is changed."""
+        for wanted in _wanted(config):
+            now = self._open.get(wanted.route)
+            if now is not None and now.wanted[:4] != wanted[:4]:
+                raise SetupError(
+                    "its target or its broker is another one: what waits is bound to the old one",
+                    setting=f"routes.{wanted.route}.spool",
+                    cure="restart the service, or give the route another name",
+                )
+            await self._begin(now or self._make(wanted))
+        for broker, route in self._left_behind():
+            if route not in self._open:
+                target = _target_of(config, route)
+                kind = config.brokers[target.partition("#")[0]].kind if target else "embedded"
+                left = self._make(Wanted(route, broker, target or broker, kind, "never", 0))
+                await self._begin(left)
+
+    def become(self, config: Config) -> None:
+        """Those that are not wanted any more take nothing new of their own accord, and drain."""
+        self._config = config
+        wanted = {each.route: each for each in _wanted(config)}
+        for route, spool in self._open.items():
+            now = wanted.get(route)
+            spool.log.set(now.when if now else "never", now.most if now else spool.wanted.most)
+            if now is None and spool.log.spooling:
+                _log.warning(
+                    "route %s: its spool is removed, and %d records wait in it: they are still"
+                    " delivered",
+                    route,
+                    spool.waits.records,
+                )
+            spool.wanted = now or spool.wanted._replace(when="never")
+
+    async def stop(self, drain: float) -> None:
+        """What waits is kept, and drained by the next start."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+        for spool in self._open.values():
+            await spool.log.stop()
+        await asyncio.gather(*(spool.drain.stop(drain) for spool in self._open.values()))
+
+    async def states(self) -> list[SpoolState]:
+        return [await self._state(spool) for _, spool in sorted(self._open.items())]
+
+    def _make(self, wanted: Wanted) -> _Spool:
+        topic, name = spool_topic(wanted.route), spool_log(wanted.target, wanted.route)
+        spool, group = self._logs[wanted.broker], self._group(wanted.route)
+        driver = spool.driver
+        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - lint has seen to it
+        waits = Backlog(driver, topic, group)
+        log = SpoolingLog(
+            name,
+            self._logs[wanted.target],
+            spool,
+            topic,
+            waits,
+            when=wanted.when,
+            most=wanted.most,
+            began=lambda cause: self._began(wanted.route, cause),
+        )
+        made = _Spool(wanted, log, waits, self._drain(wanted, log))
+        self._open[wanted.route] = made
+        self.switches[name] = log
+        return made
+
+    async def _begin(self, spool: _Spool) -> None:
+        route, driver = spool.wanted.route, self._logs[spool.wanted.broker].driver
+        if route in self._begun:
+            return
+        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - as above
+        await driver.create_topic(spool_topic(route), driver.engine.settings.partitions)
+        self._begun.add(route)
+        await spool.drain.start()
+        records = spool.waits.records
+        spool.log.spooling = records > 0
+        if records:
+            _log.warning("route %s: %d records wait in its spool", route, records)
+
+    def _drain(self, wanted: Wanted, log: SpoolingLog) -> Supervisor:
+        return Supervisor(
+            [self._subscription(wanted)],
+            self._logs,
+            self._store,
+            lambda _: SpoolSink(self._logs, log.drained),
+            self._clock,
+            self._counters,
+            installation=self._config.installation,
+            kinds={wanted.broker: wanted.kind},  # in which records of the spool are written
+            notify=self._notify,
+        )
+
+    def _subscription(self, wanted: Wanted) -> Subscription:
+        """Its waits hold their key and never park it: the commit position must say what is drained."""
+        drain = Subscription(
+            id="spool",
+            source=Source(broker=wanted.broker, topics=(spool_topic(wanted.route),)),
+            start="earliest",
+            sink=Target(broker=wanted.target.partition("#")[0], topic=wanted.route),
+            content_mode="as_received",
+            on_foreign="forward",
+            concurrency=CONCURRENCY,
+            timeout=self._config.timeouts.publish + ANSWER,
+        )
+        retry = Retry().model_copy(update={"schedule": SCHEDULE, "hold": len(SCHEDULE)})
+        return drain.model_copy(update={"id": spool_subscription(wanted.route), "retry": retry})
+
+    def _began(self, route: str, cause: str) -> None:
+        _log.warning("route %s: its events wait in the spool: %s", route, cause)
+        self._notify(SPOOLING, route, {"cause": cause})
+
+    async def _look_on(self) -> None:
+        looks = 0
+        while True:
+            await self._clock.sleep(LOOK)
+            looks += 1
+            for route, spool in list(self._open.items()):
+                if spool.log.ended() and spool.wanted.when != "always":
+                    _log.info("route %s: its spool is empty", route)
+                    self._notify(SPOOLED, route, {"repeats": spool.log.repeats})
+                if looks % TRY_STORE == 0:
+                    await self._tell_of_store(spool)
+                if spool.wanted.when == "never" and not self._routed(route) and spool.log.idle:
+                    await self._close(route)
+
+    async def _tell_of_store(self, spool: _Spool) -> None:
+        try:
+            await spool.drain.look()
+        except SkybridgeError as error:
+            _log.debug("route %s: the store cannot be asked: %s", spool.wanted.route, error)
+
+    def _routed(self, route: str) -> bool:
+        """A route that has lost its setting keeps its switch: the router knows it by that name."""
+        return any(each.name == route for each in self._config.routes)
+
+    async def _close(self, route: str) -> None:
+        spool = self._open.pop(route)
+        self._begun.discard(route)
+        self.switches.pop(spool.log.name, None)
+        await spool.drain.stop(ANSWER)
+        driver = self._logs[spool.wanted.broker].driver
+        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - it was opened as one
+        if not spool.waits.records:
+            await driver.forget(self._group(route))
+            await driver.engine.delete_topic(spool_topic(route))
+            _log.info("route %s: its spool was removed, and is empty: it is deleted", route)
+
+    async def _state(self, spool: _Spool) -> SpoolState:
+        records, wanted = spool.waits.records, spool.wanted
+        oldest = await spool.waits.oldest_ms() if records else None
+        return SpoolState(
+            route=wanted.route,
+            broker=wanted.broker,
+            state=_word(spool, records),
+            cause=spool.log.cause if records else "",
+            records=records,
+            bytes=spool.waits.bytes,
+            most=wanted.most,
+            oldest_seconds=0.0 if oldest is None else max(0.0, self._clock.now() - oldest / 1000),
+            repeats=spool.log.repeats,
+        )
+
+    def _left_behind(self) -> Iterator[tuple[str, str]]:
+        """Broker and route of every spool with records in it."""
+        for name, log in self._logs.items():
+            if not isinstance(log.driver, EmbeddedDriver):
+                continue
+            for topic in list(log.driver.engine.topics()):
+                route = spooled_route(topic)
+                if route and Backlog(log.driver, topic, self._group(route)).records:
+                    yield name, route
+
+    def _group(self, route: str) -> str:
+        return group_name(self._config.installation, spool_subscription(route))
+
+
+def routes_with_spools(config: Config) -> frozenset[str]:
+    return frozenset(each.route for each in _wanted(config))
+
+
+def _word(spool: _Spool, records: int) -> Literal["empty", "spooling", "draining", "removed"]:
+    if spool.wanted.when == "never":
+        return "removed"
+    if not records:
+        return "empty"
+    return "spooling" if spool.log.away else "draining"
+
+
+def _wanted(config: Config) -> Sequence[Wanted]:
+    return [
+        Wanted(
+            route.name,
+            route.spool.broker,
+            log_of(route),
+            config.brokers[route.to[0].broker].kind,
+            route.spool.when,
+            route.spool.max,
+        )
+        for route in config.routes
+        if route.spool is not None
+    ]
+
+
+def _target_of(config: Config, route: str) -> str:
+    """The log that a route publishes to without its spool; "" for a route that is gone, or goes to several."""
+    found: list[Route] = [each for each in config.routes if each.name == route]
+    if not found or len(found[0].to) > 1:
+        return ""
+    return log_name(found[0].to[0].broker, found[0].acknowledgements)

@@ -1,0 +1,172 @@
+"""What an operator does with single events: find one and why it did not arrive, follow a topic, explain, send again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from typer.testing import CliRunner
+
+from app.cli import app
+from console import Pages
+from console_traffic import ORDERS, Shop, shop
+from service_process import until
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    with shop(tmp_path_factory.mktemp("shop")) as found:
+        yield found
+
+
+def row(page: Page, text: str) -> Locator:
+    return page.get_by_role("row").filter(has_text=text)
+
+
+def item(page: Page, subscription: str) -> Locator:
+    """What is said of one subscription."""
+    items = page.get_by_role("main").get_by_role("listitem")
+    return items.filter(has=page.get_by_role("link", name=subscription, exact=True))
+
+
+def test_find_why_an_event_did_not_arrive(stage: Shop, pages: Pages) -> None:
+    """Billing misses an order: it was paid, and billing wants new ones. The page names the clause."""
+    id_ = stage.send(1, "paid")
+    page = pages.open(stage.service, "#/events")
+    expect(page.get_by_role("table", name="Events found")).to_be_visible()  # so keys are heard
+    page.keyboard.press("/")
+    expect(page.get_by_label("Event id")).to_be_focused()
+    page.keyboard.type(id_)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=id_)).to_be_visible()
+    expect(page.get_by_text("Sent by shop")).to_be_visible()
+    billing = item(page, "billing")
+    expect(billing).to_contain_text("filtered")
+    expect(billing).to_contain_text(f"exact type '{ORDERS}created'")
+    expect(billing).to_contain_text(f"type is '{ORDERS}paid'")
+    expect(item(page, "audit")).to_contain_text("delivered")
+
+
+def test_an_unknown_event_is_said_with_how_far_was_looked(stage: Shop, pages: Pages) -> None:
+    """An empty answer is worth what was searched for it."""
+    page = pages.open(stage.service, "#/events/event?id=never-sent")
+    expect(page.get_by_role("heading", name="No such event")).to_be_visible()
+    page.get_by_text("How far it was looked for").click()
+    expect(page.get_by_text("store dead_letters")).to_be_visible()
+
+
+def test_records_are_searched_by_attributes_and_one_is_shown_as_it_lies(
+    stage: Shop, pages: Pages
+) -> None:
+    """Numbers stand as they were written: 12.50 read as a number would be 12.5."""
+    stage.send(2, "cancelled")
+    stage.post("order-3", f"{ORDERS}refunded", total=12345678901234567890)
+    page = pages.open(stage.service, "#/events?from=1h")
+    page.get_by_label("Type").fill(f"{ORDERS}re*")
+    page.get_by_role("button", name="Search").click()
+    found = page.get_by_role("table", name="Events found")
+    expect(found.get_by_role("row")).to_have_count(2)
+    found.get_by_role("link", name=f"{ORDERS}refunded").click()
+    expect(page.get_by_label("Data as JSON", exact=True)).to_contain_text("12345678901234567890")
+    page.get_by_role("button", name="Hex").click()
+    expect(page.get_by_label("Data in hexadecimal", exact=True)).to_contain_text("7b 22 74 6f")
+    page.get_by_role("button", name="Raw").click()
+    expect(page.get_by_label("Data as text", exact=True)).to_have_text(
+        '{"total": 12345678901234567890}'
+    )
+
+
+def test_a_live_tail_shows_wanted_events_as_they_come(stage: Shop, pages: Pages) -> None:
+    page = pages.open(
+        stage.service, f"#/events?broker=log&topic=orders&type={ORDERS}created&live=1"
+    )
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    stage.send(10, "paid")
+    stage.send(11)
+    expect(row(page, "order-11")).to_be_visible()
+    expect(row(page, "order-10")).to_have_count(0)
+    page.get_by_role("button", name="Pause").click()
+    stage.send(12)
+    page.get_by_role("button", name="Go on").click()
+    expect(row(page, "order-12")).to_be_visible()
+
+
+def test_an_event_is_sent_again_to_one_subscription_and_to_its_topic(
+    stage: Shop, pages: Pages
+) -> None:
+    id_ = stage.send(20)
+    page = pages.open(stage.service, f"#/events/event?id={id_}")
+    page.get_by_role("button", name="Send again").click()
+    page.get_by_role("dialog").get_by_role("combobox").select_option("audit")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text("audit answered 204")
+    page.get_by_role("dialog").get_by_role("combobox").select_option("")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text("Stored in log/orders")
+    _, found = stage.service.ask("GET", f"/v1/events?id={id_}")
+    (event,) = found["events"]
+    assert len(event["places"]) == 2
+
+
+def test_the_copied_command_posts_the_event(stage: Shop, pages: Pages) -> None:
+    """What is copied has the whole event, with quotes that a shell reads."""
+    stage.post("it's one", f"{ORDERS}created", note="it's here")
+    page = pages.open(stage.service, "#/events/event?id=it%27s%20one")
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text }")
+    page.get_by_role("button", name="Copy as curl").click()
+    page.wait_for_function("window.copied")
+    command = page.evaluate("window.copied")
+    assert command.startswith(f"curl 'http://127.0.0.1:{stage.service.events}/events' \\\n")
+    assert "it'\\''s one" in command
+    assert "-H 'content-type: application/cloudevents+json'" in command
+
+
+def test_explain_and_save_as_a_test(stage: Shop, pages: Pages, tmp_path: Path) -> None:
+    """A real event, edited until billing gets it; what is saved passes with the configuration, and fails when
+    the configuration sends the event elsewhere."""
+    id_ = stage.send(30, "paid")
+    page = pages.open(stage.service, f"#/events/event?id={id_}")
+    page.get_by_role("main").get_by_role("link", name="Explain").click()
+    text = page.get_by_label("An event or a batch, in JSON")
+    expect(text).to_have_value(re.compile(id_))
+    billing = item(page, "billing")
+    expect(billing).to_contain_text("does not")
+    text.fill(text.input_value().replace(f"{ORDERS}paid", f"{ORDERS}created"))
+    expect(billing).to_contain_text("gets it")
+    page.get_by_role("button", name="Save as a test").click()
+    cases = tmp_path / "cases.yaml"
+    cases.write_text(page.get_by_label("cases.yaml", exact=True).inner_text())
+    config = stage.service.file
+    done = CliRunner().invoke(app, ["test", str(cases), "--config", str(config)])
+    assert done.exit_code == 0, done.output
+    other = tmp_path / "other.yaml"
+    other.write_text(config.read_text().replace('"topic": "orders"', '"topic": "elsewhere"'))
+    assert CliRunner().invoke(app, ["test", str(cases), "--config", str(other)]).exit_code == 1
+
+
+def test_a_faulty_event_shows_every_fault_while_it_is_written(stage: Shop, pages: Pages) -> None:
+    page = pages.open(stage.service, "#/explain")
+    page.get_by_label("An event or a batch, in JSON").fill('{"specversion": "1.0", "id": ""')
+    expect(page.get_by_role("heading", name="No JSON yet")).to_be_visible()
+    page.get_by_label("An event or a batch, in JSON").fill('{"specversion": "1.0", "id": ""}')
+    problem = page.get_by_role("alert")
+    for fault in ("id", "source", "type"):
+        expect(problem.get_by_role("listitem").filter(has_text=fault).first).to_be_visible()
+
+
+def test_producers_show_what_is_refused_and_the_audit_who_did_it(stage: Shop, pages: Pages) -> None:
+    assert stage.post("1", "org.other")[0] == 403
+    page = pages.open(stage.service, "#/producers")
+    expect(row(page, "shop")).to_contain_text("not-allowed 1")
+    assert stage.service.ask("POST", "/v1/subscriptions/audit:pause")[0] == 200
+    assert stage.service.ask("POST", "/v1/subscriptions/audit:resume")[0] == 200
+    page.goto(stage.service.url("#/audit?kind=change"))
+    expect(row(page, "pause_subscription")).to_contain_text("audit")
+    page.get_by_label("Operation").fill("resume_subscription")
+    page.get_by_role("button", name="Search").click()
+    expect(row(page, "pause_subscription")).to_have_count(0)
+    expect(row(page, "resume_subscription")).to_be_visible()
+    until(lambda: "operation=resume_subscription" in page.url, 10, "the address of the search")

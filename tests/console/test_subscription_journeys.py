@@ -1,0 +1,251 @@
+"""Journeys of an operator through overview, way and subscriptions, each on a real service with real traffic."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from console import READER, WITHIN_MS, ConsoleService, Pages, with_tokens
+from console_stage import Stage, Targets, on_stage
+from service_process import until
+from tcp_relay import TcpRelay
+from threaded_http import ThreadedServer
+
+WITHIN = WITHIN_MS / 1000
+SEEN_MS = 3_000  # a broker that goes or comes back is on the page
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with on_stage(tmp_path_factory.mktemp("stage")) as found:
+        yield found
+
+
+def figure(page: Page, name: str) -> str:
+    """What a figure of the page shows."""
+    return page.locator(".figure", has_text=name).locator(".figure-value").inner_text()
+
+
+def number(text: str) -> float:
+    """``1,234.5 /s`` of an English browser."""
+    found = re.match(r"[\d,.]+", text)
+    return float(found[0].replace(",", "")) if found else 0.0
+
+
+def test_the_overview_moves_and_names_what_needs_a_person(stage: Stage, pages: Pages) -> None:
+    """Rates come by a stream: no reload of the page, and another number a second later."""
+    page = pages.open(stage.service)
+    until(lambda: number(figure(page, "Events in")) > 0, WITHIN, "a rate")
+    until(lambda: number(figure(page, "Deliveries out")) > 0, WITHIN, "deliveries")
+    events = page.get_by_role("img", name="Events a second")
+    first = events.get_attribute("aria-label")
+    until(lambda: events.get_attribute("aria-label") != first, WITHIN, "another rate")
+    needs = page.get_by_role("list", name="What needs a person")
+    expect(needs).to_contain_text("dead letters (status-422")
+    needs.get_by_role("link", name="Look and redrive").click()
+    expect(page.get_by_role("heading", level=1, name="Dead letters")).to_be_visible()
+    expect(page).to_have_url(re.compile("subscription=billing"))
+
+
+def test_the_button_of_the_overview_resumes_what_a_person_paused(
+    stage: Stage, pages: Pages
+) -> None:
+    cause = {"cause": "the index is rebuilt"}
+    assert stage.service.ask("POST", "/v1/subscriptions/search-index:pause", cause)[0] == 200
+    page = pages.open(stage.service)
+    needs = page.get_by_role("list", name="What needs a person")
+    expect(needs).to_contain_text("the index is rebuilt")
+    page.get_by_role("button", name="Resume search-index").click()
+    expect(needs).not_to_contain_text("search-index")
+    assert state_of(stage.service, "search-index") == "running"
+
+
+def state_of(service: ConsoleService, name: str) -> str:
+    state: str = service.ask("GET", f"/v1/subscriptions/{name}/status")[1]["health"]["state"]
+    return state
+
+
+def test_the_way_shows_every_part_with_its_rate_and_leads_to_it(stage: Stage, pages: Pages) -> None:
+    page = pages.open(stage.service, "#/way")
+    expect(page.get_by_role("img", name=re.compile("^orders to billing: [1-9]"))).to_be_attached()
+    expect(page.get_by_role("img", name=re.compile("^parcels to parcels: [1-9]"))).to_be_attached()
+    for name in ("Producer web-shop", "Route orders", "Topic parcels", "Target stock"):
+        expect(page.get_by_role("link", name=re.compile(f"^{name}: "))).to_be_visible()
+    failing = page.get_by_role("link", name=re.compile("^Subscription ledger: .*failing$"))
+    expect(failing).to_be_visible()
+    failing.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("ledger")
+    for name, heading in (("Topic parcels", "Events"), ("Route orders", "Explain")):
+        page.goto(stage.service.url("#/way"))
+        page.get_by_role("link", name=re.compile(f"^{name}: ")).click()
+        expect(page.get_by_role("heading", level=1, name=heading)).to_be_visible()
+
+
+def test_pause_replay_resume(stage: Stage, pages: Pages) -> None:
+    """While it is paused its lag grows; a replay of everything waits with it, and both end after the resume."""
+    page = pages.open(stage.service, "#/subscriptions")
+    expect(page.get_by_role("searchbox")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("tracking")
+    page.get_by_role("link", name="tracking").click()
+    page.get_by_role("button", name="Pause").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("the target moves")
+    dialog.get_by_role("button", name="Pause").click()
+    expect(page.locator(".needs")).to_contain_text("the target moves")
+    until(lambda: number(figure(page, "Lag")) > 20, WITHIN, "a lag that grows")
+
+    page.get_by_role("button", name="Replay").click()
+    dialog.get_by_label("the oldest event that is kept").check()
+    dialog.get_by_role("button", name="Count the events").click()
+    expect(dialog.get_by_role("status")).to_contain_text("record")
+    dialog.get_by_role("button", name=re.compile("^Replay")).click()
+    expect(page.get_by_role("progressbar", name="Progress of the replay")).to_be_visible()
+
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("running")
+    expect(page.get_by_role("progressbar", name="Progress of the replay")).to_be_hidden()
+    until(lambda: number(figure(page, "Delivered")) > 0, WITHIN, "deliveries")
+    assert stage.service.ask("GET", "/v1/subscriptions/tracking/replays")[1] == []
+
+
+def test_a_test_event_shows_the_answer_of_the_target(stage: Stage, pages: Pages) -> None:
+    page = pages.open(stage.service, "#/subscriptions/ledger")
+    page.get_by_role("button", name="Test event").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Send").click()
+    expect(dialog).to_contain_text("not delivered")
+    expect(dialog).to_contain_text("503")
+    expect(dialog).to_contain_text("closed for the night")
+
+
+def test_settings_are_yaml_as_in_the_file(stage: Stage, pages: Pages) -> None:
+    """What the page shows can be pasted there: ``check`` takes it."""
+    page = pages.open(stage.service, "#/subscriptions/mail/settings")
+    text = page.get_by_label(re.compile("^Settings of mail")).inner_text()
+    assert text.startswith("- id: mail\n  source:\n")
+    assert "rate_limit: 20/s" in text
+
+
+def test_make_a_subscription_and_see_its_first_event_arrive(
+    console: ConsoleService, pages: Pages
+) -> None:
+    """Faults stand beside the form while it is written, as ``check`` says them; the event comes without a reload."""
+    with ThreadedServer(Targets) as targets:
+        page = pages.open(console, "#/subscriptions")
+        page.get_by_role("link", name="Make the first one").click()
+        page.get_by_role("textbox", name=re.compile("^Name")).fill("billing")
+        page.get_by_label("Topics").fill("events")
+        page.get_by_label("URL", exact=True).fill("ftp://billing.example")
+        faults = page.get_by_role("list", name="What the check finds")
+        expect(faults).to_contain_text("sink has the wrong form")
+        page.get_by_role("button", name="Make it").click()
+        expect(page.get_by_role("alert")).to_contain_text("sink")
+        page.get_by_label("URL", exact=True).fill(f"{targets.address}/ok")
+        page.get_by_text("Other settings, as JSON").first.click()
+        page.get_by_label("Other settings, as JSON").fill('{"handshake": "off"}')
+        expect(page.get_by_label("As in the configuration file", exact=True)).to_contain_text(
+            'handshake: "off"'
+        )
+        page.get_by_role("button", name="Make it").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("running")
+        expect(page.get_by_text("Waiting for the first event")).to_be_visible()
+
+        assert console.post(71, "com.example.first")[0] == 200
+        row = page.get_by_role("row", name=re.compile("com.example.first"))
+        expect(row).to_contain_text("delivered")
+        expect(row).to_contain_text("204")
+
+
+def test_a_subscription_is_changed_and_deleted_by_its_typed_name(
+    console: ConsoleService, pages: Pages
+) -> None:
+    document = {
+        "id": "short-lived",
+        "source": {"broker": "log", "topics": ["events"]},
+        "sink": {"pull": {}},
+    }
+    assert console.ask("POST", "/v1/subscriptions", document)[0] == 201
+    page = pages.open(console, "#/subscriptions/short-lived/change")
+    page.get_by_role("button", name="Add a filter").click()
+    page.get_by_label("Value of filter 1").fill("com.example.wanted")
+    page.get_by_role("button", name="Save the change").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("short-lived")
+    page.get_by_role("link", name="Settings").click()
+    expect(page.locator("pre")).to_contain_text("type: com.example.wanted")
+
+    page.get_by_role("button", name="Delete").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Delete")).to_be_disabled()
+    dialog.get_by_role("textbox").fill("short-lived")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page).to_have_url(re.compile("#/subscriptions$"))
+    assert console.ask("GET", "/v1/subscriptions/short-lived")[0] == 404
+
+
+@pytest.mark.rabbitmq
+def test_a_broker_that_goes_and_comes_back_is_seen_within_three_seconds(
+    rabbitmq: str, tmp_path: Path, pages: Pages
+) -> None:
+    """From when the service itself knows: how soon that is depends on the broker's client."""
+    with TcpRelay(rabbitmq) as relay:
+        broker = {"kind": "rabbitmq", "addresses": relay.address}
+        service = ConsoleService(tmp_path, lambda found: found["brokers"].update(rabbit=broker))
+        with service.running():
+            page = pages.open(service)
+            shown = page.locator("[data-broker=rabbit]")
+            expect(shown).to_contain_text("healthy")
+            relay.cut()
+            until(lambda: not healthy(service, "rabbit"), WITHIN, "a broker that is away")
+            expect(shown).to_contain_text("unreachable", timeout=SEEN_MS)
+            needs = page.get_by_role("list", name="What needs a person")
+            expect(needs).to_contain_text("Broker rabbit")
+            relay.mend()
+            until(lambda: healthy(service, "rabbit"), WITHIN, "a broker that is back")
+            expect(shown).to_contain_text("healthy", timeout=SEEN_MS)
+            expect(needs).to_be_hidden()
+
+
+def healthy(service: ConsoleService, broker: str) -> bool:
+    found: bool = service.ask("GET", "/status")[1]["brokers"][broker]["healthy"]
+    return found
+
+
+def test_a_session_that_only_reads_sees_no_button_that_changes(
+    tmp_path: Path, pages: Pages
+) -> None:
+    with ConsoleService(tmp_path, with_tokens).running() as service:
+        page = pages.open(service)
+        page.get_by_label("Admin token").fill("no such token at all")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+        page.get_by_label("Admin token").fill(READER)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("heading", level=1, name="Overview")).to_be_visible()
+        page.keyboard.press("g")
+        page.keyboard.press("s")
+        expect(page.get_by_text("No subscription yet")).to_be_visible()
+        expect(page.get_by_role("link", name="New subscription")).to_have_count(0)
+        expect(page.get_by_role("link", name="Make the first one")).to_have_count(0)
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_label("Admin token")).to_be_visible()
+
+
+def test_the_keyboard_reaches_pages_search_and_help(console: ConsoleService, pages: Pages) -> None:
+    page = pages.open(console)
+    expect(page.get_by_role("heading", level=1, name="Overview")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Subscriptions")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.keyboard.press("g")
+    page.keyboard.press("w")
+    expect(page.get_by_role("heading", level=1, name="Way")).to_be_visible()
+    page.keyboard.press("Tab")
+    focused = page.evaluate("document.activeElement.tagName")
+    assert focused != "BODY"

@@ -1,0 +1,204 @@
+"""A broker that is killed under load does not reach senders: the spool takes their events and gives them on.
+
+Judged by a process that shares no code with the service: what was acknowledged is in the target, in the order of
+each key, no sender had a 5xx, and only what nobody knew the fate of came twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from kafka_server import KafkaServer
+from pulsar_server import PulsarServer
+from rabbitmq_server import RabbitServer
+from server_process import ServerProcess
+from service_process import SERVING, ServiceProcess, free_ports, until
+
+pytestmark = [pytest.mark.fault]
+
+SUPPORT = Path(__file__).parents[1] / "support"
+CONNECTIONS, KEYS = 16, 100
+WITHIN = 240.0
+PARTITIONS = 4
+
+CONFIG = (
+    SERVING
+    + """brokers:
+  log: {{kind: embedded, path: {folder}/log}}
+  main: {{{broker}, topics: {{create: true, partitions: 4}}}}
+routes:
+  - name: orders
+    to: {{broker: main, topic: {name}}}
+    spool: {{broker: log, when: {when}, max: 64MiB}}
+timeouts: {{store: 60s, publish: 5s, not_ready: 0s}}
+"""
+)
+
+
+class House:
+    """A service with one route, its verifier, and the broker of its target."""
+
+    def __init__(self, folder: Path, server: ServerProcess, when: str = "outage") -> None:
+        self.name = f"o-{uuid4().hex[:12]}"
+        self.server = server
+        self.folder = folder
+        events, admin = free_ports(2)
+        self.events, self.admin = f"http://127.0.0.1:{events}/events", f"http://127.0.0.1:{admin}"
+        config = folder / "skybridge.yaml"
+        config.write_text(
+            CONFIG.format(
+                installation=self.name, name=self.name, events=events, admin=admin,
+                folder=folder, broker=_settings(server), when=when,
+            )
+        )  # fmt: skip
+        self.service = ServiceProcess(config, folder, admin)
+        self.journal = folder / "acknowledged"
+        self.journal.touch()
+
+    @property
+    def acknowledged(self) -> int:
+        return self.journal.read_bytes().count(b"\n")
+
+    def post(self, per_key: int) -> subprocess.Popen[bytes]:
+        load = (f"--keys={KEYS}", f"--per-key={per_key}", f"--connections={CONNECTIONS}")
+        where = (f"--events={self.events}", f"--deadline={WITHIN}")
+        return subprocess.Popen(self._verifier("post", *where, *load), stdout=subprocess.PIPE)
+
+    def judge(self) -> dict[str, Any]:
+        found = subprocess.run(
+            self._verifier("judge", *_told(self.server, self.name)), check=True, stdout=-1
+        )
+        verdict: dict[str, Any] = json.loads(found.stdout)
+        return verdict
+
+    def spool(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.admin}/status", timeout=60) as answer:
+            found: dict[str, Any] = json.load(answer)["spools"][0]
+        return found
+
+    def until_drained(self) -> dict[str, Any]:
+        until(lambda: self.spool()["state"] == "empty", WITHIN, "an empty spool", 0.1)
+        return self.spool()
+
+    def _verifier(self, *words: str) -> list[str]:
+        """In isolated mode: neither this checkout nor the environment puts ``app`` on its path."""
+        code = f"import sys; sys.path.insert(0, {str(SUPPORT)!r}); import mirror_verifier as v; "
+        code += "v.main(sys.argv[1:])"
+        return [sys.executable, "-I", "-c", code, *words, f"--journal={self.journal}"]
+
+
+def _settings(server: ServerProcess) -> str:
+    match server:
+        case KafkaServer():
+            return f"kind: kafka, bootstrap_servers: {server.bootstrap_servers}"
+        case RabbitServer():
+            return f"kind: rabbitmq, addresses: {server.address}"
+        case PulsarServer():
+            return f"kind: pulsar, service_url: '{server.service_url}', admin_url: '{server.admin_url}'"
+    raise TypeError(type(server))
+
+
+def _told(server: ServerProcess, topic: str) -> list[str]:
+    match server:
+        case KafkaServer():
+            return [f"--kafka={server.bootstrap_servers}", f"--topic={topic}"]
+        case RabbitServer():
+            return [
+                f"--rabbitmq={server.address}",
+                f"--topic={topic}",
+                f"--partitions={PARTITIONS}",
+            ]
+        case PulsarServer():
+            return [f"--pulsar={server.service_url}", f"--topic={topic}"]
+    raise TypeError(type(server))
+
+
+def _rounds(house: House, posting: subprocess.Popen[bytes], rounds: int, ours: int) -> None:
+    """Each time the broker is killed, and up again; of ours, so many are killed while it is away."""
+    seed = int(os.environ.get("SKYBRIDGE_SEED") or random.SystemRandom().randrange(10**9))
+    print(f"SKYBRIDGE_SEED={seed}")
+    dice = random.Random(seed)
+
+    def more(least: int, most: int) -> None:
+        """So many events more, or all there are."""
+        count = house.acknowledged + dice.randrange(least, most)
+        enough = lambda: house.acknowledged >= count or posting.poll() is not None  # noqa: E731
+        until(enough, WITHIN, f"event {count}")
+
+    for _ in range(rounds):
+        more(200, 600)
+        _remember(house.server, posting)
+        house.server.kill()
+        for _ in range(ours):
+            more(100, 500)
+            house.service.kill()
+            house.service.start()  # ready, though the broker is away: its events are accepted
+        more(300, 900)
+        assert house.spool()["records"] > 0 or posting.poll() is not None
+        house.server.restart()
+
+
+def _remember(server: ServerProcess, posting: subprocess.Popen[bytes]) -> None:
+    """RabbitMQ 3.10 loses queues that it declared just before. The load waits: it takes seconds."""
+    if isinstance(server, RabbitServer):
+        posting.send_signal(signal.SIGSTOP)
+        server.remember()
+        posting.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    ("server", "rounds", "ours", "per_key"),
+    [
+        pytest.param("own_kafka", 1, 0, 60, marks=pytest.mark.kafka),
+        pytest.param("own_kafka", 1, 1, 60, marks=pytest.mark.kafka),
+        pytest.param("own_rabbitmq", 1, 0, 40, marks=pytest.mark.rabbitmq),
+        pytest.param("own_pulsar", 1, 0, 40, marks=[pytest.mark.pulsar, pytest.mark.nightly]),
+        *(
+            pytest.param(f"own_{kind}", 5, 1, 800, marks=[getattr(pytest.mark, kind), pytest.mark.nightly])
+            for kind in ("kafka", "rabbitmq", "pulsar")
+        ),
+    ],
+)  # fmt: skip
+def test_kills_of_the_broker_reach_no_sender_lose_nothing_and_keep_the_order_of_every_key(
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    server: str,
+    rounds: int,
+    ours: int,
+    per_key: int,
+) -> None:
+    """Rule 1: 202 is said when the spool has the event. What was on the wire when the broker died may come
+    twice, and is counted; what was in flight when we died, the sender repeats."""
+    house = House(tmp_path, request.getfixturevalue(server))
+    house.service.start()
+    repeats = 0
+    posting = house.post(per_key)
+    try:
+        _rounds(house, posting, rounds, ours)
+        told, _ = posting.communicate(timeout=WITHIN)
+        repeats = house.until_drained()["repeats"]
+        report = house.judge()
+    finally:
+        posting.kill()
+        posting.wait()
+        if house.service.running:
+            house.service.stop()
+    print(report, repeats, told)
+    assert posting.returncode == 0
+    assert report["acknowledged"] == KEYS * per_key
+    assert (report["lost"], report["order_breaks"], report["unacknowledged"]) == (0, 0, 0)
+    assert json.loads(told)["refused"] == 0
+    assert "its events wait in the spool" in house.service.log.read_text()
+    if not ours:  # else some were counted by a process that is no more
+        assert report["duplicated"] <= repeats

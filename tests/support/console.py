@@ -1,0 +1,168 @@
+"""The console in a real Chromium, on a real service: for the journeys under ``tests/console``.
+
+    def test_a_page(console, page): ...          # both fixtures come with tests/console/conftest.py
+        page.goto(console.url("#/subscriptions"))
+
+The browser is of a module: Playwright's loop must not run beside tests that are coroutines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+
+import chromium
+import console_build
+from kafka_install import Missing
+from lacking import lacking
+from reload_service import ReloadService, Settings
+
+WITHIN_MS = (
+    60_000.0  # an expectation waits this long: beside busy neighbours a browser takes its time
+)
+TOKEN = "the-token-of-the-console-tests"
+READER = "the-token-that-may-only-read"
+
+OpenPage = Callable[..., Page]
+
+
+class ConsoleService(ReloadService):
+    """``ReloadService`` with the console: ``change`` its settings before ``running``, ``ask`` its API, ``post``
+    events, ``reload`` it."""
+
+    def __init__(self, folder: Path, change: Callable[[Settings], object] = lambda _: None) -> None:
+        super().__init__(folder)
+        self.change(change)
+        self._first = self.settings
+
+    def url(self, fragment: str = "") -> str:
+        """Of a page: ``#/subscriptions``."""
+        return f"http://127.0.0.1:{self.admin}/console/{fragment}"
+
+
+def with_tokens(settings: Settings) -> None:
+    """For ``ConsoleService``: one token may do everything, one may only read."""
+    reader = {"name": "reader", "token": READER, "scopes": ["read"]}
+    settings["server"]["admin"] |= {"token": TOKEN, "tokens": [reader]}
+
+
+def demand_console() -> None:
+    """Skips on a laptop, and fails where CI=true promises it, where the page is not built."""
+    if not console_build.built():
+        why = "" if not console_build.REASON.is_file() else console_build.REASON.read_text()
+        lacking(f"the console is not built as its sources are. {why} Cure: make console")
+
+
+@contextmanager
+def browsing(folder: Path) -> Iterator[Browser]:
+    """Chromium without a window."""
+    try:
+        program = chromium.find()
+    except Missing as missing:
+        lacking(missing)
+    words = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(
+            executable_path=program, args=words, env={**os.environ, "HOME": str(folder)}
+        )
+        try:
+            yield found
+        finally:
+            found.close()
+
+
+class Watch:
+    """What a page must not do: raise, break its security policy, ask anybody else."""
+
+    def __init__(self, page: Page, home: str) -> None:
+        self.faults: list[str] = []
+        self._home = home
+        page.on("pageerror", lambda error: self.faults.append(f"raised: {error}"))
+        page.on("console", lambda said: self._hear(said.text))
+        page.on("request", self._see)
+
+    def _hear(self, text: str) -> None:
+        if "Content Security Policy" in text:
+            self.faults.append(text)
+
+    def _see(self, request: Request) -> None:
+        if not request.url.startswith((self._home, "blob:")):
+            self.faults.append(f"asked {request.url}")
+
+
+class Pages:
+    """Opens pages of one test, each in a context of its own: nothing is shared, as with two people."""
+
+    def __init__(self, browser: Browser, folder: Path) -> None:
+        self._browser = browser
+        self._folder = folder
+        self._stack = ExitStack()
+        self._open: list[tuple[Page, Watch]] = []
+
+    def open(
+        self, service: ConsoleService, fragment: str = "", *, token: str = "", **context: Any
+    ) -> Page:
+        """``token``: logged in with it. ``context``: of Playwright's ``new_context`` (color_scheme, locale)."""
+        made = self._browser.new_context(**context)
+        self._stack.callback(made.close)
+        made.set_default_timeout(WITHIN_MS)
+        if token:
+            log_in(made, service, token)
+        page = made.new_page()
+        self._open.append((page, Watch(page, f"http://127.0.0.1:{service.admin}/")))
+        page.goto(service.url(fragment))
+        return page
+
+    def end(self, *, name: str) -> None:
+        """Shown where a person can look, when a test fails: ``<tmp>/<name>-<n>.png``."""
+        try:
+            for number, (page, watch) in enumerate(self._open):
+                if not page.is_closed():
+                    page.screenshot(path=self._folder / f"{name}-{number}.png")
+                assert watch.faults == []
+        finally:
+            self._stack.close()
+
+
+def log_in(context: BrowserContext, service: ConsoleService, token: str) -> None:
+    """As the page does it, without the page."""
+    answer = context.request.post(
+        f"http://127.0.0.1:{service.admin}/v1/session", data={"token": token}
+    )
+    assert answer.ok, answer.text()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    demand_console()
+    with browsing(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService]:
+    """A service of the module without tokens: everybody on loopback may do everything."""
+    demand_console()
+    with ConsoleService(tmp_path_factory.mktemp("console")).running() as service:
+        yield service
+
+
+@pytest.fixture
+def pages(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pages]:
+    """Opens pages; at the end each must have kept the rules of ``Watch``."""
+    found = Pages(browser, tmp_path)
+    yield found
+    found.end(name=re.sub(r"\W+", "-", request.node.name))
+
+
+@pytest.fixture
+def page(pages: Pages, console: ConsoleService) -> Page:
+    """The console's first page, on the service of the module."""
+    return pages.open(console)

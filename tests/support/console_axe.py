@@ -1,0 +1,30 @@
+"""axe-core on a page: what it finds that keeps a person from using it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from playwright.sync_api import Page
+
+from app.console.files import WEB
+
+_SCRIPT = WEB / "node_modules" / "axe-core" / "axe.min.js"
+_GRAVE = {"serious", "critical"}
+
+
+@cache
+def _axe() -> str:
+    return _SCRIPT.read_text(encoding="utf-8")
+
+
+def serious_faults(page: Page, *rules: str) -> list[str]:
+    """One line a fault: its rule and the first element that breaks it. ``rules``: these alone. The script is
+    evaluated by the browser's debugger, which no policy of the page forbids."""
+    page.evaluate(_axe())
+    asked = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+    found = page.evaluate("asked => axe.run(document, asked)", asked)
+    return [
+        f"{each['id']}: {each['nodes'][0]['html'][:200]} {each['nodes'][0]['failureSummary'][:300]}"
+        for each in found["violations"]
+        if each["impact"] in _GRAVE
+    ]

@@ -1,0 +1,178 @@
+"""A busy service for the console: producers that send, targets that take, refuse and are slow, and a person's
+tasks of a usual day: a paused subscription, dead letters, parked keys.
+
+    with on_stage(folder) as stage:              # events flow until the block ends
+        page.goto(stage.service.url())
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from console import ConsoleService
+from reload_service import Settings
+from threaded_http import QuietHandler, ThreadedServer
+
+EVENTS_A_SECOND = 60
+BATCH = 6
+KEYS = {"web-shop": "key-of-the-web-shop-1", "warehouse": "key-of-the-warehouse-1"}
+TYPES: Mapping[str, Sequence[str]] = {
+    "web-shop": ("com.example.order.placed", "com.example.order.paid", "com.example.cart.left"),
+    "warehouse": ("com.example.parcel.packed", "com.example.parcel.sent", "com.example.stock.low"),
+}
+
+
+PAGES: Mapping[str, str] = {
+    "overview": "#/",
+    "way": "#/way",
+    "subscriptions": "#/subscriptions",
+    "subscription": "#/subscriptions/billing",
+    "subscription-settings": "#/subscriptions/ledger/settings",
+    "subscription-attempts": "#/subscriptions/billing/attempts",
+    "subscription-new": "#/subscriptions?make=1",
+    "events": "#/events?broker=log&topic=orders",
+    "dead-letters": "#/letters",
+    "explain": "#/explain",
+    "producers": "#/producers",
+    "audit": "#/audit",
+    "configuration": "#/configuration",
+}
+"""Pages that the stage fills, by the names of their pictures: axe-core looks at each, too."""
+CALM = 3.0  # seconds until a page has its second answer, and so its first rate
+
+
+class Targets(QuietHandler):
+    """The path says how it answers. ``/paid-only`` refuses events of another type for good; ``/down`` never takes
+    any; ``/ok`` takes everything."""
+
+    protocol_version = "HTTP/1.1"
+
+    def post(self) -> None:
+        self.body()
+        kind = self.headers.get("ce-type", "")
+        if self.path == "/down":
+            self.answer(503, b"the ledger is closed for the night", "text/plain")
+        elif self.path == "/paid-only" and kind.endswith("cart.left"):
+            self.answer(422, b'{"error": "a cart is no invoice"}', "application/json")
+        else:
+            self.answer(204)
+
+
+class Stage:
+    """``service``: the process; ``targets``: the address of its webhooks."""
+
+    def __init__(self, service: ConsoleService, targets: str) -> None:
+        self.service = service
+        self.targets = targets
+        self._over = threading.Event()
+        self._senders = [
+            threading.Thread(target=self._send, args=(name,), daemon=True) for name in TYPES
+        ]
+
+    def begin(self) -> None:
+        for each in self._senders:
+            each.start()
+
+    def end(self) -> None:
+        self._over.set()
+        for each in self._senders:
+            each.join()
+
+    def trouble(self) -> None:
+        """What a person did, and what needs one."""
+        cause = {"cause": "the index is rebuilt until noon"}
+        status, said = self.service.ask("POST", "/v1/subscriptions/search-index:pause", cause)
+        assert status == 200, said
+
+    def _send(self, producer: str) -> None:
+        """Batches at an even pace, on one connection."""
+        dice = random.Random(producer)
+        connection = http.client.HTTPConnection("127.0.0.1", self.service.events, timeout=60)
+        headers = {
+            "content-type": "application/cloudevents-batch+json",
+            "authorization": f"Bearer {KEYS[producer]}",
+        }
+        number = 0
+        while not self._over.wait(BATCH / EVENTS_A_SECOND * dice.uniform(0.6, 1.4)):
+            batch = [event(producer, number + n, dice) for n in range(BATCH)]
+            number += BATCH
+            connection.request("POST", "/events", json.dumps(batch), headers)
+            connection.getresponse().read()
+        connection.close()
+
+
+def event(producer: str, number: int, dice: random.Random) -> dict[str, Any]:
+    customer = f"customer-{dice.randrange(40)}"
+    return {
+        "specversion": "1.0",
+        "id": f"{producer}-{number:06}",
+        "source": f"/{producer}",
+        "type": dice.choice(TYPES[producer]),
+        "subject": customer,
+        "partitionkey": customer,
+        "datacontenttype": "application/json",
+        "data": {"customer": customer, "total": dice.randrange(500, 50_000) / 100},
+    }
+
+
+def settings_of(targets: str) -> Settings:
+    """What the stage adds to the settings of ``ConsoleService``."""
+    to = {"warehouse": "parcels", "web-shop": "orders"}
+    return {
+        "installation": "shop",
+        "producers": [
+            {"name": name, "keys": [key], "may": {"routes": [to[name]]}}
+            for name, key in KEYS.items()
+        ],
+        "routes": [
+            {
+                "name": to[name],
+                "filters": [{"exact": {"source": f"/{name}"}}],
+                "to": {"broker": "log", "topic": to[name]},
+            }
+            for name in to
+        ],
+        "subscriptions": [
+            subscription("billing", "orders", f"{targets}/paid-only"),
+            subscription("search-index", "orders", f"{targets}/ok"),
+            subscription("mail", "orders", f"{targets}/ok", rate_limit="20/s"),
+            subscription("tracking", "parcels", f"{targets}/ok"),
+            subscription("ledger", "parcels", f"{targets}/down", retry=SOON_PARKED),
+            subscription("stock", "parcels", {"broker": "log", "topic": "stock"}),
+            subscription("reports", "stock", {"pull": {}}),
+        ],
+    }
+
+
+SOON_PARKED = {"schedule": ["50ms", "10m", "10m"], "hold": 1}
+
+
+def subscription(name: str, topic: str, sink: object, **others: object) -> Settings:
+    return {
+        "id": name,
+        "source": {"broker": "log", "topics": [topic]},
+        "start": "earliest",
+        "sink": sink,
+        **({"handshake": "off"} if isinstance(sink, str) else {}),
+        **others,
+    }
+
+
+@contextmanager
+def on_stage(folder: Path) -> Iterator[Stage]:
+    with ThreadedServer(Targets) as targets:
+        service = ConsoleService(folder, lambda found: found.update(settings_of(targets.address)))
+        with service.running():
+            stage = Stage(service, targets.address)
+            stage.begin()
+            try:
+                yield stage
+            finally:
+                stage.end()

@@ -1,0 +1,109 @@
+"""A shop behind the console: routes, subscriptions, a producer, and a target that a test can break and mend."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from console import ConsoleService
+from reload_service import WITHIN, Settings
+from service_process import until
+from threaded_http import QuietHandler, ThreadedServer
+
+KEY = "the-key-of-the-shop-of-the-console"
+ORDERS = "com.example.order."
+MAY = {"routes": ["orders", "rest"], "sources": ["/shop*"], "types": ["com.example.*"]}
+
+
+class Target(ThreadedServer):
+    """``status`` and ``said`` are its next answers."""
+
+    def __init__(self) -> None:
+        super().__init__(_Answer)
+        self.status, self.said = 204, ""
+
+
+class _Answer(QuietHandler):
+    server: Target
+
+    def post(self) -> None:
+        self.body()
+        self.answer(self.server.status, self.server.said.encode(), "application/json")
+
+    def options(self) -> None:
+        self.answer(204)
+
+
+class Shop:
+    """``service`` runs. Events of orders go to ``billing``, which wants new ones only, and to ``audit``."""
+
+    def __init__(self, service: ConsoleService, target: Target) -> None:
+        self.service = service
+        self.target = target
+
+    def send(self, number: int, kind: str = "created", *, key: str = "", **data: Any) -> str:
+        """An order: its id. Raises AssertionError unless it is accepted."""
+        status, said = self.post(f"order-{number}", f"{ORDERS}{kind}", key=key, **data)
+        assert status == 202, said
+        return f"order-{number}"
+
+    def post(self, id_: str, type_: str, *, key: str = "", **data: Any) -> tuple[int, Any]:
+        headers = {
+            "ce-specversion": "1.0", "ce-id": id_, "ce-source": "/shop", "ce-type": type_, "ce-subject": id_,
+            "content-type": "application/json", "skybridge-key": key or id_, "authorization": f"Bearer {KEY}",
+        }  # fmt: skip
+        body = json.dumps(data or {"total": 12.50, "items": ["bridge", "cable"]})
+        connection = http.client.HTTPConnection("127.0.0.1", self.service.events, timeout=WITHIN)
+        try:
+            connection.request("POST", "/events", body, headers)
+            answer = connection.getresponse()
+            text = answer.read()
+            return answer.status, json.loads(text) if text else None
+        finally:
+            connection.close()
+
+    def dead(self, **query: str) -> int:
+        """How many dead letters there are."""
+        asked = "&".join(f"{name}={value}" for name, value in query.items())
+        _, said = self.service.ask("GET", f"/v1/dead-letters/count?{asked}")
+        found: int = said["total"]
+        return found
+
+    def until_dead(self, count: int, **query: str) -> None:
+        until(lambda: self.dead(**query) == count, WITHIN, f"{count} dead letters")
+
+
+@contextmanager
+def shop(folder: Path) -> Iterator[Shop]:
+    """Open until the block ends."""
+    with Target() as target:
+        service = ConsoleService(folder, lambda settings: settings.update(_shop(target.address)))
+        with service.running():
+            yield Shop(service, target)
+
+
+def _shop(target: str) -> Settings:
+    source = {"broker": "log", "topics": ["orders"]}
+    plain = {"source": source, "start": "earliest", "handshake": "off"}
+    created = [{"exact": {"type": f"{ORDERS}created"}}]
+    retry: Mapping[str, Any] = {"schedule": ["100ms"], "hold": 1}
+    return {
+        "installation": "shop",
+        "routes": [
+            {
+                "name": "orders",
+                "filters": [{"prefix": {"type": ORDERS}}],
+                "to": {"broker": "log", "topic": "orders"},
+            },
+            {"name": "rest", "to": {"broker": "log", "topic": "events"}},
+        ],
+        "subscriptions": [
+            {"id": "billing", "sink": f"{target}/billing", "filters": created, "retry": retry, **plain},
+            {"id": "audit", "sink": f"{target}/audit", "retry": retry, **plain},
+        ],
+        "producers": [{"name": "shop", "keys": [KEY], "may": MAY}],
+    }  # fmt: skip
