@@ -37,6 +37,7 @@ from app.cli import (  # noqa: F401 - each registers its verbs
     verbs,
     verify,
 )
+from app.cli.verbs import option
 
 app = verbs.root
 _ORDER = (
@@ -69,8 +70,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        bool, option("Print the version.", "--version", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     del version

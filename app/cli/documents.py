@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import exits, options, printing
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead.")]
+Out = Annotated[Path | None, option("Write to this file instead.", "--out", "-o")]
 
 
 @verb("init", "skybridge init", "skybridge init shop.yaml")
@@ -63,10 +63,7 @@ def openapi(out: Out = None) -> None:
 )
 def asyncapi(
     config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", "-c", help="The configuration; by default that of serve without a file."
-        ),
+        Path | None, option("The configuration; by default that of serve without a file.", "-c")
     ] = None,
     out: Out = None,
 ) -> None:

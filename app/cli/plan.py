@@ -9,7 +9,7 @@ import typer
 
 from app.cli import exits, printing
 from app.cli.admin_client import Service
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from app.config.difference import Difference
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 )
 def run(
     file: Annotated[Path, typer.Argument(help="The new configuration.")],
-    old: Annotated[
-        Path | None, typer.Option("--old", help="Compare with this file instead of a service.")
-    ] = None,
+    old: Annotated[Path | None, option("Compare with this file instead of a service.")] = None,
     *,
     service: Service,
 ) -> None:
