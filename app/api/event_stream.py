@@ -53,17 +53,17 @@ FILTERED, FILTER_ERROR = "filtered", "filter_error"  # as the worker's counters 
 routes = router("/v1/subscriptions", tags=["pull"])
 
 
-@routes.get(
-    "/{name}/events",
-    operation_id="subscription_events",
-    response_class=StreamingResponse,
+@routes.operation(
+    "GET /{name}/events",
+    "subscription_events",
+    (400, 403, 404, 409, 503),
     responses={
         200: {
             "content": {"text/event-stream": {}},
             "description": "One CloudEvent per server-sent event.",
-        },
-        **Refused.responses(400, 403, 404, 409, 503),
+        }
     },
+    response_class=StreamingResponse,
 )
 async def events(
     running: Here,

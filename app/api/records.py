@@ -57,11 +57,11 @@ Raw = Annotated[bool, Query(description="also show each record as it is on the w
 routes = router("/v1/topics", tags=["topics"])
 
 
-@routes.get(
-    "/{broker}/{topic:path}/records",
-    operation_id="peek",
+@routes.operation(
+    "GET /{broker}/{topic:path}/records",
+    "peek",
+    (400, 403, 404, 416, 501, 503),
     response_model=answers.PageView,
-    responses=Refused.responses(400, 403, 404, 416, 501, 503),
 )
 async def peek(
     running: Here,
@@ -100,17 +100,17 @@ async def peek(
     return Response(_page(page, kind, raw, shown), media_type="application/json")
 
 
-@routes.get(
-    "/{broker}/{topic:path}/tail",
-    operation_id="tail",
-    response_class=StreamingResponse,
+@routes.operation(
+    "GET /{broker}/{topic:path}/tail",
+    "tail",
+    (400, 403, 404, 416, 501, 503),
     responses={
         200: {
             "content": {"text/event-stream": {}},
             "description": "One message per server-sent event.",
-        },
-        **Refused.responses(400, 403, 404, 416, 501, 503),
+        }
     },
+    response_class=StreamingResponse,
 )
 async def tail(
     running: Here,

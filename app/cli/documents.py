@@ -21,11 +21,11 @@ def init(
     file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("skybridge.yaml"),
 ) -> None:
     """Write a commented configuration file. An existing file is never overwritten."""
-    from app.config.template import TEMPLATE
+    from importlib import resources
 
     try:
-        with file.open("x", encoding="utf-8") as target:
-            target.write(TEMPLATE)
+        with file.open("xb") as target:
+            target.write(resources.files("app.config").joinpath("skybridge.yaml").read_bytes())
     except FileExistsError:
         printing.fail(f"{file} exists already.", cure="Name another file.", code=exits.SETUP)
     except OSError as failure:
