@@ -129,6 +129,11 @@ async def _admit(request: Request, caller: Caller, name: str, rule: Rule) -> Non
         await trail.begin(request.scope, caller, "look", name, hourly=rule.audited == "use")
 
 
+def stream_answer(description: str) -> dict[int | str, dict[str, Any]]:
+    """The answer of a stream of server-sent events."""
+    return {200: {"content": {"text/event-stream": {}}, "description": description}}
+
+
 class Router(APIRouter):
     def operation(
         self,

@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 
 from app.api import answers, follow, messages, problems, start_points
 from app.api.follow import HEARTBEAT_EVERY, Bounds, Gap, Tail, Wanted, everything
-from app.api.operations import To, router
+from app.api.operations import To, router, stream_answer
 from app.api.parameters import Text
 from app.api.problems import Refused
 from app.api.running import Here
@@ -104,12 +104,7 @@ async def peek(
     "GET /{broker}/{topic:path}/tail",
     "tail",
     (400, 403, 404, 416, 501, 503),
-    responses={
-        200: {
-            "content": {"text/event-stream": {}},
-            "description": "One message per server-sent event.",
-        }
-    },
+    responses=stream_answer("One message per server-sent event."),
     response_class=StreamingResponse,
 )
 async def tail(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from app.api.answers import SpoolView
@@ -52,14 +53,14 @@ class Wanted(NamedTuple):
     most: int
 
 
+@dataclass(eq=False)
 class _Spool:
     """One that is open."""
 
-    def __init__(self, wanted: Wanted, log: SpoolingLog, waits: Backlog, drain: Supervisor) -> None:
-        self.wanted = wanted
-        self.log = log
-        self.waits = waits
-        self.drain = drain
+    wanted: Wanted
+    log: SpoolingLog
+    waits: Backlog
+    drain: Supervisor
 
 
 class Spools:
