@@ -31,9 +31,9 @@ def _form(value: object) -> str:
     return "word" if isinstance(value, str) else "place"
 
 
-Place = Annotated[Start, Tag("place")]
-Earliest = Annotated[Annotated[Literal["earliest"], Tag("word")] | Place, Discriminator(_form)]
-Latest = Annotated[Annotated[Literal["latest"], Tag("word")] | Place, Discriminator(_form)]
+Position = Annotated[Start, Tag("place")]
+Earliest = Annotated[Annotated[Literal["earliest"], Tag("word")] | Position, Discriminator(_form)]
+Latest = Annotated[Annotated[Literal["latest"], Tag("word")] | Position, Discriminator(_form)]
 
 
 class ReplayRequest(BaseModel):

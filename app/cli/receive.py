@@ -36,7 +36,7 @@ def run(
     import asyncio
 
     if retry_after and not (fail_first or not is_success(status)):
-        printing.explain(
+        printing.print_error(
             "--retry-after has no effect: every answer is a success.",
             "Add --fail-first N, or --status 429.",
         )

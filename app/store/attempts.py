@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, delete, select
 from sqlalchemy import insert as plain_insert
 
-from app.interfaces import Attempt, AttemptChoice, Exchange
+from app.interfaces import Attempt, AttemptChoice, RequestCycle
 from app.model.message import Partition
 from app.store.rows import struct_of, text, values_of
 from app.store.tables import attempts as table
@@ -19,7 +19,7 @@ LONGEST = 600  # characters of an event's id
 
 _c = table.c
 _write = msgspec.msgpack.Encoder().encode
-_read = msgspec.msgpack.Decoder(Exchange).decode
+_read = msgspec.msgpack.Decoder(RequestCycle).decode
 
 
 class Attempts(Storing):

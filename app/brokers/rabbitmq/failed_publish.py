@@ -30,8 +30,8 @@ def find_culprits(error: BaseException, broker: str, targets: Targets) -> Culpri
         unknown = PublishUnknown(str(meaning), broker=broker)  # those before it were stored
         return _culprits(unknown, exchange=missing)
     if refused is not None:
-        for name, lanes in list(targets.known.items()):
-            if lanes.target.exchange == refused:
+        for name, batchers in list(targets.known.items()):
+            if batchers.target.exchange == refused:
                 targets.refuse(name, meaning)
         return _culprits(meaning, exchange=refused)
     if bound is not None:
@@ -47,10 +47,10 @@ def _culprits(
     everything: bool = False,
 ) -> Culprits:
     def fate(entry: Entry) -> BrokerError | None:
-        _, _, record, lanes, _ = entry
+        _, _, record, batchers, _ = entry
         if (
             everything
-            or (exchange is not None and lanes.target.exchange == exchange)
+            or (exchange is not None and batchers.target.exchange == exchange)
             or (larger_than is not None and len(record.body or b"") > larger_than)
         ):
             return error

@@ -129,7 +129,7 @@ def _bars() -> Iterator[Callable[[Told], None]]:
 def _line(told: Told) -> None:
     """One a batch, for a log."""
     if told.trouble:
-        printing.explain(f"events are not made now: {told.trouble}", "it will be retried")
+        printing.print_error(f"events are not made now: {told.trouble}", "it will be retried")
     elif told.derived is not None:
         found = told.derived
         printing.text_line(
