@@ -8,7 +8,7 @@ import typer
 
 from app.cli import exits, printing
 from app.cli.admin_client import Service
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,15 +24,12 @@ if TYPE_CHECKING:
 )
 def find(
     event: Annotated[str, typer.Argument(metavar="ID", help="The id of the event.")],
-    source: Annotated[
-        str, typer.Option("--source", help="Its source; events of every source by default.")
-    ] = "",
+    source: Annotated[str, option("Its source; events of every source by default.")] = "",
     since: Annotated[
         str,
-        typer.Option(
-            "--since",
-            help="Only what came since: a duration as 1h, or RFC 3339. By default embedded logs are "
-            "searched from their beginning, Kafka for the last hour.",
+        option(
+            "Only what came since: a duration as 1h, or RFC 3339. By default embedded logs are "
+            "searched from their beginning, Kafka for the last hour."
         ),
     ] = "",
     *,

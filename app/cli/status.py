@@ -8,7 +8,7 @@ import typer
 
 from app.cli import exits, printing
 from app.cli.admin_client import Service
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +27,7 @@ Found = dict[str, Any]
 )
 def run(
     interval: Annotated[
-        float,
-        typer.Option(min=0, max=60, help="Seconds between two looks, for the rates; 0: one look."),
+        float, option("Seconds between two looks, for the rates; 0: one look.", min=0, max=60)
     ] = 1.0,
     *,
     service: Service,

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from app.api.running import SpoolState
+from app.api.answers import SpoolView
 from app.brokers.embedded import EmbeddedDriver
 from app.brokers.embedded.backlog import Backlog
 from app.brokers.portable import PortableLog
@@ -52,14 +53,14 @@ class Wanted(NamedTuple):
     most: int
 
 
+@dataclass(eq=False)
 class _Spool:
     """One that is open."""
 
-    def __init__(self, wanted: Wanted, log: SpoolingLog, waits: Backlog, drain: Supervisor) -> None:
-        self.wanted = wanted
-        self.log = log
-        self.waits = waits
-        self.drain = drain
+    wanted: Wanted
+    log: SpoolingLog
+    waits: Backlog
+    drain: Supervisor
 
 
 class Spools:
@@ -142,7 +143,7 @@ class Spools:
             await spool.log.stop()
         await asyncio.gather(*(spool.drain.stop(drain) for spool in self._open.values()))
 
-    async def states(self) -> list[SpoolState]:
+    async def states(self) -> list[SpoolView]:
         return [await self._state(spool) for _, spool in sorted(self._open.items())]
 
     def _make(self, wanted: Wanted) -> _Spool:
@@ -247,10 +248,10 @@ class Spools:
             await driver.engine.delete_topic(spool_topic(route))
             _log.info("route %s: its spool was removed, and is empty: it is deleted", route)
 
-    async def _state(self, spool: _Spool) -> SpoolState:
+    async def _state(self, spool: _Spool) -> SpoolView:
         records, wanted = spool.waits.records, spool.wanted
         oldest = await spool.waits.oldest_ms() if records else None
-        return SpoolState(
+        return SpoolView(
             route=wanted.route,
             broker=wanted.broker,
             state=_word(spool, records),
