@@ -73,15 +73,10 @@ def covers(progress: Progress, end: Progress) -> bool:
     )
 
 
-def between(start: Progress, end: Progress, *, of: str = "") -> Column:
-    """The records of a range. In these words Iceberg skips files and row groups that hold none.
-
-    ``of``: the table whose columns are meant, where there are several.
-    """
+def between(start: Progress, end: Progress) -> Column:
+    """The records of a range. In these words Iceberg skips files and row groups that hold none."""
     chosen = f.lit(False)
-    broker_of, topic_of, partition_of, offset_of = (
-        f.col(f"{of}.{name}" if of else name) for name in tables.PLACE
-    )
+    broker_of, topic_of, partition_of, offset_of = map(f.col, tables.PLACE)
     for broker, topic, partition, offset in places(end):
         first = at(start, broker, topic, partition)
         if first < offset:

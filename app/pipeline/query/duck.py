@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 from app.errors import SetupError
 from app.pipeline import tables
 from app.pipeline.query.answer import Answer, changing, refused
-from app.pipeline.query.arrow import without_pandas
 from app.pipeline.query.opening import opened
 from app.pipeline.settings import Lake
 
@@ -57,11 +57,33 @@ def ask(lake: Lake, sql: str, *, limit: int) -> Answer:
 
 def rows_of(lake: Lake, sql: str = "") -> dict[str, Rows]:
     """The tables that the SQL names, or all of them where it names none: SHOW TABLES."""
-    with without_pandas():
+    with _without_pandas():
         from app.pipeline.query.scan import Rows  # noqa: PLC0415 - heavy
 
     named = {name for name in tables.COLUMNS if re.search(rf"\b{name}\b", sql, re.IGNORECASE)}
     return {name: Rows(opened(lake, name)) for name in named or tables.COLUMNS}
+
+
+class _NoPandas:
+    """One of ``sys.meta_path``, which finds that there is none."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        del path, target
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+@contextmanager
+def _without_pandas() -> Iterator[None]:
+    """Arrow's datasets import it where it is installed, which is half of what their import takes. Arrow looks
+    once, and again when it is asked for a frame, which nothing here does.
+    """
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_NoPandas)
 
 
 def answered(rows: Mapping[str, Rows], sql: str, *, limit: int) -> Answer:
