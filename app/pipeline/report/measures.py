@@ -27,9 +27,9 @@ from app.store.attempt_log import LONGEST_ID, Tried
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-EXACT: Final = (
-    20_000_000  # events: of more, percentiles are estimated, for all values would be held in memory
-)
+EXACT: Final = 20_000_000
+"""Events: of more, percentiles are estimated, for all values would be held in memory."""
+
 TYPES: Final = 500  # most rows of a table of types
 TOP: Final = 20  # keys, sources, partitions
 SERIES: Final = 6  # of a chart; the rest is one more
