@@ -75,10 +75,11 @@ class Target:
 
 
 class House:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: MemoryStore | None = None) -> None:
         self.folder = folder
         self.target = Target()
-        self.store = MemoryStore()
+        self.store = store or MemoryStore()
+        self.alone = store is None
         self.told: list[tuple[str, str, Mapping[str, object]]] = []
         self.spools: Spools
         self.log: PortableLog
@@ -95,7 +96,7 @@ class House:
         logs: Any = {"log": self.log, "main": self.target, "other": self.target}
         self.spools = Spools(
             config, logs, self.store, SystemClock(), Counters(),
-            lambda *told: self.told.append(told),
+            lambda *told: self.told.append(told), alone=self.alone,
         )  # type: ignore[arg-type]  # fmt: skip
         await self.log.start()
         await declare_subscriptions(config, "log", self.log, ())
@@ -226,6 +227,45 @@ async def test_what_the_target_refuses_later_is_a_dead_letter_and_the_key_goes_o
     assert house.target.bodies == ["0", "2"]
     (letter,) = house.store.letters.rows
     assert (letter.subscription, letter.cause) == ("spool:orders", "status-413")
+
+
+async def test_gateways_that_share_a_store_keep_the_rows_of_their_spools_apart(
+    tmp_path: Path,
+) -> None:
+    """Two records at the same place of two spools: neither takes the other's row or its ownership."""
+    store = MemoryStore()
+    houses = [House(tmp_path / name, store) for name in ("0", "1")]
+    for house in houses:
+        house.folder.mkdir()
+        house.target.refused = {b"no"}
+    async with houses[0].running(), houses[1].running():
+        for house in houses:
+            await house.post("no")
+            await house.post("yes")
+            house.back()
+        for house in houses:
+            await house.until_state("empty")
+            assert house.target.bodies == ["yes"]
+    first, second = store.letters.rows
+    places = {(each.message.partition, each.message.position) for each in (first, second)}
+    assert len(places) == 1
+    assert first.subscription != second.subscription
+    assert all(each.subscription.startswith("spool:orders@") for each in (first, second))
+
+
+async def test_a_spool_drains_once_whoever_shares_the_store(tmp_path: Path) -> None:
+    """The position in the log does not depend on the roles of the process."""
+    house = House(tmp_path)
+    house.target.fault = None
+    house.alone = False
+    async with house.running(ROUTES.replace("outage", "always")):
+        await house.post("0")
+        await house.until_state("empty")
+    house.alone = True
+    async with house.running(ROUTES.replace("outage", "always")):
+        await house.post("1")
+        await house.until(lambda: len(house.target.stored) == 2)
+    assert house.target.bodies == ["0", "1"]
 
 
 async def test_a_spool_at_its_bound_is_a_503_and_takes_events_again_once_it_drained(
