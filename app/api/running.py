@@ -181,6 +181,7 @@ class SpoolState(msgspec.Struct, frozen=True, kw_only=True):
                  gone, and it is kept until it is empty). ``cause``: why records went there last.
     ``most``     bytes that may wait; 0 for one that is removed.
     ``repeats``  records since the start that the target may have twice: nobody knew their fate.
+    ``drained``  by partition: the position of the first record that is not known to be at the target.
     """
 
     route: str
@@ -192,6 +193,7 @@ class SpoolState(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 0
     oldest_seconds: float = 0.0
     repeats: int = 0
+    drained: tuple[int, ...] = ()
 
 
 class Running(Protocol):

@@ -273,6 +273,7 @@ class Spools:
             most=wanted.most,
             oldest_seconds=0.0 if oldest is None else max(0.0, self._clock.now() - oldest / 1000),
             repeats=spool.log.repeats,
+            drained=spool.waits.finished(),
         )
 
     def _left_behind(self) -> Iterator[tuple[str, str]]:
