@@ -11,6 +11,7 @@ from pathlib import Path
 import access_alone
 import at_rest
 import codecs_alone
+import console_page
 import curve
 import curves
 import curves_picture
@@ -239,6 +240,14 @@ PARTS = (
         kafka_beside.PREFACE,
         kafka_beside.HEADINGS,
         lambda folder, size: kafka_beside.measure(folder, size.beside, size.kafka),
+    ),
+    Part(
+        "console",
+        "the console",
+        "bundle, first paint, and what an open overview costs the service",
+        console_page.PREFACE,
+        table.PLAIN,
+        lambda folder, size: console_page.measure(folder, size.growth, size.seconds),
     ),
 )
 
