@@ -180,6 +180,11 @@ class SpoolView(BaseModel):
     repeats: int = Field(
         description="events since the start that the target may have twice, because a publish had no answer"
     )
+    drained: list[int] = Field(
+        [],
+        description="by partition of the spool: position of the first event that is not known to be at "
+        "the target",
+    )
 
 
 def rfc3339(seconds: float) -> str:

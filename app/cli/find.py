@@ -83,6 +83,7 @@ def _event(event: View) -> Iterator[str]:
         yield f"  {_NO_TIME}  route {event['route']['name']}: {_clean(event['route']['why'])}"
     for each in event["places"]:
         by = f"  by {each['by']}" if each["by"] else ""
+        by += {True: "  waits in the spool", False: "  left the spool"}.get(each["waits"], "")
         where = f"{each['broker']}/{each['topic']}/{each['partition']} @ {each['position']}"
         yield f"  {_at(each['time_ms'])}  {where}{by}"
     for each in event["subscriptions"]:

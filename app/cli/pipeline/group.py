@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 app = verbs.group(
     "pipeline",
     "Events into a lake of Apache Iceberg tables and out of it, on Spark.\n\n"
-    "Needs the extra `pipeline` (make install installs it, the image `pipeline` has it) and Java 17 or 21; query needs no "
-    "Java. "
+    "Needs the extra `pipeline` (make install installs it, the image `pipeline` has it) and Java 17 or 21; query and "
+    "report need no Java. "
     "The section pipeline of the configuration says where the lake is; without it, in ./skybridge-data/lake.",
 )
 verb = app.verb

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from app.cli import exits, printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import telling
-from app.cli.pipeline.group import Json, moment, open_lake, read, verb
+from app.cli.pipeline.group import Json, moment, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -55,11 +55,16 @@ def run(
 
     The page needs no network and runs no script. Nothing in the lake is changed.
     """
-    settings = read(config)
+    from app.cli import options
+    from app.pipeline.query import opening
+
+    opening.requirements()
+    settings = options.configuration(config)
     from app.pipeline.report.page import page
     from app.pipeline.report.run import Wanted
     from app.pipeline.report.run import run as measure
     from app.pipeline.report.tables import write
+    from app.runtime.pipeline import lake_of
 
     wanted = Wanted(
         since=moment("--since", since),
@@ -69,12 +74,9 @@ def run(
         against=_shapes(against),
     )
     _demand_order(wanted.since, wanted.until)
-    session, lake = open_lake(settings, "report", quiet=as_json)
-    try:
-        with _bar(quiet=as_json) as tell:
-            report = measure(session, lake, wanted, made=_now(), tell=tell)
-    finally:
-        session.stop()
+    lake = lake_of(settings)
+    with _bar(quiet=as_json) as tell:
+        report = measure(lake, wanted, made=_now(), tell=tell)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page(report), encoding="utf-8")
     if tables is not None:
