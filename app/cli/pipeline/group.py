@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from app.cli import options, printing, verbs
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,7 +24,7 @@ app = verbs.group(
 )
 verb = app.verb
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object, and no progress bar.")]
+Json = Annotated[bool, option("One JSON object, and no progress bar.", "--json")]
 
 
 def read(file: Path | None) -> Config:

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from app.cli import exits, printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import telling
 from app.cli.pipeline.group import Json, moment, verb
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,27 +29,23 @@ if TYPE_CHECKING:
     "skybridge pipeline report --since 2026-11-08T00:00:00Z --against week-45 --out week-46.html",
 )
 def run(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[Path, option("The page to write.", "-o")] = Path("report.html"),
     since: Annotated[
-        str,
-        typer.Option(help="From this time on, as 2026-11-01T00:00:00Z; by default everything."),
+        str, option("From this time on, as 2026-11-01T00:00:00Z; by default everything.")
     ] = "",
-    until: Annotated[str, typer.Option(help="Up to this time, exclusive.")] = "",
+    until: Annotated[str, option("Up to this time, exclusive.")] = "",
     tables: Annotated[
-        Path | None, typer.Option(help="Write the tables of the page into this folder, as CSV.")
+        Path | None, option("Write the tables of the page into this folder, as CSV.")
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option(
-            help="The --tables folder of an earlier report, to compare the schemas with; "
+        option(
+            "The --tables folder of an earlier report, to compare the schemas with; "
             "by default they are compared within the range."
         ),
     ] = None,
     deliveries: Annotated[
-        bool,
-        typer.Option("--deliveries/--no-deliveries", help="Also read the attempts of the store."),
+        bool, option("Also read the attempts of the store.", "--deliveries/--no-deliveries")
     ] = True,
     config: ConfigFile = None,
     as_json: Json = False,
