@@ -115,7 +115,7 @@ def _show(found: Found) -> None:
     else:
         printing.text_line("\nsubscriptions run in another process: ask the worker with --server")
     _table(_SENDERS, [*found["producers"], *found["intakes"]])
-    _spool(found["spools"])
+    _table(_SPOOLS, found["spools"])
     _table(_DISKS, [{"disk": path, **volume} for path, volume in sorted(found["disks"].items())])
 
 
@@ -123,12 +123,6 @@ def _table(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None
     if rows:
         printing.text_line("")
         printing.listing(columns, rows)
-
-
-def _spool(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Of each route that has one, by the members of the answer."""
-    if rows:
-        _table(tuple(rows[0]), rows)
 
 
 def _up(health: Mapping[str, Any]) -> str:
@@ -186,6 +180,16 @@ _SENDERS: Sequence[Column] = (
     "events",
     "refused",
     ("last", lambda each: None if (ago := each["last_event_seconds"]) is None else _span(ago)),
+)
+_SPOOLS: Sequence[Column] = (
+    ("spool of", "route"),
+    "state",
+    "records",
+    ("oldest", lambda each: _span(each["oldest_seconds"]) if each["records"] else None),
+    ("size", lambda each: _gib(each["bytes"])),
+    ("most", lambda each: _gib(each["most"])),
+    "repeats",
+    ("cause", lambda each: printing.one_line(each["cause"]) or None),
 )
 _DISKS: Sequence[Column] = (
     "disk",

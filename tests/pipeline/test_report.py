@@ -13,7 +13,8 @@ import pytest
 from app.errors import SetupError
 from app.interfaces import Attempt
 from app.model.message import Partition
-from app.pipeline.report import tables
+from app.pipeline.query import duck
+from app.pipeline.report import measures, tables
 from app.pipeline.report.page import page
 from app.pipeline.report.run import STEPS, Report, Wanted, run
 from app.pipeline.report.samples import former
@@ -173,6 +174,21 @@ def test_a_range_is_counted_by_the_brokers_clock_and_knows_what_is_new(
 def test_a_range_without_records_is_refused(small_lake: Made) -> None:
     with pytest.raises(SetupError, match="no record"):
         run(small_lake.lake, Wanted(since=END), made=END)
+
+
+def test_where_no_snapshot_tells_the_progress_the_rows_of_quarantine_do(
+    small_lake: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else may have expired that snapshot: what lies beyond the last refused record waits."""
+    monkeypatch.setattr(measures, "derived", lambda _: None)
+    last = 'SELECT "partition", max("offset") AS last FROM quarantine GROUP BY ALL'
+    beyond = (
+        f'SELECT count(*) FROM events_raw JOIN ({last}) USING ("partition") WHERE "offset" > last'
+    )
+    [(waiting,)] = duck.ask(small_lake.lake, beyond, limit=0).rows
+    totals = run(small_lake.lake, Wanted(), made=END).totals
+    assert totals.waiting == waiting > WAITING
+    assert totals.records + totals.waiting == small_lake.account.records + WAITING
 
 
 def test_a_store_that_cannot_be_read_is_told_with_the_cure(tmp_path: Path) -> None:

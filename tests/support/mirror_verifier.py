@@ -53,7 +53,7 @@ async def post(options: argparse.Namespace) -> None:
             keys[lane :: options.connections],
             options.per_key,
             journal,
-            rate=options.rate / options.connections,
+            rate=options.rate * len(keys[lane :: options.connections]) / options.keys,
         )
         for lane in range(options.connections)
     ]

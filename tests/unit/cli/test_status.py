@@ -137,11 +137,10 @@ def test_what_needs_a_person_is_on_top_and_the_exit_code_says_so(
     )
 
 
-def test_a_spool_is_shown_where_the_answer_has_it(looks: list[dict[str, Any]]) -> None:
-    looks.append({**STATUS, "spools": [{"route": "orders", "records": 12}]})
+def test_a_spool_is_shown_with_what_waits_in_it(looks: list[dict[str, Any]]) -> None:
+    looks.append(spooling(12))
     lines = [line.split() for line in status("--interval", "0").stdout.splitlines()]
-    assert ["ROUTE", "RECORDS"] in lines
-    assert ["orders", "12"] in lines
+    assert ["orders", "spooling", "12", "90s", "0.5GiB", "2.0GiB", "3", "gone"] in lines
 
 
 def test_a_gateway_says_where_subscriptions_are_told(looks: list[dict[str, Any]]) -> None:
@@ -150,7 +149,9 @@ def test_a_gateway_says_where_subscriptions_are_told(looks: list[dict[str, Any]]
 
 
 def spooling(records: int) -> dict[str, Any]:
-    return {**STATUS, "spools": [{"route": "orders", "records": records}]}
+    spool = {"route": "orders", "state": "spooling", "records": records, "oldest_seconds": 90.0}
+    size = {"bytes": 1 << 29, "most": 2 << 30, "repeats": 3, "cause": "gone"}
+    return {**STATUS, "spools": [spool | size]}
 
 
 def test_it_waits_until_the_spools_are_empty(looks: list[dict[str, Any]]) -> None:
