@@ -7,12 +7,14 @@ from typing import Literal
 
 from app.bindings.modes import WireType, wire_type
 from app.bindings.record import ContentMode, Decoded
+from app.bindings.run import Run
 from app.errors import Fault, InvalidEvent, SenderError
 from app.event.media_types import parse as parse_media_type
 from app.event.types import forbidden_character, is_name
 from app.event.validate import clip
 from app.event.value import CloudEvent, DataForm
 from app.formats import json
+from app.formats.json_columns import Columns
 from app.formats.registry import BATCH_FORMATS, FORMATS
 
 FormatName = Literal["as_received", "json", "protobuf", "avro"]
@@ -71,12 +73,14 @@ def read_document(wire: WireType, body: bytes, at: str = _AT) -> Decoded:
     return Decoded(event, _STRUCTURED, body, wire.text)
 
 
-def read_batch(wire: WireType, body: bytes, limit: int | None = None) -> list[Decoded]:
+def read_batch(wire: WireType, body: bytes, limit: int | None = None) -> Sequence[Decoded]:
     """Each event of a batch with its own slice, which is a document again (J14). Errors likewise,
     and SenderError (413) for more than ``limit`` events.
     """
     found = BATCH_FORMATS[wire.essence].read_batch(_text(wire, body), limit)
     media_type = _written_as(wire.essence.replace("-batch", "", 1))
+    if isinstance(found, Columns):
+        return Run(found, media_type)
     return [Decoded(event, _BATCH, slice_, media_type) for event, slice_ in found]
 
 

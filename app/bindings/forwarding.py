@@ -95,8 +95,12 @@ def forwarded(foreign: Sequence[Header], wanted: Collection[str]) -> Iterator[tu
 
 def beside(decoded: Decoded, name: str, value: bytes) -> Decoded:
     """With this header beside the event, in the place of those of its name (lower case)."""
-    others = [each for each in decoded.foreign if each[0].lower() != name]
-    return replace(decoded, foreign=((name, value), *others))
+    return replace(decoded, foreign=having(decoded.foreign, name, value))
+
+
+def having(foreign: Sequence[Header], name: str, value: bytes) -> tuple[Header, ...]:
+    """With this header, in the place of those of its name (lower case)."""
+    return ((name, value), *[each for each in foreign if each[0].lower() != name])
 
 
 def may_hold_credential(name: str) -> bool:

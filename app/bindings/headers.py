@@ -11,10 +11,10 @@ from urllib.parse import quote, unquote_to_bytes
 
 from app.errors import Fault, SenderError
 from app.event.memo import Memo
-from app.event.types import is_name
+from app.event.types import PRINTABLE_ASCII, is_name
 from app.event.validate import clip, shorten
 
-_PRINTABLE = bytes(range(0x20, 0x7F))
+_PRINTABLE = PRINTABLE_ASCII
 _PLAIN = bytes(set(_PRINTABLE) - set(b' "%'))  # what encodes and decodes to itself
 _JSON_PLAIN = bytes(set(_PRINTABLE) - set(b"%"))
 PRINTABLE = _PRINTABLE + b"\n"

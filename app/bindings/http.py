@@ -37,6 +37,7 @@ from app.bindings.layout import Layout, Spelled, layout_of, plain_attributes
 from app.bindings.modes import WireType
 from app.bindings.older import older_headers
 from app.bindings.record import ContentMode, Decoded, Header
+from app.bindings.run import Run
 from app.bindings.transcode import Writing, as_document, in_version, is_binary
 from app.event.memo import Memo
 from app.event.value import CloudEvent
@@ -91,7 +92,7 @@ def decode(
     max_batch: int = MAX_BATCH,
     forward: frozenset[bytes] = frozenset(),
     unknown_formats: UnknownFormats = "forward",
-) -> list[Decoded]:
+) -> Sequence[Decoded]:
     """The events of one request: one, or those of a batch, which may be none. A batch in a format that
     nobody here reads cannot be split: it is one opaque document (4.7).
 
@@ -114,9 +115,7 @@ def decode(
         foreign = tuple([(name, values[place]) for name, place in layout.foreign])
     if wire is not None and wire.mode is not _BINARY:  # H4: the content type alone decides
         read = _read_documents(headers, wire, body, max_batch, unknown_formats)
-        return (
-            [msgspec.structs.replace(each, foreign=foreign) for each in read] if foreign else read
-        )
+        return _beside(read, foreign) if foreign else read
     attributes = plain_attributes(layout, values, wire.text if wire else None, PLAIN)
     # H9: the body as it is; a request without body is an event without data
     data = body or None
@@ -125,6 +124,12 @@ def decode(
     else:
         event = read_closely(headers, wire, data, strict=strict_percent)
     return [Decoded(event, _BINARY, None, None, foreign)]
+
+
+def _beside(read: Sequence[Decoded], foreign: tuple[Header, ...]) -> Sequence[Decoded]:
+    if isinstance(read, Run):
+        return read.with_foreign(foreign)
+    return [msgspec.structs.replace(each, foreign=foreign) for each in read]
 
 
 @lru_cache(maxsize=16)  # as many as there are configurations; a test has more
@@ -140,7 +145,7 @@ def _layouts(forward: frozenset[bytes]) -> Memo[tuple[bytes, ...], Layout]:
 
 def _read_documents(
     headers: Pairs, wire: WireType, body: bytes, max_batch: int, unknown_formats: UnknownFormats
-) -> list[Decoded]:
+) -> Sequence[Decoded]:
     """H12: ``ce-`` headers beside a document are ignored, for the document has all of them."""
     if is_readable(wire, body):
         batch = wire.mode is _BATCH

@@ -6,16 +6,23 @@ broker has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
 
 from app.bindings import kafka, pulsar, rabbitmq
 from app.bindings.record import Decoded, Record
+from app.bindings.run import Run
 from app.bindings.transcode import Writing
 from app.errors import SenderError
 from app.event.validate import clip
+
+EncodeRun = Callable[[Run, Writing, Iterable[bytes | None]], Iterable[Record] | None]
+
+
+def one_by_one(_run: Run, _writing: Writing, _keys: Iterable[bytes | None]) -> None:
+    """Of a binding that has no shorter way."""
 
 
 class Binding(msgspec.Struct, frozen=True):
@@ -25,11 +32,13 @@ class Binding(msgspec.Struct, frozen=True):
     ``decode``  record to event, liberally. Raises InvalidEvent, NotACloudEvent, SenderError (415).
     ``copied``  a record of any kind, event or not, as one of this kind that says the same. Raises
                 SenderError where it would say something else.
+    ``encode_run``  ``encode`` for events that look alike; None where each has to be looked at.
     """
 
     encode: Callable[[Decoded, Writing, bytes | None], Record]
     decode: Callable[[Record], Decoded]
     copied: Callable[[Record], Record]
+    encode_run: EncodeRun = one_by_one
 
 
 def with_type_in_header(record: Record) -> Record:
@@ -63,7 +72,7 @@ def with_type_in_property(record: Record) -> Record:
     return replace(record, content_type=given.decode("utf-8", "surrogateescape"))
 
 
-_KAFKA = Binding(kafka.encode, kafka.decode, with_type_in_header)
+_KAFKA = Binding(kafka.encode, kafka.decode, with_type_in_header, kafka.encode_run)
 
 BINDINGS: Mapping[str, Binding] = {
     "embedded": _KAFKA,  # its records are Kafka's

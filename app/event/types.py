@@ -11,6 +11,7 @@ import re
 
 from app.event.memo import Memo
 
+PRINTABLE_ASCII = bytes(range(0x20, 0x7F))
 INTEGER_MIN = -(2**31)
 INTEGER_MAX = 2**31 - 1
 

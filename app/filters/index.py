@@ -32,6 +32,21 @@ def types_of(filters: Sequence[Filter]) -> Types | None:
     return _each(_both, [_of_filter(one) for one in filters])
 
 
+def attributes_of(filters: Sequence[Filter]) -> frozenset[str] | None:
+    """All that a list of filters looks at, where that is attributes alone; None where it may be anything."""
+    named: set[str] = set()
+    for one in filters:
+        dialect, argument = written(one)
+        if dialect == "sql":
+            return None
+        inner = {"all": argument, "any": argument, "not_": (argument,)}.get(dialect)
+        below = frozenset(argument) if inner is None else attributes_of(inner)
+        if below is None:
+            return None
+        named |= below
+    return frozenset(named)
+
+
 def _of_filter(one: Filter) -> Types | None:
     dialect, argument = written(one)
     match dialect:

@@ -16,6 +16,7 @@ from app.event.convert import as_newest
 from app.event.validate import clip
 from app.event.value import CloudEvent
 from app.event.versions import NEWEST
+from app.formats.json_columns import read_columns
 from app.formats.json_compact import read_compact
 from app.formats.json_data import read_data, write_data
 from app.formats.json_members import decoded, read_attributes, read_members, value_of
@@ -24,6 +25,7 @@ from app.formats.json_older import read_older, version_of, write_older
 MEDIA_TYPE = "application/cloudevents+json"  # J4
 BATCH_MEDIA_TYPE = "application/cloudevents-batch+json"  # J14
 FAULTS_LISTED = 1000  # after so many, the rest of a batch is not looked at
+FEW = 4  # events of a batch that are read one by one
 
 _BOM = b"\xef\xbb\xbf"
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -42,7 +44,7 @@ def read_event(document: bytes) -> CloudEvent:
     return _event(_text(document))
 
 
-def read_batch(document: bytes, limit: int | None = None) -> list[tuple[CloudEvent, bytes]]:
+def read_batch(document: bytes, limit: int | None = None) -> Sequence[tuple[CloudEvent, bytes]]:
     """Each event of a batch with its own slice of the document; an empty batch is legal (J14).
 
     Raises InvalidEvent with every fault of every element, ``index`` set; SenderError (413) when
@@ -55,6 +57,11 @@ def read_batch(document: bytes, limit: int | None = None) -> list[tuple[CloudEve
             status=413,
             code="batch-too-large",
         )
+    columns = read_columns(elements) if len(elements) > FEW else None
+    return _one_by_one(elements) if columns is None else columns
+
+
+def _one_by_one(elements: Sequence[bytes]) -> list[tuple[CloudEvent, bytes]]:
     found: list[tuple[CloudEvent, bytes]] = []
     faults: list[Fault] = []
     for index, element in enumerate(elements):

@@ -24,7 +24,7 @@ class Format(msgspec.Struct, frozen=True):
 class BatchFormat(msgspec.Struct, frozen=True):
     """Several events with their own slices, at most ``limit``; documents of the same format."""
 
-    read_batch: Callable[[bytes, int | None], list[tuple[CloudEvent, bytes]]]
+    read_batch: Callable[[bytes, int | None], Sequence[tuple[CloudEvent, bytes]]]
     write_batch: Callable[[Sequence[bytes]], bytes]
 
 

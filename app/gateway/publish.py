@@ -13,9 +13,10 @@ from time import monotonic as system_monotonic
 from time import perf_counter
 
 from app.access.caller import Caller
-from app.bindings.forwarding import PRODUCER, beside
+from app.bindings.forwarding import PRODUCER, beside, having
 from app.bindings.http import UnknownFormats, decode
 from app.bindings.record import ContentMode, Decoded
+from app.bindings.run import Run
 from app.errors import BrokerError, SenderError
 from app.gateway.answers import ACCEPTED, Answer, busy, receipts
 from app.gateway.conclude import Fate, Publications, conclude, join_faults
@@ -122,7 +123,7 @@ class Publisher:
         self._unknown_formats = other._unknown_formats
         self._max_batch, self._bound = other._max_batch, other._bound
 
-    def _decode(self, request: Request) -> list[Decoded]:
+    def _decode(self, request: Request) -> Sequence[Decoded]:
         if request.event is not None:
             return [request.event]
         return decode(
@@ -142,6 +143,10 @@ class Publisher:
         caller: Caller | None,
     ) -> Publications:
         """Every event of a batch, or a SenderError that names each one at fault by its index."""
+        alike = self._plan_run(decoded, key, route, caller) if isinstance(decoded, Run) else None
+        if alike is not None:
+            self._received[_IN_BATCH] += len(decoded)
+            return list(enumerate(alike))
         planned: Publications = []
         errors: list[tuple[int, SenderError]] = []
         for index, event in enumerate(decoded):
@@ -156,6 +161,16 @@ class Publisher:
         if decoded:
             self._received[_IN_BATCH] += len(decoded)
         return planned
+
+    def _plan_run(
+        self, run: Run, key: bytes | None, route: str | None, caller: Caller | None
+    ) -> Iterable[Publication] | None:
+        """None: each event is to be looked at."""
+        if caller is not None and caller.limited:
+            return None
+        if caller is not None and caller.name:
+            run = run.with_foreign(having(run.foreign, PRODUCER, caller.name.encode()))
+        return self._router.plan_run(run, key, route)
 
     def _submit_one(self, publication: Publication, wants: bool, done: Done) -> Answer | None:
         log, identity = self._logs[publication.broker], publication.identity
@@ -176,7 +191,7 @@ class Publisher:
         if type(result) is Receipt and not result.repeat and not wants:
             self._published[publication.route, publication.broker] += 1
             return ACCEPTED
-        return self.conclude([(0, publication, result)], wants)
+        return self.conclude([(0, publication)], (result,), wants)
 
     def _submit_many(
         self, publications: Publications, request: Request, done: Done
@@ -193,7 +208,18 @@ class Publisher:
             many.follow(broker, stored, places)
         return None
 
-    def conclude(self, fates: Sequence[Fate], wants: bool) -> Answer:
+    def conclude(
+        self, publications: Publications, results: Sequence[PublishResult], wants: bool
+    ) -> Answer:
+        """One answer for all. ``results``: one a publication, in their order."""
+        plain = [type(each) is Receipt and not each.repeat for each in results]
+        if not wants and all(plain):
+            self._published.update([(each.route, each.broker) for _, each in publications])
+            return ACCEPTED
+        fates: list[Fate] = [
+            (index, publication, result)
+            for (index, publication), result in zip(publications, results, strict=True)
+        ]
         for _, publication, result in fates:
             self._count(publication, result)
         return conclude(fates, wants)
@@ -274,8 +300,5 @@ class _Many:
 
     def _conclude(self) -> None:
         self._publisher.in_flight -= 1
-        fates = [
-            (index, publication, self._results[place])
-            for place, (index, publication) in enumerate(self._publications)
-        ]
-        self._done(self._publisher.conclude(fates, self._wants))
+        results = [self._results[place] for place in range(len(self._publications))]
+        self._done(self._publisher.conclude(self._publications, results, self._wants))

@@ -109,7 +109,7 @@ class TracedPublisher(Publisher):
             self._at_hand = None
         return answer if answer is None else traced.ended(answer)
 
-    def _decode(self, request: Request) -> list[Decoded]:
+    def _decode(self, request: Request) -> Sequence[Decoded]:
         assert self._at_hand is not None  # noqa: S101 - nothing in between awaits
         return [self._at_hand.event(each) for each in super()._decode(request)]
 

@@ -7,12 +7,14 @@ operator's own is a plain callable, given by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
+from itertools import repeat
 from types import MappingProxyType
 
 import msgspec
 
+from app.bindings.run import Run
 from app.errors import Fault, KeyMapperFailed, SenderError, SetupError
 from app.event.json_pointer import compile_lookup
 from app.event.value import CloudEvent
@@ -45,6 +47,27 @@ def _key(value: bytes) -> bytes | None:
         return _TEXT.decode(value).encode()
     except (msgspec.DecodeError, UnicodeError):
         return None
+
+
+Keys = Callable[[Run, bytes | None], Iterable[bytes | None] | None]
+"""The keys of events that look alike; None where each has to be looked at."""
+
+
+def compile_keys(policy: KeyPolicy) -> Keys:
+    """What the mapper of the policy says of each event, where that follows from a column."""
+    name = "partitionkey" if policy.mapper == "partitionkey" else policy.attribute
+
+    def keys(run: Run, request_key: bytes | None) -> Iterable[bytes | None] | None:
+        if policy.mapper in {"partitionkey", "attribute"}:
+            found: Iterable[bytes | None] | None = run.column(name or "")
+        elif policy.mapper in {"from_request", "none"}:
+            given = request_key if policy.mapper == "from_request" else None
+            found = None if given is None else repeat(given)
+        else:
+            return None
+        return repeat(None) if found is None and policy.missing == "none" else found
+
+    return keys
 
 
 KeyMapper = Callable[[CloudEvent, bytes | None], bytes | None]

@@ -45,8 +45,13 @@ def is_place(name: str, kind: str) -> bool:
 
 def is_fixed(target: Target | Exchange) -> bool:
     """Whether it is the same place for every event."""
+    return not named_in(target)
+
+
+def named_in(target: Target | Exchange) -> tuple[str, ...]:
+    """The attributes that its place is made from."""
     texts = [target.topic] if isinstance(target, Target) else [target.exchange, target.routing_key]
-    return not any(map(placeholders, texts))
+    return tuple([name for text in texts for name in placeholders(text)])
 
 
 def fixed_place(target: Target | Exchange) -> str:

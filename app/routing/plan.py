@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import repeat
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from app.bindings.record import Decoded, Record
-from app.bindings.table import BINDINGS
+from app.bindings.run import Run
+from app.bindings.table import BINDINGS, Binding
 from app.bindings.transcode import Writing
 from app.errors import Fault
 from app.event.value import CloudEvent
@@ -19,8 +21,16 @@ from app.model.spool import spool_log
 from app.model.subscription import Subscription
 from app.routing.data_schema import Check, InvalidData
 from app.routing.identity import Identify, Identity, compile_identity
-from app.routing.keys import NO_MAPPERS, KeyMapper, MissingKey, PlainMapper, compile_key
-from app.routing.places import compile_place
+from app.routing.keys import (
+    NO_MAPPERS,
+    KeyMapper,
+    Keys,
+    MissingKey,
+    PlainMapper,
+    compile_key,
+    compile_keys,
+)
+from app.routing.places import compile_place, named_in
 from app.routing.rules import NoRoute, Rules, UnknownRoute
 from app.routing.templates import BadTopic
 
@@ -53,6 +63,7 @@ def written(
 
 _Encode = Callable[[Decoded, Writing, bytes | None], Record]
 _Plan = Callable[[Decoded, bytes | None, str], tuple[Publication, ...]]
+_PlanRun = Callable[[Run, bytes | None], Iterable[Publication] | None]
 Permit = Callable[[str], None]
 """Raises SenderError where a sender may not use the route of this name."""
 Told = Callable[[str, str], None]
@@ -105,24 +116,27 @@ class Router:
     ) -> None:
         self._checks = resources.checks
 
-        def compiled(route: Route, setting: str) -> tuple[str, _Plan]:
+        def compiled(route: Route, setting: str) -> _Compiled:
             key = compile_key(route.key, setting=f"{setting}.key", own=resources.mappers)
             targets = [
                 _target(route, target, f"{setting}.to[{n}]", kinds, manners, route.name in spools)
                 for n, target in enumerate(route.to)
             ]
+            plan_run: _PlanRun = _each_by_itself
             if len(targets) == 1:
                 plan = _to_one(route.name, key, targets[0])
+                plan_run = _run_to_one(route.name, compile_keys(route.key), targets[0])
             else:
                 plan = _to_each(route.name, key, targets)
             identify = compile_identity(route)
             if identify is not None:
-                plan = _once(plan, identify)
+                plan, plan_run = _once(plan, identify), _each_by_itself
             if route.data_schema is not None:
                 plan = self._checked(plan, route.name, route.data_schema, invalid)
-            return route.name, plan
+                plan_run = _each_by_itself
+            return _Compiled(route.name, plan, plan_run)
 
-        self._rules: Rules[tuple[str, _Plan]] = Rules(routes, compiled, failed)
+        self._rules: Rules[_Compiled] = Rules(routes, compiled, failed)
 
     def takes(self, route: str | None) -> bool:
         """Whether an event could be taken there: by any route, for None. Raises UnknownRoute (404)."""
@@ -147,8 +161,8 @@ class Router:
                 raise InvalidData(faults)
             if isinstance(on_invalid, OtherRoute):
                 invalid(route, "rerouted")
-                _, other = self._rules.named(on_invalid.route)
-                return other(decoded, request_key, producer)
+                other = self._rules.named(on_invalid.route)
+                return other.plan(decoded, request_key, producer)
             invalid(route, "counted")
             return plan(decoded, request_key, producer)
 
@@ -177,12 +191,23 @@ class Router:
         """
         event = decoded.event
         if route is None:
-            name, plan = self._rules.first(event)
+            name, plan, _ = self._rules.first(event)
         else:
-            name, plan = self._rules.named(route, None if permit is None else event)
+            name, plan, _ = self._rules.named(route, None if permit is None else event)
         if permit is not None:
             permit(name)
         return plan(decoded, request_key, producer)
+
+    def plan_run(
+        self, run: Run, request_key: bytes | None, route: str | None = None
+    ) -> Iterable[Publication] | None:
+        """The publication of each event of a batch whose events look alike; None where each is to be planned by
+        itself, also for what is wrong with it. Raises UnknownRoute (404)."""
+        try:
+            found = self._rules.first_of_all(run) if route is None else self._rules.named(route)
+            return None if found is None else found.plan_run(run, request_key)
+        except (NoRoute, BadTopic):
+            return None
 
 
 def writing_of(of: Route | Subscription, manner: Manner = USUAL) -> Writing:
@@ -197,13 +222,22 @@ def writing_of(of: Route | Subscription, manner: Manner = USUAL) -> Writing:
     )
 
 
+class _Compiled(NamedTuple):
+    """What becomes of the events of a route, by its name: of one, and of several that look alike."""
+
+    name: str
+    plan: _Plan
+    plan_run: _PlanRun
+
+
 class _Target(NamedTuple):
-    """``encode`` of the binding of its broker's kind; ``topic`` from the event's attributes."""
+    """``binding`` of its broker's kind; ``topic`` from the event's attributes, those of ``named``."""
 
     log: str
-    encode: _Encode
+    binding: Binding
     writing: Writing
     topic: Callable[[Mapping[str, str]], str]
+    named: tuple[str, ...]
 
 
 def _target(
@@ -218,15 +252,16 @@ def _target(
     log = log_name(target.broker, route.acknowledgements)
     return _Target(
         spool_log(log, route.name) if spools else log,
-        BINDINGS[kind].encode,
+        BINDINGS[kind],
         writing_of(route, manners.get(target.broker, USUAL)),
         compile_place(target, kind, setting=setting),
+        named_in(target),
     )
 
 
 def _to_one(name: str, key: KeyMapper, target: _Target) -> _Plan:
     """The usual route, without a loop."""
-    log, encode, writing, topic = target
+    log, encode, writing, topic = target.log, target.binding.encode, target.writing, target.topic
 
     def plan(
         decoded: Decoded, request_key: bytes | None, _producer: str
@@ -239,10 +274,29 @@ def _to_one(name: str, key: KeyMapper, target: _Target) -> _Plan:
     return plan
 
 
+def _run_to_one(name: str, keys_of: Keys, target: _Target) -> _PlanRun:
+    def plan_run(run: Run, request_key: bytes | None) -> Iterable[Publication] | None:
+        keys = keys_of(run, request_key)
+        if keys is None or not run.has_one(target.named):
+            return None
+        records = target.binding.encode_run(run, target.writing, keys)
+        if records is None:
+            return None
+        place = target.topic(run[0].event.attributes)
+        return map(Publication, repeat(name), repeat(target.log), repeat(place), records)
+
+    return plan_run
+
+
+def _each_by_itself(_run: Run, _request_key: bytes | None) -> None:
+    """Of a route that has no shorter way."""
+
+
 def _to_each(name: str, mapper: KeyMapper, targets: Sequence[_Target]) -> _Plan:
     """One key for all, whatever the number of targets, and one record for each way of writing."""
-    ways = tuple(dict.fromkeys((target.encode, target.writing) for target in targets))
-    chosen = [ways.index((target.encode, target.writing)) for target in targets]
+    every = [(target.binding.encode, target.writing) for target in targets]
+    ways = tuple(dict.fromkeys(every))
+    chosen = [ways.index(way) for way in every]
 
     def plan(
         decoded: Decoded, request_key: bytes | None, _producer: str

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
+from app.bindings.run import Run
 from app.errors import Fault, SenderError
 from app.event.validate import clip
 from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
 from app.filters.dialects import Predicate, compile_filters
-from app.filters.index import types_of
+from app.filters.index import attributes_of, types_of
 from app.filters.type_index import REMEMBERED, TypeIndex
 from app.model.route import Route
 
@@ -64,6 +65,8 @@ class Rules(Generic[T]):
         self._index: TypeIndex[int] = TypeIndex()
         for n, route in enumerate(routes):
             self._index.add(n, types_of(route.filters))
+        read = [attributes_of(route.filters) for route in routes]
+        self._read = None if None in read else frozenset[str]().union(*filter(None, read))
         self._by_type: dict[str | None, tuple[tuple[Predicate, T], ...]] = {}
 
     def first(self, event: CloudEvent) -> T:
@@ -76,6 +79,12 @@ class Rules(Generic[T]):
             if wants(event):
                 return made
         raise NoRoute(event)
+
+    def first_of_all(self, run: Run) -> T | None:
+        """What ``first`` says of each event; None where it may differ between them."""
+        if self._read is None or not run.has_one(self._read):
+            return None
+        return self.first(run[0].event)
 
     def named(self, name: str, event: CloudEvent | None = None) -> T:
         """The route itself. Its filters are asked only about an ``event`` of a producer that may not send

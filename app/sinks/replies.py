@@ -81,7 +81,7 @@ class Replies:
             return self._left(answer, "refused", error.title, len(events))
         return self._concluded(answer, await self._publish(publications), len(events))
 
-    def _read(self, answer: SinkAnswer) -> list[Decoded]:
+    def _read(self, answer: SinkAnswer) -> Sequence[Decoded]:
         if answer.cut:
             raise SenderError("it is larger than response_limit", status=413, code="too-large")
         coding = next((v for name, v in answer.headers if name.lower() == _CODING), b"identity")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from app.bindings import kafka
 from app.bindings.record import ContentMode, Decoded
+from app.bindings.run import Run
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from app.errors import SenderError, SetupError
 from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
 from app.formats.json import read_event
+from app.formats.json_columns import read_columns
 from app.model.route import Route
 from app.routing.plan import BadTopic, Manner, MissingKey, NoRoute, Router, UnknownRoute
 
@@ -328,3 +330,74 @@ def test_an_exchange_and_a_topic_are_targets_of_one_route(decoded: MakeDecoded) 
         decoded(type="a.b"), None
     )
     assert [each.topic for each in published] == ["t", "exchange:x:a.b"]
+
+
+def run_of(*more: str, kinds: Sequence[str] = ("order.created",) * 6) -> Run:
+    """Events of a batch that look alike; ``more``: members of each, as JSON has them."""
+    documents = [
+        f'{{"specversion":"1.0","id":"{n}","source":"/s","type":"{kind}",'
+        + "".join(f"{member}," for member in more)
+        + f'"partitionkey":"k{n}","data":{n}}}'
+        for n, kind in enumerate(kinds)
+    ]
+    columns = read_columns([each.encode() for each in documents])
+    assert columns is not None
+    return Run(columns, "application/cloudevents+json", (("x-request", b"1"), ("ce_id", None)))
+
+
+BY_COLUMN: Sequence[dict[str, Any]] = [
+    {},
+    {"filters": [{"exact": {"type": "order.created"}}]},
+    {"filters": [{"any": [{"not": {"prefix": {"subject": "x"}}}, {"suffix": {"type": "d"}}]}]},
+    {"key": {"mapper": "partitionkey", "missing": "reject"}},
+    {"key": {"mapper": "attribute", "attribute": "id"}},
+    {"key": {"mapper": "attribute", "attribute": "subject"}},
+    {"key": {"mapper": "none"}},
+    {"to": {"broker": "log", "topic": "of.{type}"}},
+    {"empty_body": "empty"},
+    {"specversion": "1.0"},
+]
+ONE_BY_ONE: Sequence[dict[str, Any]] = [
+    {"filters": [{"sql": "id <> 'x'"}]},
+    {"filters": [{"not": {"exact": {"id": "x"}}}]},
+    {"filters": [{"exact": {"type": "another"}}]},
+    {"key": {"mapper": "attribute", "attribute": "subject", "missing": "reject"}},
+    {"key": {"mapper": "hash", "attributes": ["id"]}},
+    {"to": {"broker": "log", "topic": "of.{id}"}},
+    {"to": [{"broker": "log", "topic": "a"}, {"broker": "log", "topic": "b"}]},
+    {"to": {"broker": "rabbit", "topic": "a"}},
+    {"content_mode": "structured"},
+    {"specversion": "0.3"},
+    {"deduplicate": {"window": "1m"}},
+]
+
+
+@pytest.mark.parametrize("settings", BY_COLUMN)
+@pytest.mark.parametrize("more", [(), ('"datacontenttype":"text/json"',)])
+@pytest.mark.parametrize("key", [None, b"k"])
+def test_events_that_look_alike_are_planned_as_each_by_itself(
+    settings: dict[str, Any], more: tuple[str, ...], key: bytes | None
+) -> None:
+    run, router = run_of(*more), Router([route("r", **settings)])
+    planned = router.plan_run(run, key)
+    assert planned is not None
+    assert list(planned) == [each for event in run for each in router.plan(event, key)]
+
+
+@pytest.mark.parametrize("settings", ONE_BY_ONE)
+def test_events_that_a_route_tells_apart_are_planned_one_by_one(settings: dict[str, Any]) -> None:
+    """So that a fault of one is told by its index, and no event takes the way of another."""
+    router = Router([route("r", **settings)], kinds={"rabbit": "rabbitmq"})
+    assert router.plan_run(run_of(), None) is None
+
+
+def test_events_whose_types_take_several_routes_are_planned_one_by_one() -> None:
+    run = run_of(kinds=["order.created"] * 5 + ["user.gone"])
+    assert Router([ORDERS, REST]).plan_run(run, None) is None
+    assert Router([ORDERS, REST]).plan_run(run, None, "orders") is not None
+
+
+def test_events_whose_data_is_an_event_are_planned_one_by_one() -> None:
+    """By their content type they would be taken for that one (spec 4.7)."""
+    run = run_of('"datacontenttype":"application/cloudevents+json"')
+    assert Router([REST]).plan_run(run, None) is None
