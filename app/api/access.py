@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
 import msgspec
-from starlette.requests import ClientDisconnect
 
 from app.api.callers import Access, Caller, Callers, attach, caller_of, digest_of
 from app.api.sessions import Session, Sessions, cookie_name, csrf_of, id_in
@@ -152,6 +151,7 @@ class TokenGuard:
         self, presented: Presented, scope: Scope, receive: Any, send: Any
     ) -> None:
         """A stream ends with its session, and keeps it in use until then."""
+        from starlette.requests import ClientDisconnect  # noqa: PLC0415 - of the application's
 
         async def pass_on(message: Any) -> None:
             if message.get("more_body") and not self._lasts(presented.id):

@@ -22,13 +22,13 @@ from app.api import (
     event_stream,
     explain,
     find,
+    front,
     history,
     logins,
-    metrics,
     openapi_document,
     parameters,
     parked,
-    problems,
+    problem_handlers,
     produce,
     pull,
     records,
@@ -38,11 +38,10 @@ from app.api import (
     topics,
     views,
 )
-from app.api.audit_trail import Outcomes, Trail
-from app.api.callers import Access
-from app.api.operations import To, router
+from app.api.audit_trail import Trail
+from app.api.operations import Here, To, router
 from app.api.pull_receive import HandingOut
-from app.api.running import Here, Running
+from app.api.running import Running
 
 DESCRIPTION = (
     "Two listeners. The events listener accepts CloudEvents at `/events`. The admin "
@@ -53,9 +52,9 @@ routes = router(tags=["operators"])
 
 
 @routes.operation("GET /healthz", "health", response_class=PlainTextResponse)
-async def health() -> str:
+async def health() -> Response:
     """The process runs and its event loop answers. Needs no token."""
-    return "ok\n"
+    return _response(front.ALIVE)
 
 
 @routes.operation(
@@ -63,23 +62,19 @@ async def health() -> str:
     "readiness",
     responses={503: {"model": answers.Readiness, "description": "Not ready: the causes."}},
     response_model=answers.Readiness,
-    response_model_exclude_none=True,
 )
 async def ready(
     running: Here,
     request: Request,
-    response: Response,
     role: Annotated[
         Literal["gateway", "worker"] | None, Query(description="readiness of only this role")
     ] = None,
-) -> answers.Readiness:
+) -> Response:
     """Whether each role is ready, and if not, why. Without the scope `read` only the status is
     answered.
 
     With `role`, a restarting subscription does not take a gateway out of service."""
-    found = await views.readiness(running, role)
-    response.status_code = 200 if found.ready else 503
-    return found if access.may_look(request.scope) else answers.Readiness(ready=found.ready)
+    return _response(await front.probed(running, role, looks=access.may_look(request.scope)))
 
 
 @routes.operation("GET /status", "status")
@@ -91,26 +86,15 @@ async def status(running: Here, shown: To) -> answers.Status:
 @routes.operation("GET /metrics", "metrics", response_class=PlainTextResponse)
 async def measure(running: Here) -> Response:
     """Prometheus text."""
-    text = metrics.render(await views.snapshot(running))
-    return Response(text, media_type=metrics.CONTENT_TYPE)
+    return _response(await front.measure(running))
 
 
-def create_app(
-    running: Running,
-    *,
-    allowed: Access,
-    stopped: asyncio.Event,
-    recorder: history.Recorder | None = None,
-) -> access.TokenGuard:
-    """``stopped`` ends streams that would otherwise go on for ever. ``recorder``: one that somebody runs."""
-    app = describe(running, stopped)
-    app.state.recorder = recorder or history.Recorder(running, stopped)
-    app.state.guard = guard = access.TokenGuard(Outcomes(app, app.state.trail), allowed)
-    return guard
+def _response(answer: front.Answer) -> Response:
+    return Response(answer.body, answer.status, media_type=answer.media_type)
 
 
-def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
-    """The application without its guard."""
+def describe(running: Running, stopped: asyncio.Event, trail: Trail) -> FastAPI:
+    """The application without its guard. ``stopped`` ends its streams."""
     app = FastAPI(
         title="Skybridge",
         version=__version__,
@@ -121,9 +105,9 @@ def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
         dependencies=[Depends(parameters.known_only)],
     )
     app.state.running, app.state.stopped = running, stopped
-    app.state.trail = Trail(running)
+    app.state.trail = trail
     app.state.hands = HandingOut(running, stopped)
-    problems.install(app)
+    problem_handlers.install(app)
     app.include_router(routes)
     for each in (
         logins,
@@ -152,7 +136,8 @@ def describe(running: Running, stopped: asyncio.Event) -> FastAPI:
 
 def skeleton() -> FastAPI:
     """The application of no service, for its description alone."""
-    return describe(cast("Running", None), asyncio.Event())
+    nobody = cast("Running", None)
+    return describe(nobody, asyncio.Event(), Trail(nobody))
 
 
 def document(app: FastAPI) -> dict[str, Any]:

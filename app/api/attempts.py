@@ -8,9 +8,9 @@ from fastapi import Query
 
 from app.api import kept
 from app.api.find_rows import ahead_of
-from app.api.operations import To, router
+from app.api.operations import Here, To, router
 from app.api.parameters import LIMIT, LIMIT_MAX, Text
-from app.api.running import Here, store_of
+from app.api.running import store_of
 from app.delivery.outcomes import Fate
 from app.interfaces import Attempt, AttemptChoice, Store, Waiting
 

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api import parameters
 from app.api.answers import View
-from app.api.operations import router
+from app.api.operations import Here, router
 from app.api.parameters import LIMIT, LIMIT_MAX, Id, Moment, Text
-from app.api.running import Here, store_of
+from app.api.running import store_of
 from app.interfaces import AuditChoice, AuditKind
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fastapi import Request
 
 from app.api import bodies
 from app.api.answers import CheckView, ConfigurationView, PlanView, ReloadView, RemarkView
 from app.api.audit_trail import RELOAD
-from app.api.operations import By, router
-from app.api.running import Here, Reload
+from app.api.operations import By, Here, router
+from app.api.running import STATUS_OF_REFUSAL, Refusal
 from app.errors import Fault, SenderError
 
-_REFUSALS = {
-    "invalid-configuration": ("The file is refused", 422),
-    "needs-restart": ("Needs a restart", 409),
-    "not-now": ("The file cannot be applied now", 503),
+_TITLES: Mapping[Refusal, str] = {
+    "invalid-configuration": "The file is refused",
+    "needs-restart": "Needs a restart",
+    "not-now": "The file cannot be applied now",
 }
 
 LARGEST = 1 << 20  # bytes of a proposed configuration
@@ -45,9 +45,9 @@ async def reload(running: Here, by: By) -> ReloadView:
     file is invalid (422, every fault with its line) or a setting needs a restart (409, by name).
     503 if the store, or another process of the service, does not answer."""
     found = await running.configured.reload("api")
-    by.tell(detail=summary(found))
+    by.tell(detail=found.summary)
     if found.outcome == "refused":
-        raise _refusal(found)
+        raise _refusal(found.refusal, found.faults)
     return ReloadView.of(found)
 
 
@@ -69,8 +69,7 @@ async def plan(running: Here, request: Request) -> PlanView:
     text and never resolved, and secrets are not compared. 422 with every error."""
     found = await running.configured.judge(await _proposed(request))
     if faults := list(map(_fault, _errors(found.remarks))):
-        title, status = _REFUSALS["invalid-configuration"]
-        raise SenderError(title, status=status, code="invalid-configuration", faults=faults)
+        raise _refusal("invalid-configuration", faults)
     return found
 
 
@@ -89,15 +88,5 @@ def _fault(each: RemarkView) -> Fault:
     return Fault("invalid-setting", f"{where}{each.setting}: {each.message}{cure}", at=each.setting)
 
 
-def status_of(found: Reload) -> int:
-    return _REFUSALS[found.refusal][1] if found.refusal else 200
-
-
-def summary(found: Reload) -> str:
-    """For the audit."""
-    return f"{found.outcome}, digest {found.digest}"
-
-
-def _refusal(found: Reload) -> SenderError:
-    title, status = _REFUSALS[found.refusal]
-    return SenderError(title, status=status, code=found.refusal, faults=found.faults)
+def _refusal(kind: Refusal, faults: Sequence[Fault]) -> SenderError:
+    return SenderError(_TITLES[kind], status=STATUS_OF_REFUSAL[kind], code=kind, faults=faults)

@@ -16,10 +16,10 @@ from pydantic import Field
 
 from app.api import kept, parameters
 from app.api.bodies import json_answer
-from app.api.operations import By, To, router
+from app.api.operations import By, Here, To, router
 from app.api.parameters import BODY, GREATEST_ID, LIMIT, LIMIT_MAX, Id, LetterFilter, Rate
 from app.api.problems import Refused
-from app.api.running import Here, Running, now_ms, store_of
+from app.api.running import Running, now_ms, store_of
 from app.api.shown import Shown
 from app.interfaces import Attempt, AttemptChoice, DeadLetter, LetterChoice, Store
 

@@ -13,10 +13,10 @@ from fastapi.responses import JSONResponse
 
 from app.api import bodies
 from app.api.openapi_subscriptions import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION, WARNING
-from app.api.operations import By, router
+from app.api.operations import By, Here, router
 from app.api.preconditions import Conditions, IfMatch
 from app.api.problems import Refused
-from app.api.running import Entry, Here, Running
+from app.api.running import Entry, Running
 from app.api.subscriptions import Id, allow, answered, entry_of, made
 from app.errors import SenderError
 from app.model.draft import from_draft, to_draft

@@ -21,7 +21,7 @@ from fastapi.responses import StreamingResponse
 from app.api import messages, problems, start_points
 from app.api.follow import HEARTBEAT_EVERY, Item, Tail, follow
 from app.api.messages import Reading, json_of
-from app.api.operations import router, stream_answer
+from app.api.operations import Here, router, stream_answer
 from app.api.problems import Refused
 from app.api.records import (
     RECONNECT_MS,
@@ -34,7 +34,7 @@ from app.api.records import (
     led,
     streamed,
 )
-from app.api.running import Here, Running
+from app.api.running import Running
 from app.api.start_points import StartPoints
 from app.api.subscriptions import subscription_of
 from app.api.topics import ends_of

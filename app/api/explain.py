@@ -12,9 +12,9 @@ from app.access.rights import Rights
 from app.api import bodies
 from app.api.bodies import json_answer
 from app.api.journeys import JourneyView, Partitions, of_producer, to_json
-from app.api.operations import router
+from app.api.operations import Here, router
 from app.api.problems import Refused
-from app.api.running import Here, Running
+from app.api.running import Running
 from app.bindings import http
 from app.errors import BrokerError
 from app.interfaces import Log

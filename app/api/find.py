@@ -27,10 +27,10 @@ from app.api.find_records import (
 from app.api.find_rows import Rows, rows_of, sighted
 from app.api.found import EventFoundView, FoundView, LookedView, PlaceView, RouteTakenView
 from app.api.journeys import FilterView
-from app.api.operations import To, router
+from app.api.operations import Here, To, router
 from app.api.parameters import Moment, Text
 from app.api.problems import Refused
-from app.api.running import Here, Running, now_ms
+from app.api.running import Running, now_ms
 from app.api.shown import Shown
 from app.bindings.forwarding import PRODUCER
 from app.filters.explain import Verdict

@@ -11,9 +11,9 @@ from app.api.access import Presented, Refusal, TokenGuard, cookie_of, presented_
 from app.api.answers import rfc3339
 from app.api.audit_trail import Trail
 from app.api.callers import caller_of
-from app.api.operations import router
+from app.api.operations import Here, router
 from app.api.problems import MEDIA_TYPE, Refused
-from app.api.running import Here, Running
+from app.api.running import Running
 from app.api.sessions import csrf_of, set_cookie
 from app.model.scopes import Scope
 

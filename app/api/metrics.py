@@ -39,8 +39,6 @@ from app.telemetry.histograms import REST, SUM
 
 L = TypeVar("L", bound=tuple[str, ...])
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
 COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "events_received": (("mode",), "Accepted events, by content mode."),
     "events_refused": (("code",), "Events refused, by problem code."),

@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 from app.api.audit_trail import Trail
 from app.api.callers import Caller, caller_of
 from app.api.problems import MissingScope, Refused
+from app.api.running import Running
 from app.api.shown import Shown
 from app.model.scopes import Scope
 
@@ -156,6 +157,10 @@ def router(prefix: str = "", *, tags: list[str | Any]) -> Router:
     return Router(prefix=prefix, tags=tags, route_class=Operation)
 
 
+async def _here(request: Request) -> Running:
+    return cast("Running", request.app.state.running)
+
+
 async def _caller(request: Request) -> Caller:
     return cast("Caller", caller_of(request.scope))
 
@@ -164,6 +169,8 @@ async def _shown(request: Request) -> Shown:
     return cast("Caller", caller_of(request.scope)).shown
 
 
+Here = Annotated[Running, Depends(_here)]
+"""The service that an operation is asked of."""
 By = Annotated[Caller, Depends(_caller)]
 """The caller of an operation."""
 To = Annotated[Shown, Depends(_shown)]

@@ -8,9 +8,9 @@ from fastapi import Query, Request, Response
 
 from app.api import kept, parameters
 from app.api.bodies import json_answer
-from app.api.operations import To, router
+from app.api.operations import Here, To, router
 from app.api.parameters import GREATEST_ID, LIMIT, LIMIT_MAX, Text
-from app.api.running import Here, store_of
+from app.api.running import store_of
 from app.interfaces import Parked
 
 Of = Annotated[Text | None, Query(description="only of this subscription; by default of all")]

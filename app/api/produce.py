@@ -14,9 +14,8 @@ from fastapi import Header, Query, Request
 
 from app.api import bodies
 from app.api.answers import View
-from app.api.operations import router
+from app.api.operations import Here, router
 from app.api.problems import Refused
-from app.api.running import Here
 from app.api.topics import Broker, Topic, ends_of, log_of
 from app.bindings import http
 from app.bindings.record import Decoded

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from app.api import bodies, messages
 from app.api.callers import caller_of
 from app.api.messages import json_of
-from app.api.operations import router
+from app.api.operations import Here, router
 from app.api.problems import Refused
 from app.api.pull_answers import (
     Failed,
@@ -26,7 +26,7 @@ from app.api.pull_answers import (
     Tokens,
 )
 from app.api.pull_receive import Caller, Handed, HandingOut, tell_received
-from app.api.running import Here, Running, now_ms, store_of
+from app.api.running import Running, now_ms, store_of
 from app.api.subscriptions import subscription_of
 from app.errors import BrokerError
 from app.model.pull import Pull, PullSettings

@@ -15,10 +15,9 @@ from fastapi.responses import StreamingResponse
 
 from app.api import answers, follow, messages, problems, start_points
 from app.api.follow import HEARTBEAT_EVERY, Bounds, Gap, Tail, Wanted, everything
-from app.api.operations import To, router, stream_answer
+from app.api.operations import Here, To, router, stream_answer
 from app.api.parameters import Text
 from app.api.problems import Refused
-from app.api.running import Here
 from app.api.shown import Shown
 from app.api.topics import Broker, OnePartition, Topic, ends_of, log_of
 from app.bindings.table import BINDINGS

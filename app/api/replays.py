@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from app.api import start_points
 from app.api.answers import View
-from app.api.operations import By, router
+from app.api.operations import By, Here, router
 from app.api.parameters import Rate
 from app.api.problems import Refused
 from app.api.records import led
-from app.api.running import Here, Running, now_ms, store_of
+from app.api.running import Running, now_ms, store_of
 from app.api.subscription_verbs import runnable
 from app.api.subscriptions import PATH, Id, entry_of
 from app.api.topics import ends_of, log_of

@@ -4,10 +4,9 @@ keeps the subscriptions of the file and those made here. ``runtime`` answers; no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 import msgspec
-from fastapi import Depends, Request
 
 from app.access.caller import Tally
 from app.access.who import Producers
@@ -32,6 +31,13 @@ from app.telemetry import Counters
 
 Refusal = Literal["", "invalid-configuration", "needs-restart", "not-now"]
 
+STATUS_OF_REFUSAL: Mapping[Refusal, int] = {
+    "": 200,
+    "invalid-configuration": 422,
+    "needs-restart": 409,
+    "not-now": 503,
+}
+
 
 class Reload(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one reload. ``at``: seconds since the epoch. ``refusal``: its kind; ``not-now`` may pass."""
@@ -45,6 +51,16 @@ class Reload(msgspec.Struct, frozen=True, kw_only=True):
     faults: Sequence[Fault] = ()
     warnings: Sequence[str] = ()
     refusal: Refusal = ""
+
+    @property
+    def status(self) -> int:
+        """Of the answer to whoever asked for it."""
+        return STATUS_OF_REFUSAL[self.refusal]
+
+    @property
+    def summary(self) -> str:
+        """For the audit."""
+        return f"{self.outcome}, digest {self.digest}"
 
 
 class Configured(Protocol):
@@ -187,11 +203,3 @@ def store_of(running: Running) -> Store:
 
 def now_ms(running: Running) -> int:
     return int(running.clock.now() * 1000)
-
-
-async def _here(request: Request) -> Running:
-    return cast("Running", request.app.state.running)
-
-
-Here = Annotated[Running, Depends(_here)]
-"""The service that an operation is asked of."""

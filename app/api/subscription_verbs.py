@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api import bodies, views
 from app.api.answers import Standing
-from app.api.operations import To, router
+from app.api.operations import Here, To, router
 from app.api.problems import Refused
-from app.api.running import Entry, Here, Running, now_ms, store_of
+from app.api.running import Entry, Running, now_ms, store_of
 from app.api.shown import Shown
 from app.api.subscriptions import PATH, Id, entry_of
 from app.errors import InvalidEvent

@@ -24,10 +24,10 @@ from app.api.openapi_subscriptions import (
     REQUEST_BODY,
     WARNING,
 )
-from app.api.operations import By, Router, To, router
+from app.api.operations import By, Here, Router, To, router
 from app.api.preconditions import Conditions, IfMatch, IfNoneMatch
 from app.api.problems import Refused
-from app.api.running import Entry, Here, Running
+from app.api.running import Entry, Running
 from app.delivery.backoff import shortened
 from app.model.subscription import Subscription
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from app.api import start_points
 from app.api.answers import View
-from app.api.operations import router
+from app.api.operations import Here, router
 from app.api.problems import Refused
-from app.api.running import Here, Running
+from app.api.running import Running
 from app.errors import BrokerError
 from app.interfaces import Log
 from app.model.metadata import LogMetadata, PartitionMetadata

@@ -10,11 +10,11 @@ from app.access.caller import Tally
 from app.api import answers
 from app.api.answers import Standing
 from app.api.attention import attention
-from app.api.metrics import HISTOGRAMS, Snapshot, by_broker
+from app.api.front import readiness
+from app.api.metrics import HISTOGRAMS, by_broker
 from app.api.running import Counts, Entry, Running
 from app.api.shown import Shown
-from app.errors import StoreUnavailable
-from app.interfaces import LetterChoice
+from app.api.snapshot import brokers_of, letters_of, parked_of
 from app.model.metadata import GroupLag, Health
 from app.model.route import Route
 from app.model.subscription_status import SubscriptionStatus
@@ -22,17 +22,6 @@ from app.telemetry.filter_errors import COUNTER
 
 SenderT = TypeVar("SenderT", answers.ProducerView, answers.IntakeView)
 StandingT = TypeVar("StandingT", bound=Standing)
-
-
-async def readiness(running: Running, only: str | None = None) -> answers.Readiness:
-    """Of all roles, or of one; one that is not run here is not ready here."""
-    roles = {
-        role: state for role, state in (await running.readiness()).items() if only in {None, role}
-    }
-    if only is not None and only not in roles:
-        cause = f"this process does not run the role {only}: see --role"
-        roles[only] = answers.RoleReadiness(ready=False, causes=[cause])
-    return answers.Readiness(ready=all(each.ready for each in roles.values()), roles=roles)
 
 
 async def status(running: Running, shown: Shown) -> answers.Status:
@@ -47,7 +36,7 @@ async def status(running: Running, shown: Shown) -> answers.Status:
         disks=await running.disks(),
         uptime_seconds=round(running.clock.monotonic() - running.started_at, 3),
         routes=_routes(running.routes, totals),
-        brokers=await _brokers(running),
+        brokers=await brokers_of(running),
         store=await _store(running),
         subscriptions=await _views(running, running.subscriptions(), shown),
         counters={
@@ -68,23 +57,6 @@ async def status(running: Running, shown: Shown) -> answers.Status:
         configuration=running.configured,
     )
     return found.model_copy(update={"attention": list(attention(found))})
-
-
-async def snapshot(running: Running) -> Snapshot:
-    return Snapshot(
-        counters=running.counters,
-        roles=await running.readiness(),
-        brokers=await _brokers(running),
-        subscriptions=running.subscriptions(),
-        lag=await running.lag(),
-        dead_letters=await _dead_letters(running),
-        parked=await _parked(running),
-        kafka_listeners=running.kafka_listeners(),
-        disks=await running.disks(),
-        spools=await running.spools(),
-        certificates=await running.certificates(),
-        configured=running.configured,
-    )
 
 
 def _sender(view: type[SenderT], name: str, tally: Tally, now: float) -> SenderT:
@@ -145,12 +117,12 @@ async def _views(
     counts = running.counters.values()
     now = _Now(
         lag=await running.lag(),
-        dead=await _dead_letters(running),
-        parked=await _parked(running),
+        dead=await letters_of(running),
+        parked=await parked_of(running),
         failed=_filter_errors(counts),
         delivered=_grouped(counts, "deliveries"),
         answered=_grouped(counts, "answers"),
-        brokers=await _brokers(running),
+        brokers=await brokers_of(running),
         shown=shown,
     )
     return [_subscription(each, now) for each in states]
@@ -209,40 +181,7 @@ def _lag_of(group: str, lag: Sequence[GroupLag]) -> int | None:
     return sum(known) if known and len(known) == len(each) else None
 
 
-async def _brokers(running: Running) -> dict[str, Health]:
-    return {name: await log.health() for name, log in running.logs.items()}
-
-
 async def _store(running: Running) -> Health:
     if running.store is None:
         return Health(healthy=True)
     return await running.store.health()
-
-
-async def _dead_letters(running: Running) -> Mapping[tuple[str, str], int]:
-    """Nothing where the store cannot be asked: the rest of the status must be seen all the same."""
-    if running.store is None:
-        return {}
-    try:
-        return await running.store.letters.count(LetterChoice())
-    except StoreUnavailable:
-        return {}
-
-
-async def _parked(running: Running) -> Mapping[str, answers.ParkedOfSubscription]:
-    """As ``_dead_letters``."""
-    if running.store is None:
-        return {}
-    try:
-        found = await running.store.parked.count()
-    except StoreUnavailable:
-        return {}
-    now = running.clock.now()
-    return {
-        name: answers.ParkedOfSubscription(
-            rows=each.rows,
-            keys=each.lanes,
-            oldest_seconds=max(0.0, round(now - each.oldest_ms / 1000, 3)),
-        )
-        for name, each in found.items()
-    }

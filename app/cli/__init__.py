@@ -3,83 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
-
-import typer
-
-from app import __version__
-from app.cli import (  # noqa: F401 - each registers its verbs
-    audit,
-    check,
-    dead_letters,
-    deliveries,
-    demo,
-    documents,
-    exits,
-    explain,
-    find,
-    pipeline,
-    plan,
-    printing,
-    producers,
-    pull,
-    receive,
-    replaying,
-    secret,
-    send,
-    serve,
-    status,
-    store,
-    subscriptions,
-    tail,
-    test,
-    topics,
-    verbs,
-    verify,
-)
-from app.cli.verbs import option
-
-app = verbs.root
-_ORDER = (
-    *(
-        "serve",
-        "status",
-        "send",
-        "receive",
-        "pull",
-        "tail",
-        "explain",
-        "find",
-        "attempts",
-        "parked",
-        "audit",
-    ),
-    *("demo", "init", "check", "test", "plan", "schema", "openapi", "asyncapi", "secret", "verify"),
-)
-app.registered_commands.sort(key=lambda each: _ORDER.index(each.name or ""))
-for _group in (producers, topics, subscriptions, dead_letters, store, pipeline):
-    app.add_typer(_group.app)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"skybridge {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, option("Print the version.", "--version", callback=_version, is_eager=True)
-    ] = False,
-) -> None:
-    del version
 
 
 def main() -> None:
     """The console script. Expected errors become one sentence and an exit code, never a traceback."""
     try:
-        app()
+        if sys.argv[1:2] == ["serve"]:
+            _serve()
+        else:
+            from app.cli import commands
+
+            commands.app()
     except Exception as error:
         from app.errors import SkybridgeError
 
@@ -88,8 +22,19 @@ def main() -> None:
         sys.exit(_translated(error))
 
 
+def _serve() -> None:
+    """Alone: the service would keep the memory of the other commands."""
+    from app.runtime.heap import begin_heap
+
+    begin_heap()
+    from app.cli import serve, verbs  # noqa: F401 - registers itself
+
+    verbs.root()
+
+
 def _translated(error: Exception) -> int:
     """Say it, and the exit code it makes."""
+    from app.cli import exits, printing
     from app.errors import BrokerUnavailable, SetupError
 
     if isinstance(error, SetupError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,8 +48,6 @@ def run(
     file, reloads the configuration without a restart; skybridge plan shows what a reload would
     change.
     """
-    import os
-
     from app.config.source import Source
     from app.runtime.run import run as serve
 
@@ -60,6 +60,8 @@ def run(
 
 
 def _warn(findings: Sequence[Finding]) -> None:
+    if not findings:
+        return
     from rich.markup import escape
 
     for finding in findings:
@@ -85,25 +87,33 @@ def console_url(service: Service) -> str | None:
 
 
 def _announce(service: Service) -> None:
-    from rich.markup import escape
-
+    """Without rich, whose memory the service would keep for these lines."""
     from app.cli.trying import example
 
-    console = printing.err()
     config = service.parts.config
     if service.events_url:
-        console.print(f"[bold]events[/]  {service.events_url}/events")
-    console.print(f"[bold]admin[/]   {service.admin_url}  (status, metrics, docs)")
+        _tell("events", f"{service.events_url}/events")
+    _tell("admin", f"{service.admin_url}  (status, metrics, docs)")
     if url := console_url(service):
-        console.print(f"[bold]console[/] {url}")
+        _tell("console", url)
     elif service.console.shown:
-        console.print(f"[bold]console[/] {escape(service.console.missing)}")
+        _tell("console", service.console.missing)
     for line in _routes(config) if service.events_url else ():
-        console.print(escape(line))
+        print(line, file=sys.stderr)
     for line in _subscriptions(config) if service.parts.supervisor else ():
-        console.print(escape(line))
+        print(line, file=sys.stderr)
     if service.events_url and (request := example(config, service.events_url)):
-        console.print(f"\n[bold]try[/]     {escape(request)}\n")
+        print(file=sys.stderr)
+        _tell("try", f"{request}\n")
+
+
+def _tell(name: str, text: str) -> None:
+    """``name`` in bold, on a terminal."""
+    name = f"{name:<7}"
+    shown = (
+        f"\x1b[1m{name}\x1b[0m" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else name
+    )
+    print(f"{shown} {text}", file=sys.stderr)
 
 
 def _routes(config: Config) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hi
 import typer
 from typer.models import OptionInfo
 
+from app import __version__
 from app.cli import exits
 
 if TYPE_CHECKING:
@@ -60,6 +61,22 @@ root = group(
     pretty_exceptions_enable=False,
 )
 verb = root.verb
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"skybridge {__version__}")
+        raise typer.Exit
+
+
+@root.callback()
+def _root_options(
+    version: Annotated[
+        bool,
+        option("Print the version.", "--version", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    del version
 
 
 def _expanded(run: Callable[..., None], json: str) -> Callable[..., None]:

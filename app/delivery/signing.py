@@ -11,8 +11,6 @@ import hashlib
 from binascii import b2a_base64
 from collections.abc import Callable, Sequence
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from app.bindings.record import Decoded
 from app.event.memo import Memo
 from app.model.signing_key import Key, KeyKind
@@ -35,12 +33,20 @@ def signer(key: Key) -> Signer:
     if key.kind is KeyKind.SECRET:
         return _keyed(raw)
     if key.kind is KeyKind.PRIVATE:
-        private = Ed25519PrivateKey.from_private_bytes(raw[:_SEED])
-        if raw[_SEED:] not in {b"", private.public_key().public_bytes_raw()}:
-            raise ValueError("its public half is another key's")
-        sign = private.sign
-        return lambda before, body: "v1a," + _text(sign(before + body))
+        return _private(raw)
     raise ValueError("a public key signs nothing: give the private one, whsk_")
+
+
+def _private(raw: bytes) -> Signer:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415 - 7 MB, and few keys are of this kind
+        Ed25519PrivateKey,
+    )
+
+    private = Ed25519PrivateKey.from_private_bytes(raw[:_SEED])
+    if raw[_SEED:] not in {b"", private.public_key().public_bytes_raw()}:
+        raise ValueError("its public half is another key's")
+    sign = private.sign
+    return lambda before, body: "v1a," + _text(sign(before + body))
 
 
 def _keyed(raw: bytes) -> Signer:

@@ -9,16 +9,15 @@ import base64
 import binascii
 import hmac
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
 
 from app.delivery.signing import ID, SIGNATURE, TIMESTAMP, signed_before
 from app.model.signing_key import Key, KeyKind
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 TOLERANCE = 300.0  # seconds that clocks may differ by, either way
 MOST_SIGNATURES = 32
@@ -151,12 +150,19 @@ def _check(key: Key) -> tuple[KeyKind, _Check]:
 
 
 def _public(key: Key) -> Ed25519PublicKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415 - as in signing
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+
     if key.kind is KeyKind.PRIVATE:
         return Ed25519PrivateKey.from_private_bytes(key.raw[:32]).public_key()
     return Ed25519PublicKey.from_public_bytes(key.raw)
 
 
 def _by(public: Ed25519PublicKey) -> _Check:
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - as in signing
+
     def check(signature: bytes, content: bytes) -> bool:
         try:
             public.verify(signature, content)

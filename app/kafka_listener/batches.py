@@ -1,7 +1,8 @@
 """Record batches (format 2) to records and back. Any thread.
 
 The records themselves are read and written by aiokafka's codec; what stands around them is checked here
-first, for what arrives is nobody's own.
+first, for what arrives is nobody's own. Checksums are those of ``crc32c``, which the processor computes: aiokafka's
+take a third of the time that a record of 1 kB is read in.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from struct import Struct
 import msgspec
 from aiokafka.errors import KafkaError
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from aiokafka.record.util import calc_crc32c
+from crc32c import crc32c
 
 from app.bindings.record import Record
 from app.formats.deflated import TooLarge
@@ -100,7 +101,7 @@ def read_batch(data: bytes, bound: int, room: int | None = None) -> Arrived:
 def _check_whole(data: bytes, length: int, crc: int) -> None:
     if length < len(data) - _LENGTH_END:
         raise Refused(ErrorCode.invalid_record, "a request may hold one batch of a partition")
-    if length > len(data) - _LENGTH_END or calc_crc32c(data[_CHECKED:]) != crc:
+    if length > len(data) - _LENGTH_END or crc32c(memoryview(data)[_CHECKED:]) != crc:
         raise Refused(ErrorCode.corrupt_message, "a batch is not what its checksum says")
 
 
@@ -225,5 +226,5 @@ def _write(base: int, time_ms: int, records: list[Fields], room: int) -> tuple[b
     _OFFSET.pack_into(batch, 0, base)
     _EPOCH.pack_into(batch, _LENGTH_END, LEADER_EPOCH)
     _ATTRIBUTES.pack_into(batch, _CHECKED, _APPEND_TIME)
-    _SUM.pack_into(batch, _CRC, calc_crc32c(memoryview(batch)[_CHECKED:]))
+    _SUM.pack_into(batch, _CRC, crc32c(memoryview(batch)[_CHECKED:]))
     return bytes(batch), taken

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from cryptography import x509
-
 from app.config.brokers import EmbeddedBroker
 from app.config.model import Config
 from app.model.subscription import Subscription
@@ -38,6 +36,8 @@ class Expiries:
         version = stat.st_mtime_ns, stat.st_size
         known = self._read.get(path)
         if known is None or known[0] != version:
+            from cryptography import x509  # noqa: PLC0415 - only where there is a certificate
+
             chain = x509.load_pem_x509_certificates(path.read_bytes())
             known = version, min(each.not_valid_after_utc.timestamp() for each in chain)
             self._read[path] = known

@@ -17,9 +17,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from app.api.access import demand_token
-from app.api.app import create_app
 from app.api.audit_trail import Trail
-from app.api.history import Recorder
+from app.api.front import create_app
+from app.api.recorder import Recorder
 from app.brokers.portable import PortableLog
 from app.config.brokers import EmbeddedBroker
 from app.config.source import Source

@@ -4,13 +4,17 @@ Fernet (AES-128-CBC with HMAC-SHA256) of ``cryptography``; two keys while the ke
 not in the store: whoever has a copy of the database has no credentials by that.
 """
 
+# ruff: noqa: PLC0415 - cryptography takes 7 MB, and few stores are encrypted
+
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from typing import TYPE_CHECKING
 
 from app.errors import SkybridgeError
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet, MultiFernet
 
 SEALED = "$fernet"
 """The only member of the object that stands in a document in the place of a secret. No attribute, and no
@@ -22,10 +26,14 @@ class Unreadable(SkybridgeError):
 
 
 def new_key() -> str:
+    from cryptography.fernet import Fernet
+
     return Fernet.generate_key().decode()
 
 
 def is_key(text: str) -> bool:
+    from cryptography.fernet import Fernet
+
     try:
         Fernet(text)
     except ValueError:
@@ -37,9 +45,13 @@ class Vault:
     """``keys``: the present one first, then the one before. Without any it seals nothing."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        fernets = [Fernet(key) for key in keys]
-        self._present = fernets[0] if fernets else None
-        self._all = MultiFernet(fernets) if fernets else None
+        self._present: Fernet | None = None
+        self._all: MultiFernet | None = None
+        if keys:
+            from cryptography.fernet import Fernet, MultiFernet
+
+            fernets = [Fernet(key) for key in keys]
+            self._present, self._all = fernets[0], MultiFernet(fernets)
 
     @property
     def locked(self) -> bool:
@@ -55,6 +67,8 @@ class Vault:
         """Raises Unreadable. What it says holds nothing of the secret."""
         if self._all is None:
             raise Unreadable("there is no key to read it with")
+        from cryptography.fernet import InvalidToken
+
         try:
             return self._all.decrypt(sealed[SEALED]).decode()
         except InvalidToken:
@@ -62,13 +76,15 @@ class Vault:
 
     def is_present(self, sealed: dict[str, str]) -> bool:
         """Whether the present key reads it: one under the key before is to be sealed anew."""
+        if self._present is None:
+            return False
+        from cryptography.fernet import InvalidToken
+
         try:
-            if self._present is not None:
-                self._present.decrypt(sealed[SEALED])
-                return True
+            self._present.decrypt(sealed[SEALED])
         except InvalidToken:
-            pass
-        return False
+            return False
+        return True
 
 
 def is_sealed(value: object) -> bool:

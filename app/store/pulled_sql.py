@@ -8,12 +8,12 @@ Both databases have the same statements. They differ in the mark of a parameter,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Dialect
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import Connection
 
 from app.store.rows import EVENT, PLACE, RECORD, WRITTEN
 from app.store.tables import pulled
@@ -33,9 +33,6 @@ _OLDER = (
     " WHERE older.subscription = pulled.subscription AND older.lane = pulled.lane AND older.id < pulled.id"
 )
 _SIZE = "coalesce(length(body), 0) + length(headers)"
-
-
-_DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 class Statements:
@@ -118,7 +115,10 @@ class _PostgreSQL(Statements):
     """A column of all rows is one parameter, and in binary: a third of what rows cost one by one."""
 
     def __init__(self) -> None:
-        self._kinds = {name: pulled.c[name].type.compile(_DIALECT) for name in OFFERED}
+        from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - 2 MB, which SQLite does not need
+
+        dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+        self._kinds = {name: pulled.c[name].type.compile(dialect) for name in OFFERED}
         super().__init__("%s", "= ANY(%b::{}[])", "FOR UPDATE")
 
     def offered(self, rows: Sequence[Values]) -> Any:
@@ -140,8 +140,10 @@ def _names(columns: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in columns)
 
 
-_ALL: Mapping[str, Statements] = {"sqlite": _Sqlite(), "postgresql": _PostgreSQL()}
-
-
 def statements(connection: Connection) -> Statements:
-    return _ALL[connection.dialect.name]
+    return _statements(connection.dialect.name)
+
+
+@cache
+def _statements(database: str) -> Statements:
+    return _PostgreSQL() if database == "postgresql" else _Sqlite()

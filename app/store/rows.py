@@ -13,7 +13,7 @@ import msgspec
 from msgspec.msgpack import Ext
 from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from app.bindings.record import NO_NATIVES, Header, Record
 from app.interfaces import DeadLetter, EventName, Offered, Parked
@@ -208,5 +208,7 @@ def _read(stored: bytes) -> tuple[Header, ...]:
 def insert(connection: Connection, table: Table) -> Any:
     """An INSERT that knows ON CONFLICT. Both dialects write it alike, SQLAlchemy has two classes."""
     if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - 2 MB, which SQLite does not need
+
         return postgresql.insert(table)
     return sqlite.insert(table)

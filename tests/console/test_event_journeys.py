@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from typer.testing import CliRunner
 
-from app.cli import app
+from app.cli.commands import app
 from console import Pages
 from console_traffic import ORDERS, Shop, shop
 from service_process import until

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import app
+from app.cli.commands import app
 from pages import CHECKOUT, PAGES, Block, blocks
 from service_process import ServiceProcess, until
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from app.api.openapi_document import operations
 from app.api.operations import RULES
-from app.cli import app
+from app.cli.commands import app
 from app.model.scopes import SCOPES
 from pages import CHECKOUT
 from service_process import ServiceProcess, free_ports, one_subscription, until

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.api.found import Fate
-from app.cli import app
+from app.cli.commands import app
 from app.model.secret import HIDDEN
 from app.runtime.service import Service
 from webhook_target import Received, WebhookTarget, status

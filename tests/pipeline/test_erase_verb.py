@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli import app as cli
+from app.cli.commands import app as cli
 from app.cli.pipeline import erase as verb
 from app.pipeline import erase
 from app.pipeline.erase import Erased

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import app as cli
 from app.cli import exits
+from app.cli.commands import app as cli
 from app.cli.pipeline.query import Format, _tell
 from app.errors import SetupError
 from app.pipeline.query import duck
@@ -432,7 +432,7 @@ def test_spark_too_refuses_what_would_change_something_and_runs_none_of_it(
 
 ALONE = """
 import sys
-from app.cli import app
+from app.cli.commands import app
 try:
     app()
 finally:

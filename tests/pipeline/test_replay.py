@@ -24,7 +24,7 @@ from app.bindings import kafka as binding
 from app.bindings.record import ContentMode, Decoded, Record
 from app.bindings.transcode import PLAIN
 from app.brokers import kafka as driver
-from app.cli import app as cli
+from app.cli.commands import app as cli
 from app.cli.feed import github_feed
 from app.config.load import load
 from app.errors import BrokerRefused, SenderError, SetupError

@@ -21,8 +21,8 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 import spark_install
-from app.cli import app as cli
 from app.cli import exits
+from app.cli.commands import app as cli
 from lake_events import make_topic, produce
 from replaying import by_key, stored
 from spark_session import JVM, SPARK_CONFIG, spark_settings

@@ -32,7 +32,9 @@ SKYBRIDGE = str(Path(sys.executable).with_name("skybridge"))
 LARGEST = 1 << 17  # bytes of one request: arguments and environment
 MODULES = (
     *(
-        "app.cli",
+        "app.cli.commands",
+        "app.api.app",
+        "app.api.snapshot",
         "app.runtime.run",
         "app.runtime.backup",
         "app.runtime.replay",

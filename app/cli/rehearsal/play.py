@@ -59,7 +59,11 @@ async def _run(ledger: Ledger, feed: Feed, child: Child, show: Show, progress: P
     shown: set[str] = set()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + FINISH_WITHIN
-    async with httpx.AsyncClient(base_url=child.admin, trust_env=False) as admin:
+    async with httpx.AsyncClient(
+        base_url=child.admin,
+        trust_env=False,
+        timeout=60,  # the first answer comes once the admin application is made
+    ) as admin:
         while True:
             await asyncio.sleep(LOOK_EVERY)
             if not sending.done():

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from app.api.answers import Cause, Outcome, PlanView
 from app.api.audit_trail import Trail
-from app.api.configuring import status_of, summary
 from app.api.running import Refusal, Reload
 from app.config.credentials import marks, texts
 from app.config.difference import Difference, difference, without_overrides
@@ -99,7 +98,7 @@ class Reloader:
                 told = self._refused(cause, "not-now", [Fault("not-now", repr(error))])
             self._note(told)
         if cause in _AUDITED:  # the API's own are audited with their requests
-            await self._trail.reloaded(_AUDITED[cause], status_of(told), summary(told))
+            await self._trail.reloaded(_AUDITED[cause], told.status, told.summary)
         return told
 
     async def judge(self, proposed: bytes) -> PlanView:

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.app import create_app
 from app.api.callers import Access
+from app.api.front import create_app
 from topics_service import Service
 
 

@@ -15,8 +15,9 @@ from app.access.caller import Tally
 from app.access.who import Producers
 from app.api.access import demand_token
 from app.api.answers import DiskView, KafkaListenerView, RoleReadiness, SpoolView
-from app.api.app import create_app, document, skeleton
+from app.api.app import document, skeleton
 from app.api.callers import Access
+from app.api.front import create_app
 from app.api.running import Reload
 from app.bindings import kafka
 from app.bindings.documents import FormatName

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from app.api import parameters
-from app.api.app import create_app
 from app.api.callers import Access
+from app.api.front import create_app
 from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
 from app.interfaces import LetterChoice

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.api import history
-from app.api.history import Point, Recorder, Standing, counts_of, quantile, rates
+from app.api import recorder as recording_of
+from app.api.history import Point
+from app.api.recorder import Recorder, Standing, counts_of, quantile, rates
 from app.errors import StoreUnavailable
 from app.model.metadata import GroupLag
 from app.telemetry import Counters
@@ -86,7 +87,7 @@ async def test_what_is_dear_is_asked_for_rarely() -> None:
         await clock.advance(1)
     gaps = [later - earlier for earlier, later in itertools.pairwise(asked)]
     assert gaps
-    assert min(gaps) >= 0.2 * history.SPARED
+    assert min(gaps) >= 0.2 * recording_of.SPARED
     assert await standing.value() == len(asked)
 
 
@@ -124,8 +125,8 @@ class OwnTime:
 @asynccontextmanager
 async def recording(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Busy, Recorder]]:
     """A hundred times as fast."""
-    monkeypatch.setattr(history, "LIVE", 0.01)
-    monkeypatch.setattr(history, "EVERY", 0.1)
+    monkeypatch.setattr(recording_of, "LIVE", 0.01)
+    monkeypatch.setattr(recording_of, "EVERY", 0.1)
     service: Any = Busy()
     service.clock = OwnTime()
     stopped = asyncio.Event()
@@ -138,7 +139,7 @@ async def recording(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Busy
 
 async def test_the_ring_holds_its_points_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has every member that its description names."""
-    monkeypatch.setattr(history, "POINTS", 3)
+    monkeypatch.setattr(recording_of, "POINTS", 3)
     async with recording(monkeypatch) as (_, recorder):
         await until(lambda: len(recorder.points) == 3)
         first = recorder.points[0]

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from app.api import audit_trail
-from app.api.app import create_app
 from app.api.callers import Access, AccessToken
+from app.api.front import create_app
 from app.bindings.record import Record
 from app.interfaces import Attempt, AuditChoice
 from app.model.message import Partition

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from app.api import records
-from app.api.app import create_app
 from app.api.callers import Access
 from app.api.follow import Tail
+from app.api.front import create_app
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
 from app.gateway.server import HttpServer

@@ -16,9 +16,10 @@ import uvicorn
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from app.api.app import create_app
 from app.api.callers import Access
-from app.cli import app, dead_letters, exits, printing, redrive_progress
+from app.api.front import create_app
+from app.cli import dead_letters, exits, printing, redrive_progress
+from app.cli.commands import app
 from app.interfaces import LetterChoice
 from letters_service import Service, a_letter, a_message, a_row, an_attempt
 from service_process import until

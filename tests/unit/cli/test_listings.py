@@ -9,8 +9,8 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import app
 from app.cli.admin_client import Service
+from app.cli.commands import app
 
 HEALTH = {
     "state": "running",

@@ -12,7 +12,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from app import __version__
-from app.cli import app, exits, main
+from app.cli import exits, main
+from app.cli.commands import app
 
 VERBS = ["serve", "send", "receive", "tail", "demo", "init", "check", "schema", "openapi"]
 HEAVY = ("aiokafka", "fastapi", "httpx", "msgspec", "pydantic", "sqlalchemy", "uvicorn")

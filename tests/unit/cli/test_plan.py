@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli import app, exits
+from app.cli import exits
+from app.cli.commands import app
 from app.config.finding import BadConfiguration
 
 FILE = """version: 1

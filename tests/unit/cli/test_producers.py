@@ -12,7 +12,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 from typer.testing import CliRunner, Result
 
-from app.cli import app
+from app.cli.commands import app
 
 KEY = "sky_the-key-of-the-shop"
 CONFIG = """

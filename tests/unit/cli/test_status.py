@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli import app, exits
+from app.cli import exits
 from app.cli.admin_client import Service
+from app.cli.commands import app
 
 SUBSCRIPTION = {
     "id": "billing",

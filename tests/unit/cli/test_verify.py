@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import app
+from app.cli.commands import app
 from app.delivery.signing import NAMES, signature_values, signer
 from app.model.signing_key import read_key
 from app.store.encryption import is_key

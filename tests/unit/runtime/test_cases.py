@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli import app, exits
+from app.cli import exits
+from app.cli.commands import app
 from app.config.finding import BadConfiguration
 from pages import CHECKOUT, blocks
 

@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 
 import app
-from app.api.history import Recorder
+from app.api.recorder import Recorder
 from app.brokers.kafka import producer as kafka_producer
 from app.brokers.pulsar import ownership as pulsar_ownership
 from app.brokers.pulsar import producer as pulsar_producer

@@ -1,0 +1,199 @@
+"""The ring of points behind ``/v1/history``, in this process, which nothing survives.
+
+A point tells rates since the one before it, and what stands in logs and store at its time. It costs sums over
+counters that are there anyway; what has to be asked of brokers and store is asked again only after a hundred
+times as long as the answer took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from app.api.running import Running, store_of
+from app.errors import SkybridgeError
+from app.interfaces import LetterChoice
+from app.telemetry import Counters
+from app.telemetry.histograms import QUICK
+
+EVERY = 10  # seconds between points of the ring
+POINTS = 360  # an hour
+LIVE = 1.0  # seconds between points of the stream
+SPARED = 100  # times as long as an answer took, nobody asks again
+STANDS = 2.0  # seconds that an answer stands at least
+STANDS_MOST = 60.0
+
+_STATM = Path("/proc/self/statm")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Counts(NamedTuple):
+    """Of counters since the start. ``publishes``: by bucket of ``publish_seconds``."""
+
+    at: float
+    received: int
+    published: int
+    refused: int
+    delivered: int
+    failed: int
+    publishes: Sequence[int]
+
+
+RATES = ("received", "published", "refused", "delivered", "failed")
+
+
+def counts_of(counters: Counters, at: float) -> Counts:
+    """``at``: by the monotonic clock."""
+    deliveries, attempts = counters.series("deliveries"), counters.series("attempts")
+    timings = counters.histogram("publish_seconds").values()
+    return Counts(
+        at=at,
+        received=counters.total("events_received"),
+        published=counters.total("events_published"),
+        refused=counters.total("events_refused"),
+        delivered=sum(each for labels, each in deliveries.items() if labels[-1] == "delivered"),
+        failed=sum(each for labels, each in attempts.items() if labels[-1] != "2xx"),
+        publishes=[sum(each) for each in zip(*(timing.buckets for timing in timings), strict=True)],
+    )
+
+
+def rates(now: Counts, before: Counts) -> dict[str, float]:
+    seconds = max(now.at - before.at, 1e-3)
+    return {
+        name: round((getattr(now, name) - getattr(before, name)) / seconds, 3) for name in RATES
+    }
+
+
+def quantile(share: float, now: Counts, before: Counts) -> float | None:
+    """Milliseconds; inside a bucket as if its values were spread evenly. Beyond the last bound: that bound."""
+    earlier = before.publishes or [0] * len(now.publishes)
+    added = [new - old for new, old in zip(now.publishes, earlier, strict=True)]
+    wanted = share * sum(added)
+    lower, seen = 0.0, 0
+    for bound, count in zip(QUICK, added, strict=False):
+        if count and seen + count >= wanted:
+            return round((lower + (bound - lower) * (wanted - seen) / count) * 1000, 3)
+        lower, seen = bound, seen + count
+    return lower * 1000 if sum(added) else None
+
+
+class Standing:
+    """A number that has to be asked for, and is kept for as long as the answer was dear."""
+
+    def __init__(
+        self,
+        ask: Callable[[], Awaitable[int | None]],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask = ask
+        self._monotonic = monotonic
+        self._until = -math.inf
+        self._value: int | None = None
+
+    async def value(self) -> int | None:
+        begun = self._monotonic()
+        if begun < self._until:
+            return self._value
+        try:
+            async with asyncio.timeout(LIVE):
+                self._value = await self._ask()
+        except (SkybridgeError, TimeoutError):
+            self._value = None
+        now = self._monotonic()
+        self._until = now + min(STANDS_MOST, max(STANDS, SPARED * (now - begun)))
+        return self._value
+
+
+class Recorder:
+    """``run`` is its task. ``stopped`` ends it, and the streams."""
+
+    def __init__(self, running: Running, stopped: asyncio.Event) -> None:
+        self._running = running
+        self._stopped = stopped
+        self._turn = asyncio.Event()
+        self._watchers = 0
+        self._newest: Mapping[str, object] = {}
+        self.points: deque[Mapping[str, object]] = deque(maxlen=POINTS)
+        asked = {"lag": self._lag, "parked": self._parked, "dead_letters": self._dead_letters}
+        self._standing = {name: Standing(ask) for name, ask in asked.items()}
+
+    async def run(self) -> None:
+        clock, counters = self._running.clock, self._running.counters
+        every = second = counts_of(counters, clock.monotonic())
+        lags: list[float] = []
+        try:
+            while True:
+                begun = clock.monotonic()
+                if await self._is_over():
+                    return
+                now = counts_of(counters, clock.monotonic())
+                lags.append(max(0.0, now.at - begun - LIVE))
+                if self._watchers:
+                    self._newest = await self._point(now, second, lags[-1])
+                if now.at - every.at >= EVERY - LIVE / 2:
+                    self.points.append(await self._point(now, every, max(lags)))
+                    every, lags = now, []
+                second = now
+                self._tell()
+        finally:
+            self._tell()
+
+    async def follow(self) -> AsyncGenerator[Mapping[str, object], None]:
+        """Every point of the stream from now on."""
+        self._watchers += 1
+        try:
+            while not self._stopped.is_set():
+                before = self._newest
+                await self._turn.wait()
+                if self._newest is not before:
+                    yield self._newest
+        finally:
+            self._watchers -= 1
+
+    async def _is_over(self) -> bool:
+        """Known a second later, unless it is."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LIVE):
+                await self._stopped.wait()
+        return self._stopped.is_set()
+
+    def _tell(self) -> None:
+        turn, self._turn = self._turn, asyncio.Event()
+        turn.set()
+
+    async def _point(self, now: Counts, before: Counts, lag: float) -> Mapping[str, object]:
+        return {
+            "at": round(self._running.clock.now(), 3),
+            **rates(now, before),
+            **{name: await each.value() for name, each in self._standing.items()},
+            "publish_p50_ms": quantile(0.5, now, before),
+            "publish_p99_ms": quantile(0.99, now, before),
+            "loop_lag_ms": round(lag * 1000, 3),
+            "rss_bytes": resident(),
+        }
+
+    async def _lag(self) -> int | None:
+        """Of what can be asked; a broker that is away says so elsewhere."""
+        return sum(each.lag or 0 for each in await self._running.lag())
+
+    async def _parked(self) -> int | None:
+        counts = await store_of(self._running).parked.count()
+        return sum(each.rows for each in counts.values())
+
+    async def _dead_letters(self) -> int | None:
+        return sum((await store_of(self._running).letters.count(LetterChoice())).values())
+
+
+def resident() -> int | None:
+    """Bytes of memory. None where the system does not say."""
+    try:
+        return int(_STATM.read_text().split()[1]) * _PAGE
+    except OSError:
+        return None

@@ -1,0 +1,132 @@
+"""The admin listener answers probes and Prometheus by itself; its application is made for whoever asks more."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import httpx
+import pytest
+
+from app.api.access import TokenGuard
+from app.api.answers import RoleReadiness
+from app.api.callers import Access, AccessToken
+from app.api.front import Front
+
+HEAVY = {
+    "aio_pika", "aiokafka", "aiormq", "alembic", "cramjam", "cryptography", "fastapi", "fastavro",
+    "google", "httpx", "joserfc", "jsonschema_rs", "kio", "opentelemetry", "prometheus_client",
+    "psycopg", "pulsar", "pyspark", "rich", "scramp", "starlette",
+}  # fmt: skip
+
+
+async def application(scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 299, "headers": []})
+    await send({"type": "http.response.body", "body": scope["path"].encode()})
+
+
+class Service:
+    async def readiness(self) -> dict[str, RoleReadiness]:
+        return {"gateway": RoleReadiness(ready=True, causes=[])}
+
+
+class Making:
+    """Counts how often the application is made, and where."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+        self.may_end = threading.Event()
+
+    def __call__(self) -> Any:
+        self.threads.append(threading.current_thread())
+        self.may_end.wait(60)
+        return application
+
+
+@pytest.fixture
+def making() -> Making:
+    return Making()
+
+
+def client(making: Making, allowed: Access | None = None) -> httpx.AsyncClient:
+    app = TokenGuard(Front(Service(), making), allowed or Access())  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(app=app)
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/readyz?role=gateway"])
+async def test_a_probe_needs_no_application(making: Making, path: str) -> None:
+    """Kubernetes asks every few seconds, and a gateway may never be asked anything else."""
+    async with client(making) as asking:
+        answer = await asking.get(path)
+    assert answer.status_code == 200
+    assert not making.threads
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/status"),
+        ("HEAD", "/healthz"),
+        ("POST", "/readyz"),
+        ("GET", "/readyz?role=queen"),
+        ("GET", "/readyz?roll=gateway"),
+        ("GET", "/healthz?x=1"),
+        ("GET", "/metrics?x=1"),
+    ],
+)
+async def test_whatever_is_no_plain_probe_is_the_applications(
+    making: Making, method: str, path: str
+) -> None:
+    """Also what is wrong with a request: one place says so."""
+    making.may_end.set()
+    async with client(making) as asking:
+        assert (await asking.request(method, path)).status_code == 299
+
+
+async def test_metrics_without_their_scope_are_refused_by_the_application(making: Making) -> None:
+    """There the refusal is written into the audit."""
+    making.may_end.set()
+    allowed = Access([AccessToken("reader", ["secret"], frozenset({"read"}))])
+    async with client(making, allowed) as asking:
+        answer = await asking.get("/metrics", headers={"authorization": "Bearer secret"})
+    assert answer.status_code == 299
+
+
+async def test_it_is_made_once_in_a_thread_while_probes_are_answered(making: Making) -> None:
+    """Making it takes a second of CPU: events and probes go on meanwhile."""
+    async with client(making) as asking:
+        waiting = [asyncio.create_task(asking.get(f"/v1/{n}")) for n in range(3)]
+        while not making.threads:
+            await asyncio.sleep(0)
+        assert (await asking.get("/healthz")).text == "ok\n"
+        assert not any(each.done() for each in waiting)
+        making.may_end.set()
+        answers = [await each for each in waiting]
+    assert [each.text for each in answers] == ["/v1/0", "/v1/1", "/v1/2"]
+    assert [each is threading.main_thread() for each in making.threads] == [False]
+
+
+async def test_whoever_leaves_while_it_is_made_leaves_it_to_the_others(making: Making) -> None:
+    """A client that gives up must not have it made again."""
+    async with client(making) as asking:
+        leaving, staying = (asyncio.create_task(asking.get(f"/v1/{n}")) for n in range(2))
+        while not making.threads:
+            await asyncio.sleep(0)
+        leaving.cancel()
+        making.may_end.set()
+        assert (await staying).status_code == 299
+    assert len(making.threads) == 1
+
+
+def test_a_start_imports_no_client_and_no_application() -> None:
+    """Each takes megabytes and tenths of a second: it is imported when a configuration or a request needs it."""
+    code = (
+        "import sys\nfrom app.cli import serve, verbs\nimport app.runtime.run\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(run.stdout.split())
