@@ -133,7 +133,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
             number = self._number
             piece, data = data[:_PIECE], data[_PIECE:]
             data = self._feed(piece) + data
-            if data and self._number > number + 1 and not at_once:
+            if data and self._number > number + 1 and not (at_once or self.flow.write_paused):
                 self.flow.hold(PIPELINE)
                 self._read_on_soon()
                 break

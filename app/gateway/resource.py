@@ -107,9 +107,7 @@ class EventsResource(Listener):
                 limit = self.limits.body
                 return self.intakes.post(request.intake, request, self.post, done, limit)
             if request.event is None:
-                self._demand_one(request.caller)
-                if b"content-encoding" in request.named:
-                    self._undo_coding(request)
+                self._open(request)
             return self._publisher.publish(request, done)
         except SenderError as error:
             if _log.isEnabledFor(logging.DEBUG):
@@ -186,10 +184,13 @@ class EventsResource(Listener):
 
         pending.asking.add_done_callback(judge)
 
-    def _demand_one(self, caller: Caller | None) -> None:
-        """A caller that has used up its quota costs no more than its head. Raises QuotaExceeded."""
-        if caller is not None and self.door is not None:
-            self.door.demand_one(caller)
+    def _open(self, request: Request) -> None:
+        """The body without its coding, but for a caller that has used up its quota: that costs no more than its
+        head. Raises SenderError."""
+        if request.caller is not None and self.door is not None:
+            self.door.demand_one(request.caller)
+        if b"content-encoding" in request.named:
+            self._undo_coding(request)
 
     def _note(self, caller: Caller | None, code: str) -> None:
         if caller is not None and caller.name:
