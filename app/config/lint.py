@@ -22,10 +22,9 @@ from app.config.lint_sections import (
     check_store,
 )
 from app.config.lint_servers import check_servers
-from app.config.lint_sinks import check_sinks
+from app.config.lint_sinks import check_sinks, check_webhooks
 from app.config.lint_spools import check_spools
 from app.config.lint_subscriptions import check_subscriptions
-from app.config.lint_webhooks import check_webhooks
 from app.config.lint_writing import check_writing
 from app.config.load import Loaded
 from app.config.report import Report

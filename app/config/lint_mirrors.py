@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from app.config.finding import Path
 from app.config.lint_routes import fits_broker
-from app.config.reach import feeds, may_both_match
+from app.config.reach import feeds, may_both_match, ways_home
 from app.config.report import Report
 from app.model.pull import Pull
 from app.model.route import Target
@@ -56,7 +54,8 @@ def _own_source(report: Report, hop: Hop) -> bool:
 
 def _circle(report: Report, start: Hop, hops: list[Hop]) -> None:
     """Two mirrors that feed each other, or more of them: told at the first of them in the file."""
-    way = next(_ways_home(start, [start], hops), None)
+    ways = ways_home([start], hops, _may_follow)
+    way = next((each for each in ways if len(each) > 1), None)
     if way is None or start[0] != min(n for n, _, _ in way):
         return
     names = " → ".join(repr(subscription.id) for _, subscription, _ in (*way, start))
@@ -69,17 +68,6 @@ def _circle(report: Report, start: Hop, hops: list[Hop]) -> None:
     )
 
 
-def _ways_home(start: Hop, way: list[Hop], hops: list[Hop]) -> Iterator[list[Hop]]:
-    for hop in hops:
-        if not _leads_to(way[-1], hop[1]) or not _may_pass(way, hop):
-            continue
-        if hop is start:
-            if len(way) > 1:
-                yield way
-        elif hop not in way:
-            yield from _ways_home(start, [*way, hop], hops)
-
-
 def _leads_to(hop: Hop, reader: Subscription) -> bool:
     _, subscription, target = hop
     return target.broker == reader.source.broker and any(
@@ -87,6 +75,8 @@ def _leads_to(hop: Hop, reader: Subscription) -> bool:
     )
 
 
-def _may_pass(way: list[Hop], hop: Hop) -> bool:
+def _may_follow(way: list[Hop], hop: Hop) -> bool:
     """Whether some event may pass the filters of all of them."""
-    return all(may_both_match(earlier.filters, hop[1].filters) for _, earlier, _ in way)
+    return _leads_to(way[-1], hop[1]) and all(
+        may_both_match(earlier.filters, hop[1].filters) for _, earlier, _ in way
+    )

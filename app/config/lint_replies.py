@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.config.finding import Path, did_you_mean
-from app.config.reach import feeds
+from app.config.reach import feeds, ways_home
 from app.config.report import Report
 from app.model.pull import Pull
 from app.model.route import Exchange, Route, Target
@@ -38,7 +38,14 @@ def check_replies(report: Report) -> None:
 
 def _circle(report: Report, at: Path, subscription: Subscription, routes: dict[str, Route]) -> None:
     """What a webhook answers is not known: its filters may keep its own answers from it."""
-    way = _way_home(report, subscription, [subscription], routes)
+    way = next(
+        ways_home(
+            [subscription],
+            report.config.subscriptions,
+            lambda way, reader: _reads(reader, tuple(_written(way[-1], routes))),
+        ),
+        None,
+    )
     if way is None:
         return
     names = " → ".join(repr(each.id) for each in (*way, subscription))
@@ -47,22 +54,6 @@ def _circle(report: Report, at: Path, subscription: Subscription, routes: dict[s
         f"answers may loop: {names}: the bound on replies ends the loop",
         "publish replies to a separate topic, or filter by type",
     )
-
-
-def _way_home(
-    report: Report, start: Subscription, way: list[Subscription], routes: dict[str, Route]
-) -> list[Subscription] | None:
-    written = tuple(_written(way[-1], routes))
-    for reader in report.config.subscriptions:
-        if not _reads(reader, written):
-            continue
-        if reader is start:
-            return way
-        if reader not in way:
-            found = _way_home(report, start, [*way, reader], routes)
-            if found is not None:
-                return found
-    return None
 
 
 def _written(subscription: Subscription, routes: dict[str, Route]) -> Iterator[Target | Exchange]:

@@ -1,4 +1,4 @@
-"""Which events can go where: filters and topic templates compared without an event.
+"""Which events can go where, and come back: filters and topic templates compared without an event.
 
 A filter list is a conjunction of *atoms*, each about one attribute, as far as it can be seen through:
 ``any``, ``not`` and ``sql`` count as "may match".
@@ -7,11 +7,13 @@ A filter list is a conjunction of *atoms*, each about one attribute, as far as i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from app.model.route import Exchange, Filter, KeyPolicy, Target
 from app.routing.templates import placeholders
 
+Node = TypeVar("Node")
 Atom = tuple[str, str, str]
 """Dialect, attribute, text."""
 
@@ -149,3 +151,16 @@ def may_have_no_key(policy: KeyPolicy) -> bool:
             return not set(policy.attributes or ()) & _ALWAYS_THERE
         case _:
             return True
+
+
+def ways_home(
+    way: list[Node], nodes: Sequence[Node], may_follow: Callable[[list[Node], Node], bool]
+) -> Iterator[list[Node]]:
+    """Every way from the last of ``way`` back to its first, with no node twice."""
+    for node in nodes:
+        if not may_follow(way, node):
+            continue
+        if node is way[0]:
+            yield way
+        elif node not in way:
+            yield from ways_home([*way, node], nodes, may_follow)

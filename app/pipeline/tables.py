@@ -8,8 +8,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from app.errors import SetupError
 from app.pipeline.settings import Lake
@@ -78,6 +80,12 @@ COLUMNS: Final[Mapping[str, str]] = {
 
 FORMAT_PROPERTY: Final = "skybridge.format-version"
 
+PROGRESS_PROPERTY: Final = "skybridge.progress"
+"""In the summary of a snapshot of ``events`` or ``quarantine``: how far the table is."""
+
+Progress = Mapping[str, Mapping[str, Mapping[int, int]]]
+"""By broker, topic and partition: the first offset that is not in the table yet."""
+
 _PROPERTIES: Final[Mapping[str, str]] = {
     FORMAT_PROPERTY: FORMAT_VERSION,
     "format-version": "2",
@@ -100,19 +108,39 @@ def names(columns: str) -> list[str]:
     return [column.split()[0] for column in flat.split(",")]
 
 
+def progress_of(text: str) -> Progress:
+    """Of the text of PROGRESS_PROPERTY."""
+    return msgspec.json.decode(text, type=dict[str, dict[str, dict[int, int]]])
+
+
+def places(progress: Progress) -> list[tuple[str, str, int, int]]:
+    """Broker, topic, partition and offset of each."""
+    return [
+        (broker, topic, partition, offset)
+        for broker, topics in progress.items()
+        for topic, offsets in topics.items()
+        for partition, offset in offsets.items()
+    ]
+
+
 def make(spark: SparkSession, lake: Lake) -> None:
     """The namespace and the tables that are missing. What is there is checked and left as it is."""
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{lake.namespace}")
     there = _there(spark, lake)
+    _refuse(_of_other_formats(spark, lake, there))
     for name in COLUMNS:
         if name not in there:
             spark.sql(_statement(lake, name))
-    check(spark, lake)
 
 
 def check(spark: SparkSession, lake: Lake) -> None:
     """Raises SetupError, with every fault, when a table is missing or of a format not known here."""
-    faults = list(_faults(spark, lake))
+    there = _there(spark, lake)
+    missing = [absent(lake, name) for name in COLUMNS if name not in there]
+    _refuse([*missing, *_of_other_formats(spark, lake, there)])
+
+
+def _refuse(faults: Sequence[tuple[str, str]]) -> None:
     if faults:
         raise SetupError(
             "; ".join(fault for fault, _ in faults),
@@ -121,15 +149,15 @@ def check(spark: SparkSession, lake: Lake) -> None:
         )
 
 
-def _faults(spark: SparkSession, lake: Lake) -> Iterator[tuple[str, str]]:
-    there = _there(spark, lake)
-    for name in COLUMNS:
-        if name not in there:
-            yield absent(lake, name)
-            continue
-        found = properties(spark, lake, name).get(FORMAT_PROPERTY, "none")
-        if found != FORMAT_VERSION:
-            yield of_another_format(lake, name, found)
+def _of_other_formats(
+    spark: SparkSession, lake: Lake, there: Collection[str]
+) -> list[tuple[str, str]]:
+    formats = {name: properties(spark, lake, name).get(FORMAT_PROPERTY, "none") for name in there}
+    return [
+        of_another_format(lake, name, found)
+        for name, found in formats.items()
+        if found != FORMAT_VERSION
+    ]
 
 
 def absent(lake: Lake, name: str) -> tuple[str, str]:
@@ -153,8 +181,8 @@ def properties(spark: SparkSession, lake: Lake, name: str) -> dict[str, str]:
     return {row["key"]: row["value"] for row in rows}
 
 
-def _there(spark: SparkSession, lake: Lake) -> set[str]:
-    return {name for name in COLUMNS if spark.catalog.tableExists(lake.table(name))}
+def _there(spark: SparkSession, lake: Lake) -> list[str]:
+    return [name for name in COLUMNS if spark.catalog.tableExists(lake.table(name))]
 
 
 def _statement(lake: Lake, name: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import access_alone
 import at_rest
 import codecs_alone
+import console_page
 import curve
 import curves
 import curves_picture
@@ -26,6 +27,7 @@ import latency
 import many
 import pull
 import shapes
+import spool
 import table
 
 
@@ -160,6 +162,14 @@ PARTS = (
         lambda folder, size: ingress.mirror(folder, size.growth, size.deliveries),
     ),
     Part(
+        "spool",
+        "spool",
+        "an outage of Kafka: how fast the spool drains, and answers before and after",
+        spool.PREFACE,
+        table.HEADINGS,
+        lambda folder, size: spool.measure(folder, size.growth, size.kafka, size.seconds),
+    ),
+    Part(
         "subscriptions",
         "many subscriptions",
         "one subscription beside many, in minutes",
@@ -230,6 +240,14 @@ PARTS = (
         kafka_beside.PREFACE,
         kafka_beside.HEADINGS,
         lambda folder, size: kafka_beside.measure(folder, size.beside, size.kafka),
+    ),
+    Part(
+        "console",
+        "the console",
+        "bundle, first paint, and what an open overview costs the service",
+        console_page.PREFACE,
+        table.PLAIN,
+        lambda folder, size: console_page.measure(folder, size.growth, size.seconds),
     ),
 )
 

@@ -54,7 +54,7 @@ def test_an_unknown_event_is_said_with_how_far_was_looked(stage: Shop, pages: Pa
     """An empty answer is worth what was searched for it."""
     page = pages.open(stage.service, "#/events/event?id=never-sent")
     expect(page.get_by_role("heading", name="No such event")).to_be_visible()
-    page.get_by_text("How far it was looked for").click()
+    page.get_by_text("Where it was searched").click()
     expect(page.get_by_text("store dead_letters")).to_be_visible()
 
 
@@ -90,7 +90,7 @@ def test_a_live_tail_shows_wanted_events_as_they_come(stage: Shop, pages: Pages)
     expect(row(page, "order-10")).to_have_count(0)
     page.get_by_role("button", name="Pause").click()
     stage.send(12)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     expect(row(page, "order-12")).to_be_visible()
 
 

@@ -46,7 +46,7 @@ def test_the_overview_moves_and_names_what_needs_a_person(stage: Stage, pages: P
     until(lambda: events.get_attribute("aria-label") != first, WITHIN, "another rate")
     needs = page.get_by_role("list", name="What needs a person")
     expect(needs).to_contain_text("dead letters (status-422")
-    needs.get_by_role("link", name="Look and redrive").click()
+    needs.get_by_role("link", name="Show and redrive").click()
     expect(page.get_by_role("heading", level=1, name="Dead letters")).to_be_visible()
     expect(page).to_have_url(re.compile("subscription=billing"))
 
@@ -101,7 +101,7 @@ def test_pause_replay_resume(stage: Stage, pages: Pages) -> None:
     until(lambda: number(figure(page, "Lag")) > 20, WITHIN, "a lag that grows")
 
     page.get_by_role("button", name="Replay").click()
-    dialog.get_by_label("the oldest event that is kept").check()
+    dialog.get_by_label("the oldest stored event").check()
     dialog.get_by_role("button", name="Count the events").click()
     expect(dialog.get_by_role("status")).to_contain_text("record")
     dialog.get_by_role("button", name=re.compile("^Replay")).click()
@@ -138,13 +138,13 @@ def test_make_a_subscription_and_see_its_first_event_arrive(
     """Faults stand beside the form while it is written, as ``check`` says them; the event comes without a reload."""
     with ThreadedServer(Targets) as targets:
         page = pages.open(console, "#/subscriptions")
-        page.get_by_role("link", name="Make the first one").click()
+        page.get_by_role("link", name="Create the first one").click()
         page.get_by_role("textbox", name=re.compile("^Name")).fill("billing")
         page.get_by_label("Topics").fill("events")
         page.get_by_label("URL", exact=True).fill("ftp://billing.example")
         faults = page.get_by_role("list", name="What the check finds")
         expect(faults).to_contain_text("sink has the wrong form")
-        page.get_by_role("button", name="Make it").click()
+        page.get_by_role("button", name="Create", exact=True).click()
         expect(page.get_by_role("alert")).to_contain_text("sink")
         page.get_by_label("URL", exact=True).fill(f"{targets.address}/ok")
         page.get_by_text("Other settings, as JSON").first.click()
@@ -152,7 +152,7 @@ def test_make_a_subscription_and_see_its_first_event_arrive(
         expect(page.get_by_label("As in the configuration file", exact=True)).to_contain_text(
             'handshake: "off"'
         )
-        page.get_by_role("button", name="Make it").click()
+        page.get_by_role("button", name="Create", exact=True).click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("running")
         expect(page.get_by_text("Waiting for the first event")).to_be_visible()
 
@@ -174,7 +174,7 @@ def test_a_subscription_is_changed_and_deleted_by_its_typed_name(
     page = pages.open(console, "#/subscriptions/short-lived/change")
     page.get_by_role("button", name="Add a filter").click()
     page.get_by_label("Value of filter 1").fill("com.example.wanted")
-    page.get_by_role("button", name="Save the change").click()
+    page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("short-lived")
     page.get_by_role("link", name="Settings").click()
     expect(page.locator("pre")).to_contain_text("type: com.example.wanted")
@@ -231,7 +231,7 @@ def test_a_session_that_only_reads_sees_no_button_that_changes(
         page.keyboard.press("s")
         expect(page.get_by_text("No subscription yet")).to_be_visible()
         expect(page.get_by_role("link", name="New subscription")).to_have_count(0)
-        expect(page.get_by_role("link", name="Make the first one")).to_have_count(0)
+        expect(page.get_by_role("link", name="Create the first one")).to_have_count(0)
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_label("Admin token")).to_be_visible()
 

@@ -6,6 +6,7 @@ python -m console_pictures way overview      these
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import time
@@ -15,43 +16,72 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect
 
 from console import WITHIN_MS, browsing
-from console_stage import CALM, PAGES, Stage, on_stage
+from console_stage import PAGES, Stage, on_stage
 from kafka_install import CHECKOUT
 
 PICTURES = CHECKOUT / "docs" / "pictures"
+SCHEMES = ("light", "dark")
 SIZE = {"width": 1160, "height": 680}
 LEFT_OUT = {
-    "subscription-settings": "it shows where the file of this machine is",
-    "configuration": "the same",
     "subscription-attempts": "its table is on the page of the subscription",
-    "audit": "a full table makes a large picture",
+    "events-live": "it looks as the search does",
+    "parked": "nothing is parked on the stage",
+    "candidate": "it is empty until somebody writes",
 }
-LARGEST = 120 << 10  # bytes of a picture
+LARGEST = 130 << 10  # bytes of a picture
 WARM = 90.0  # seconds of traffic before the first: a chart needs a past
+SEEN = 20.0  # rates of subscriptions are those that the page has seen
+CALM = 3.0  # until a page has its second answer, and so its first rate
+
+
+def drawn() -> Mapping[str, str]:
+    """The pages that have a picture."""
+    return {name: PAGES[name] for name in PAGES if name not in LEFT_OUT}
+
+
+def file_of(name: str, scheme: str) -> str:
+    return f"console-{name}-{scheme}.png"
 
 
 def main(names: Collection[str]) -> None:
     PICTURES.mkdir(exist_ok=True)
-    wanted = {name: PAGES[name] for name in names or PAGES if name not in LEFT_OUT}
-    with tempfile.TemporaryDirectory() as folder, on_stage(Path(folder)) as stage:
+    wanted = {name: fragment for name, fragment in drawn().items() if name in names or not names}
+    folder = Path(tempfile.gettempdir()) / "shop"  # pages show it
+    folder.mkdir()
+    try:
+        make(folder, PICTURES, wanted, warm=WARM, seen=SEEN)
+    finally:
+        shutil.rmtree(folder)
+
+
+def make(
+    folder: Path, pictures: Path, wanted: Mapping[str, str], *, warm: float, seen: float
+) -> None:
+    with on_stage(folder) as stage, browsing(folder) as browser:
         stage.trouble()
-        time.sleep(WARM)
-        with browsing(Path(folder)) as browser:
-            for scheme in ("light", "dark"):
-                shoot(browser, stage, wanted, scheme)
+        time.sleep(warm)
+        for scheme in SCHEMES:
+            shoot(browser, stage, pictures, wanted, scheme, seen)
 
 
-def shoot(browser: Browser, stage: Stage, wanted: Mapping[str, str], scheme: str) -> None:
+def shoot(
+    browser: Browser,
+    stage: Stage,
+    pictures: Path,
+    wanted: Mapping[str, str],
+    scheme: str,
+    seen: float,
+) -> None:
     """In one page, which keeps what it has seen: its charts grow."""
     context = browser.new_context(color_scheme=scheme, viewport=SIZE, locale="en-GB")
     page = context.new_page()
     page.set_default_timeout(WITHIN_MS)
     page.goto(stage.service.url())
     expect(page.get_by_role("heading", level=1)).to_be_visible()
-    time.sleep(20.0)  # rates of subscriptions are those that the page has seen
+    time.sleep(seen)
     for name, fragment in wanted.items():
         show(page, fragment)
-        file = PICTURES / f"console-{name}-{scheme}.png"
+        file = pictures / file_of(name, scheme)
         page.screenshot(path=file)
         assert file.stat().st_size <= LARGEST, f"{file} has {file.stat().st_size} bytes"
     context.close()

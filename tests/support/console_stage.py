@@ -20,7 +20,7 @@ from console import ConsoleService
 from reload_service import Settings
 from threaded_http import QuietHandler, ThreadedServer
 
-EVENTS_A_SECOND = 60
+EVENTS_A_SECOND = 30  # of each producer
 BATCH = 6
 KEYS = {"web-shop": "key-of-the-web-shop-1", "warehouse": "key-of-the-warehouse-1"}
 TYPES: Mapping[str, Sequence[str]] = {
@@ -38,14 +38,18 @@ PAGES: Mapping[str, str] = {
     "subscription-attempts": "#/subscriptions/billing/attempts",
     "subscription-new": "#/subscriptions?make=1",
     "events": "#/events?broker=log&topic=orders",
+    "events-live": "#/events?broker=log&topic=parcels&live=1",
+    "event": "#/events/event?id=web-shop-000010",
     "dead-letters": "#/letters",
+    "dead-letter": "#/letters/1",
+    "parked": "#/letters/parked",
     "explain": "#/explain",
     "producers": "#/producers",
     "audit": "#/audit",
     "configuration": "#/configuration",
+    "candidate": "#/configuration/candidate",
 }
 """Pages that the stage fills, by the names of their pictures: axe-core looks at each, too."""
-CALM = 3.0  # seconds until a page has its second answer, and so its first rate
 
 
 class Targets(QuietHandler):

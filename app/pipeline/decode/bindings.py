@@ -9,6 +9,7 @@ from typing import Final
 from app.bindings import kafka, pulsar
 from app.bindings.layout import Layout
 from app.bindings.older import own_name
+from app.bindings.record import Decoded, Record
 from app.bindings.spellings import Spelling
 from app.event.memo import Memo
 from app.event.versions import ATTRIBUTES, VERSIONS, Version
@@ -27,7 +28,8 @@ _NESTED_PREFIX: Final = "CE-"
 
 
 class Binding:
-    """``content_type``   the header of that.
+    """``decode``         a record, on its own.
+    ``content_type``   the header of that.
     ``empty_is_none``  an empty value is an event without data.
     ``version_in``     header to the version attribute that it holds; "" for none.
     ``versions``       by version attribute, what it says to the place of the version.
@@ -35,6 +37,7 @@ class Binding:
     """
 
     def __init__(self, binding: ModuleType, *, empty_is_none: bool) -> None:
+        self.decode: Callable[[Record], Decoded] = binding.decode
         self.content_type: str = binding.CONTENT_TYPE
         self.empty_is_none = empty_is_none
         self._layouts: Mapping[tuple[str, ...], Layout] = binding.LAYOUTS

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from app.bindings import kafka, pulsar
-from app.bindings.record import Decoded, Header, Record
+from app.bindings.record import Header, Record
+from app.pipeline.decode.bindings import binding_of
 from app.pipeline.decode.judged import Judged, judge
-from app.pipeline.pulsar.options import SCHEME
 
 TEXT_MAP = pa.map_(pa.string(), pa.string())
 _FAULT = pa.struct([(name, pa.string()) for name in ("code", "detail", "at", "rule")])
@@ -25,19 +24,14 @@ JUDGED = pa.schema(
 
 def judged_rows(batch: pa.RecordBatch) -> list[Judged]:
     """What is said of each record of a batch of the columns RAW."""
-    decoders = map(_decoder, batch.column("topic").to_pylist())
-    return list(map(judge, records(batch), decoders))
+    bindings = map(binding_of, batch.column("topic").to_pylist())
+    return list(map(judge, records(batch), (each.decode for each in bindings)))
 
 
 def arrays(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> list[pa.Array]:
     """The columns of rows."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
     return [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-
-
-def _decoder(topic: str | None) -> Callable[[Record], Decoded]:
-    """By whose topic it is: names of Pulsar's are URIs, which Kafka's cannot be."""
-    return pulsar.decode if (topic or "").startswith(SCHEME) else kafka.decode
 
 
 def records(batch: pa.RecordBatch) -> Iterator[Record]:

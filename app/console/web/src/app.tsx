@@ -23,6 +23,7 @@ export function App() {
   useEffect(() => {
     document.title = page ? `${page.title} · Skybridge` : "Skybridge";
     main.current?.scrollTo(0, 0);
+    document.querySelector(".sidebar [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [page, route.path.join("/")]);
   return (
     <div class="shell">

@@ -2,9 +2,16 @@
 
 const whole = new Intl.NumberFormat();
 const tenths = new Intl.NumberFormat(undefined, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
-const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 const stamp = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+const dayAndClock = new Intl.DateTimeFormat(undefined, {
+  day: "numeric",
+  month: "short",
+  hour: "numeric",
+  minute: "2-digit",
+  second: "2-digit",
+});
+const tick = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "long" });
 
 export const NONE = "–";
@@ -16,9 +23,15 @@ export function count(value: Maybe): string {
   return missing(value) ? NONE : whole.format(value);
 }
 
-/** 12.3k: for charts and small places. */
-export function compact(value: Maybe): string {
-  return missing(value) ? NONE : short.format(value);
+/** 500, 12.5K: a number beside an axis. */
+export function tickCount(value: Maybe): string {
+  return missing(value) ? NONE : tick.format(value);
+}
+
+/** 0, 500 ms, 1.5 s: a duration beside an axis. */
+export function tickMilliseconds(value: Maybe): string {
+  if (missing(value) || value === 0) return tickCount(value);
+  return value >= 1000 ? `${tick.format(value / 1000)} s` : `${tick.format(value)} ms`;
 }
 
 /** Events a second, without the unit. */
@@ -65,6 +78,12 @@ export function timeOfDay(ms: number): string {
   return clock.format(ms);
 }
 
+/** The time of day, with the date where it is not today: as a person compares it with a log. */
+export function clockTime(ms: number, now = Date.now()): string {
+  const isToday = new Date(ms).toDateString() === new Date(now).toDateString();
+  return (isToday ? clock : dayAndClock).format(ms);
+}
+
 /** "3 minutes ago". */
 export function ago(ms: number, now = Date.now()): string {
   const seconds = Math.round((ms - now) / 1000);
@@ -73,6 +92,11 @@ export function ago(ms: number, now = Date.now()): string {
   if (size < 5400) return relative.format(Math.round(seconds / 60), "minute");
   if (size < 129_600) return relative.format(Math.round(seconds / 3600), "hour");
   return relative.format(Math.round(seconds / 86_400), "day");
+}
+
+/** A sentence that begins in lower case. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** "1 event", "3 events". */

@@ -46,7 +46,7 @@ export function Needs({ status }: { status: Status }) {
   if (!needs.length)
     return (
       <p class="calm">
-        <Icon name="check" /> Nothing needs you: all brokers answer and every subscription delivers.
+        <Icon name="check" /> Nothing needs attention: all brokers answer and every subscription delivers.
       </p>
     );
   return (
@@ -98,9 +98,9 @@ function Mend({ need, status }: { need: Need; status: Status }) {
 }
 
 function whereOf(command: string, id: string): [string, string] {
-  if (command.includes("dead-letters")) return ["Look and redrive", link(["letters"], { subscription: id })];
-  if (command.includes(" parked ")) return ["See the parked keys", link(["subscriptions", id, "parked"])];
-  if (command.includes(" attempts ")) return ["See its attempts", link(["subscriptions", id, "attempts"])];
+  if (command.includes("dead-letters")) return ["Show and redrive", link(["letters"], { subscription: id })];
+  if (command.includes(" parked ")) return ["Show the parked keys", link(["subscriptions", id, "parked"])];
+  if (command.includes(" attempts ")) return ["Show its attempts", link(["subscriptions", id, "attempts"])];
   return ["Open the subscription", link(["subscriptions", id])];
 }
 

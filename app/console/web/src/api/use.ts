@@ -4,6 +4,8 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { problemOf } from "./client";
 import type { Problem } from "./types";
 
+const AT_LEAST_MS = 1000; // what a counter tells, the store has a moment later
+
 export interface Loaded<T> {
   /** The last good answer; it stays while a newer one fails. */
   value: T | undefined;
@@ -46,6 +48,19 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, keys: unkn
   }, [...keys, every]);
   const reload = useCallback(() => again.current(), []);
   return { ...state, reload };
+}
+
+/** The value as it was at most `ms` ago: for answers that show event data, each of which the audit notes. */
+export function useCalm<T>(value: T, ms: number): T {
+  const [shown, set] = useState(value);
+  const last = useRef(0);
+  useEffect(() => {
+    if (value === shown) return;
+    const left = last.current + ms - Date.now();
+    const timer = setTimeout(() => ((last.current = Date.now()), set(value)), Math.max(AT_LEAST_MS, left));
+    return () => clearTimeout(timer);
+  }, [value, shown, ms]);
+  return shown;
 }
 
 export interface Action<A extends unknown[]> {

@@ -27,10 +27,10 @@ function Audit({ query }: PageProps) {
     <>
       <Head
         title="Audit"
-        note="Changes, looks at event data and refused requests. No entry holds event data or a secret."
+        note="Changes, reads of event data and refused requests. No entry contains event data or a secret."
         actions={
           <button onClick={() => set(again + 1)}>
-            <Icon name="replay" /> Look again
+            <Icon name="replay" /> Refresh
           </button>
         }
       />
@@ -66,7 +66,7 @@ function Form({ choice, onChoice }: { choice: Choice; onChoice: (choice: Partial
         <select value={form.kind} onChange={(event) => onChoice({ ...form, kind: event.currentTarget.value })}>
           <option value="">all</option>
           <option value="change">changes</option>
-          <option value="look">looks at event data</option>
+          <option value="look">reads of event data</option>
           <option value="refusal">refusals</option>
         </select>
       </label>
@@ -133,19 +133,19 @@ const TONES: Record<Kind, Tone> = { change: "busy", look: "quiet", refusal: "bad
 
 function columns(show: (choice: Partial<Choice>) => void): Column<AuditEntry>[] {
   const by = (name: keyof Choice, value: string) => (
-    <button class="quiet inline" onClick={() => show({ [name]: value })} title={`Only ${value}`}>
+    <button class="quiet inline" onClick={() => show({ [name]: value })} aria-label={`Only ${value}`} title={`Only ${value}`}>
       {value}
     </button>
   );
   return [
-    { title: "When", width: "15rem", cell: (row) => <Time ms={row.at_ms} exact /> },
-    { title: "Kind", width: "7rem", cell: (row) => <Badge tone={TONES[row.kind]}>{row.kind}</Badge> },
-    { title: "Token", width: "9rem", cell: (row) => by("who", row.who) },
-    { title: "From", width: "9rem", cell: (row) => row.address },
-    { title: "Operation", cell: (row) => by("operation", row.operation) },
+    { title: "When", width: "13rem", cell: (row) => <Time ms={row.at_ms} as="exact" /> },
+    { title: "Kind", width: "6.5rem", cell: (row) => <Badge tone={TONES[row.kind]}>{row.kind}</Badge> },
+    { title: "Token", width: "8rem", cell: (row) => by("who", row.who) },
+    { title: "Address", width: "8.5rem", spare: true, cell: (row) => row.address },
+    { title: "Operation", width: "14rem", cell: (row) => by("operation", row.operation) },
     { title: "Object", cell: (row) => (row.target ? by("target", row.target) : "") },
-    { title: "Answer", width: "8rem", cell: (row) => <Answer status={row.status} /> },
-    { title: "How much", cell: (row) => row.detail },
+    { title: "Status", width: "6rem", cell: (row) => <Answer status={row.status} /> },
+    { title: "Detail", spare: true, cell: (row) => row.detail },
   ];
 }
 

@@ -1,6 +1,6 @@
 import { Needs } from "../needs";
-import type { Point, Status } from "../api/types";
-import { bytes, count, duration, milliseconds, NONE, plural, rate } from "../format";
+import type { History, Point, Status } from "../api/types";
+import { bytes, count, duration, milliseconds, plural, rate, tickMilliseconds } from "../format";
 import { useHistory } from "../history";
 import { link } from "../router";
 import { useStatus } from "../status";
@@ -15,13 +15,9 @@ function Overview() {
   const { value: status } = useStatus();
   const { history, problem } = useHistory();
   if (!status) return <Loading />;
-  const process = history?.process;
-  const note = process
-    ? `${status.roles.join(" and ")} of ${status.installation} on ${process.host}, process ${process.pid}, up ${duration(status.uptime_seconds)}`
-    : `${status.roles.join(" and ")} of ${status.installation}, up ${duration(status.uptime_seconds)}`;
   return (
     <div class="stack">
-      <Head title="Overview" note={note} />
+      <Head title="Overview" note={<Whose status={status} process={history?.process} />} />
       <Needs status={status} />
       {problem && <ProblemBox problem={problem} />}
       <Figures now={history?.points.at(-1)} status={status} />
@@ -29,8 +25,21 @@ function Overview() {
       <div class="columns">
         <Brokers status={status} />
         <Disks status={status} />
+        <Spools status={status} />
       </div>
     </div>
+  );
+}
+
+/** Which process answers, and which numbers are its own. */
+function Whose({ status, process }: { status: Status; process: History["process"] | undefined }) {
+  const place = process ? `, process ${process.pid} on ${process.host}` : "";
+  return (
+    <>
+      {status.installation}: {status.roles.join(" and ")}
+      {place}, up {duration(status.uptime_seconds)}. Rates, times and memory are those of this process; lag, parked events
+      and dead letters are those of the installation.
+    </>
   );
 }
 
@@ -54,7 +63,7 @@ function Figures({ now, status }: { now: Point | undefined; status: Status }) {
       <Figure name="Parked" value={count(parked)} href={link(["letters", "parked"])} {...toned(parked, "warn")} />
       <Figure name="Dead letters" value={count(letters)} href={link(["letters"])} {...toned(letters, "bad")} />
       <Figure
-        name="Subscriptions run"
+        name="Subscriptions running"
         value={running}
         unit={`of ${status.subscriptions.length}`}
         href={link(["subscriptions"])}
@@ -86,6 +95,7 @@ function Charts({ points }: { points: Point[] }) {
         title="Publish"
         times={times}
         format={milliseconds}
+        ticks={tickMilliseconds}
         series={[
           { name: "p99", colour: "warn", values: column((each) => each.publish_p99_ms) },
           { name: "p50", colour: "accent", values: column((each) => each.publish_p50_ms), fill: true },
@@ -170,16 +180,50 @@ function Disks({ status }: { status: Status }) {
           })}
         </dl>
       )}
-      <p class="note">
-        {status.ready ? "Ready" : "Not ready"}, {plural(status.routes.length, "route")},{" "}
-        {status.configuration.source ? (
-          <>
-            configuration <code>{status.configuration.source}</code>
-          </>
-        ) : (
-          NONE
-        )}
-      </p>
+    </Card>
+  );
+}
+
+const SPOOL_TONES = { empty: "ok", spooling: "warn", draining: "busy", removed: "quiet" } as const;
+
+/** Of routes that keep events while their broker is away. */
+function Spools({ status }: { status: Status }) {
+  const spools = status.spools ?? [];
+  if (!spools.length) return null;
+  return (
+    <Card title="Spool">
+      <dl class="stack">
+        {spools.map((each) => (
+          <div key={each.route} data-spool={each.route}>
+            <dt class="split">
+              <span>
+                Route {each.route} <Badge tone={SPOOL_TONES[each.state]}>{each.state}</Badge>
+              </span>
+              <span>
+                {plural(each.records, "event")}, {bytes(each.bytes)}
+                {each.most > 0 && ` of ${bytes(each.most)}`}
+              </span>
+            </dt>
+            <dd>
+              {each.most > 0 && (
+                <meter
+                  class={each.bytes > 0.85 * each.most ? "bad" : undefined}
+                  min={0}
+                  max={each.most}
+                  value={each.bytes}
+                  aria-label={`Spool of ${each.route}: ${Math.round((100 * each.bytes) / each.most)} per cent used`}
+                />
+              )}
+              {each.records > 0 && (
+                <p class="cause">
+                  The oldest event waits for {duration(each.oldest_seconds)}
+                  {each.cause && `: ${each.cause}`}
+                </p>
+              )}
+            </dd>
+          </div>
+        ))}
+      </dl>
     </Card>
   );
 }

@@ -25,7 +25,7 @@ function Producers() {
   const refusals = value.counters.producer_refusals ?? {};
   return (
     <>
-      <Head title="Producers" note="Senders of events, since the start of this process." />
+      <Head title="Producers" note="Who sends events and what is refused, counted since the start of this process." />
       <div class="stack">
         {producers.length === 0 && <Nobody access={accessOf(settings)} />}
         {producers.length > 0 && (
@@ -54,8 +54,8 @@ function Nobody({ access }: { access: string }) {
   return (
     <Empty title="No producer is named" icon="producers">
       {access === "open" ? "Anybody who reaches the events listener may send. " : "Only this machine may send. "}
-      Name producers to know and bound each sender: <code>skybridge producers key new</code> makes a key, and{" "}
-      <code>producers:</code> in the configuration names its holder, types, sources and quota.
+      Name producers to tell senders apart and to limit each: <code>skybridge producers key new</code> makes a key, and{" "}
+      <code>producers:</code> in the configuration gives its name, types, sources and quota.
     </Empty>
   );
 }
@@ -69,7 +69,7 @@ function columns(refusals: Record<string, number>): Column<Sender>[] {
   return [
     { title: "Name", cell: (row) => <strong>{row.name}</strong> },
     { title: "Events", width: "8rem", number: true, cell: (row) => count(row.events) },
-    { title: "A second", width: "7rem", number: true, cell: (row) => rate(row.events_per_second) },
+    { title: "Events /s", width: "7rem", number: true, cell: (row) => rate(row.events_per_second) },
     {
       title: "Last event",
       width: "10rem",
@@ -77,7 +77,7 @@ function columns(refusals: Record<string, number>): Column<Sender>[] {
     },
     { title: "Refused", width: "7rem", number: true, cell: (row) => count(row.refused) },
     {
-      title: "Refused for",
+      title: "Reasons",
       cell: (row) =>
         why(row.name).map(([code, times]) => (
           <span key={code} class="apart">

@@ -10,8 +10,8 @@ import { Allowed } from "../session";
 import { useStatus } from "../status";
 import { Detail } from "../subscription/detail";
 import { Edit } from "../subscription/edit";
-import { sinkOf, sourceOf, summed } from "../subscription/words";
-import { Badge, toneOf } from "../ui/badge";
+import { State } from "../subscription/state";
+import { sinkInShort, sinkOf, sourceOf, summed } from "../subscription/words";
 import { Code } from "../ui/code";
 import { Empty, Loading } from "../ui/empty";
 import { Icon } from "../ui/icons";
@@ -76,7 +76,8 @@ function List({ query }: { query: URLSearchParams }) {
             <input
               type="search"
               aria-label="Search subscriptions by name, topic or target"
-              placeholder="Name, topic or target   /"
+              placeholder="Name, topic or target"
+              title="Key: /"
               value={text}
               onInput={(event) => {
                 setText(event.currentTarget.value);
@@ -114,22 +115,22 @@ function matches(each: ListedSubscription, text: string): boolean {
 }
 
 const COLUMNS: Column<Row>[] = [
-  { title: "Name", width: "19%", cell: ({ listed }) => <a href={link(["subscriptions", listed.id])}>{listed.id}</a> },
+  { title: "Name", width: "17%", cell: ({ listed }) => <a href={link(["subscriptions", listed.id])}>{listed.id}</a> },
   {
     title: "State",
-    width: "8rem",
-    cell: ({ health }) => (
+    width: "9.5rem",
+    cell: ({ listed, health }) => (
       <span title={health.cause || undefined}>
-        <Badge tone={toneOf(health.state)}>{health.state}</Badge>
+        <State health={health} document={listed.document} />
       </span>
     ),
   },
-  { title: "From", cell: ({ listed }) => <span title={sourceOf(listed.document)}>{sourceOf(listed.document)}</span> },
-  { title: "To", cell: ({ listed }) => <span title={sinkOf(listed.document)}>{sinkOf(listed.document)}</span> },
-  { title: "Rate /s", number: true, width: "5.5rem", cell: (row) => rate(row.rate) },
-  { title: "Lag", number: true, width: "5.5rem", cell: ({ health }) => count(health.lag) },
-  { title: "Oldest", number: true, width: "5.5rem", cell: ({ health }) => duration(health.oldest) },
-  { title: "Parked", number: true, width: "5.5rem", cell: ({ health }) => coloured(health.parked.rows, "warn") },
+  { title: "From", width: "15%", spare: true, cell: ({ listed }) => <span title={sourceOf(listed.document)}>{sourceOf(listed.document)}</span> },
+  { title: "To", cell: ({ listed }) => <span title={sinkOf(listed.document)}>{sinkInShort(listed.document)}</span> },
+  { title: "Out /s", number: true, width: "5rem", cell: (row) => rate(row.rate) },
+  { title: "Lag", number: true, width: "5rem", cell: ({ health }) => count(health.lag) },
+  { title: "Oldest", spare: true, number: true, width: "5rem", cell: ({ health }) => duration(health.oldest) },
+  { title: "Parked", number: true, width: "5rem", cell: ({ health }) => coloured(health.parked.rows, "warn") },
   {
     title: "Dead letters",
     number: true,
@@ -148,12 +149,12 @@ function None() {
       <Empty title="No subscription yet" icon="subscriptions">
         <p>
           A subscription reads topics and sends their events to a webhook or to another topic, or keeps them for
-          consumers that fetch them. It begins where it stopped, also after a restart.
+          consumers that pull them. After a restart it continues where it stopped.
         </p>
         <Allowed scope="configure">
           <p>
             <a class="button primary" href={link(["subscriptions"], { make: 1 })}>
-              <Icon name="plus" /> Make the first one
+              <Icon name="plus" /> Create the first one
             </a>
           </p>
         </Allowed>

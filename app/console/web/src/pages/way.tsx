@@ -29,7 +29,7 @@ function Way() {
   const picture = layout(graphOf(status, listed.value, senders, samples));
   return (
     <div class="stack">
-      <Head title="Way" note="Where events come from and go to, now. Rates are events a second." actions={<Legend />} />
+      <Head title="Way" note="Who sends events, which route and topic they take, who gets them. Rates are events a second." actions={<Legend />} />
       {problem && <ProblemBox problem={problem} />}
       {status.routes.length + listed.value.length === 0 && <Nothing />}
       <div class="card way" tabIndex={0} role="region" aria-label="The way of events">
@@ -64,7 +64,7 @@ function Line({ line }: { line: Drawn }) {
     <g class={`way-line ${line.state}`} role="img" aria-label={`${line.label}: ${words}`}>
       <path d={line.path} stroke-width={width} />
       {line.rate !== null && (
-        <text x={line.x} y={line.y} text-anchor={line.anchor}>
+        <text x={line.x} y={line.y} text-anchor="middle">
           {rate(line.rate)}
         </text>
       )}
@@ -73,7 +73,7 @@ function Line({ line }: { line: Drawn }) {
   );
 }
 
-const FITS = 22; // characters of a title
+const FITS = 21; // characters of a title
 
 function cut(text: string, most: number): string {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
@@ -114,7 +114,7 @@ function Nothing() {
       <Empty title="No route and no subscription yet" icon="way">
         A route in the configuration file says to which topic events go. A subscription reads topics and delivers.{" "}
         <Allowed scope="configure">
-          <a href={link(["subscriptions"], { make: 1 })}>Make a subscription</a>
+          <a href={link(["subscriptions"], { make: 1 })}>Create a subscription</a>
         </Allowed>
       </Empty>
     </div>

@@ -112,7 +112,7 @@ function Pause({ id, open, close, done }: Asking) {
       onClose={close}
       onConfirm={async () => (await pause.run()) && done()}
     >
-      <p>Nothing is sent until it is resumed, also after a restart. Its events wait in the log.</p>
+      <p>Nothing is sent until you resume it, also after a restart. Its events wait in the log.</p>
       <label class="field">
         <span>Reason</span>
         <input

@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 
 import { api } from "../api/client";
-import type { Attempt } from "../api/types";
-import { useLoad } from "../api/use";
+import type { Attempt, SubscriptionHealth } from "../api/types";
+import { useCalm, useLoad } from "../api/use";
 import { milliseconds, NONE } from "../format";
 import { link } from "../router";
 import { Badge, toneOf } from "../ui/badge";
@@ -12,19 +12,23 @@ import { ProblemBox } from "../ui/problem";
 import { Table, type Column } from "../ui/table";
 import { Time } from "../ui/time";
 
-const EVERY = 1250; // milliseconds
+const EVERY = 10_000; // milliseconds
+const CALM = 5_000;
 const OUTCOMES = ["delivered", "retry", "dead-letter", "disable"] as const;
 type Outcome = (typeof OUTCOMES)[number];
 
-export function useAttempts(id: string, limit: number, outcome?: Outcome) {
+/** Asked again when the counters of the subscription move. */
+export function useAttempts(health: SubscriptionHealth, limit: number, outcome?: Outcome) {
+  const { id } = health;
+  const moved = useCalm(JSON.stringify([health.answers, health.delivered]), CALM);
   const query = { subscription: id, limit, ...(outcome ? { outcome } : {}) };
-  return useLoad((signal) => api.get("/v1/attempts", { query, signal }), [id, limit, outcome], EVERY);
+  return useLoad((signal) => api.get("/v1/attempts", { query, signal }), [id, limit, outcome, moved], EVERY);
 }
 
 /** All that are remembered, with a filter by outcome. */
-export function Attempts({ id }: { id: string }) {
+export function Attempts({ health }: { health: SubscriptionHealth }) {
   const [outcome, set] = useState<Outcome | "">("");
-  const { value, problem, reload } = useAttempts(id, 1000, outcome || undefined);
+  const { value, problem, reload } = useAttempts(health, 1000, outcome || undefined);
   return (
     <div class="stack">
       <div class="filters">
@@ -38,12 +42,12 @@ export function Attempts({ id }: { id: string }) {
             <option key={each}>{each}</option>
           ))}
         </select>
-        <span class="note">The newest thousand.</span>
+        <span class="note">The newest 1,000.</span>
       </div>
       {problem && <ProblemBox problem={problem} onRetry={reload} />}
       <Card>
         {value?.attempts.length === 0 ? (
-          <Empty title="No attempt">None is remembered{outcome && ` with the outcome ${outcome}`}.</Empty>
+          <Empty title="No attempt">The store has none{outcome && ` with the outcome ${outcome}`}.</Empty>
         ) : (
           <AttemptTable attempts={value?.attempts ?? []} />
         )}
@@ -61,7 +65,7 @@ function keyOf(each: Attempt): string {
 }
 
 const COLUMNS: Column<Attempt>[] = [
-  { title: "When", width: "10rem", cell: (each) => <Time ms={each.started_ms} /> },
+  { title: "When", width: "8.5rem", cell: (each) => <Time ms={each.started_ms} /> },
   {
     title: "Event",
     cell: (each) => (
@@ -70,7 +74,7 @@ const COLUMNS: Column<Attempt>[] = [
       </a>
     ),
   },
-  { title: "Type", cell: (each) => <span title={each.event.type ?? ""}>{each.event.type ?? NONE}</span> },
+  { title: "Type", spare: true, cell: (each) => <span title={each.event.type ?? ""}>{each.event.type ?? NONE}</span> },
   { title: "Try", number: true, width: "3.5rem", cell: (each) => each.number },
   {
     title: "Outcome",
@@ -79,5 +83,5 @@ const COLUMNS: Column<Attempt>[] = [
   },
   { title: "Status", number: true, width: "4.5rem", cell: (each) => each.status ?? NONE },
   { title: "Took", number: true, width: "6rem", cell: (each) => milliseconds(each.duration_ms) },
-  { title: "Detail", width: "22%", cell: (each) => <span title={each.detail}>{each.detail}</span> },
+  { title: "Detail", width: "24%", cell: (each) => <span title={each.detail}>{each.detail}</span> },
 ];

@@ -1,10 +1,10 @@
 import { api, send, address } from "../api/client";
 import type { Standing, SubscriptionHealth } from "../api/types";
 import { useLoad } from "../api/use";
+import { duration } from "../format";
 import { link } from "../router";
 import { useStatus } from "../status";
 import { toYaml } from "../yaml";
-import { Badge, toneOf } from "../ui/badge";
 import { Code } from "../ui/code";
 import { Loading } from "../ui/empty";
 import { Head, Tabs } from "../ui/page";
@@ -12,6 +12,7 @@ import { ProblemBox } from "../ui/problem";
 import { Actions } from "./actions";
 import { Attempts } from "./attempts";
 import { Live } from "./live";
+import { State } from "./state";
 import { Letters, Parked } from "./waiting";
 import { jsonOf, sinkOf, sourceOf, summed, type Document } from "./words";
 
@@ -42,7 +43,7 @@ export function Detail({ id, part }: { id: string; part: string }) {
         above={ABOVE}
         title={
           <>
-            {id} <Badge tone={toneOf(health.state)}>{health.state}</Badge>
+            {id} <State health={health} document={document.value} />
           </>
         }
         note={document.value && `${sourceOf(document.value)} → ${sinkOf(document.value)}`}
@@ -53,9 +54,9 @@ export function Detail({ id, part }: { id: string; part: string }) {
       <Tabs label="Parts of the subscription" tabs={tabsOf(id, health)} current={part} />
       {part === "" && <Live id={id} health={health} document={document.value} />}
       {part === "settings" && document.value && <Settings standing={value} document={document.value} />}
-      {part === "attempts" && <Attempts id={id} />}
-      {part === "parked" && <Parked id={id} />}
-      {part === "dead-letters" && <Letters id={id} />}
+      {part === "attempts" && <Attempts health={health} />}
+      {part === "parked" && <Parked id={id} rows={health.parked.rows} />}
+      {part === "dead-letters" && <Letters id={id} count={summed(health.dead_letters)} />}
     </div>
   );
 }
@@ -108,8 +109,8 @@ function Causes({ standing }: { standing: Standing }) {
       {health.state !== "running" && health.cause && !faults.length && (
         <div class="needs warn">
           <div>
-            <strong>{health.state[0]!.toUpperCase() + health.state.slice(1)}</strong>
-            <p>{health.cause}</p>
+            <strong>{titleOf(health)}</strong>
+            <p>{health.cause.replace(/^(paused|disabled): /, "")}</p>
           </div>
         </div>
       )}
@@ -123,6 +124,11 @@ function Causes({ standing }: { standing: Standing }) {
       ))}
     </>
   );
+}
+
+function titleOf({ state, paused_for }: SubscriptionHealth): string {
+  if (state === "paused" && paused_for !== null) return `Waits for ${duration(paused_for)}, then tries again`;
+  return state[0]!.toUpperCase() + state.slice(1);
 }
 
 function Settings({ standing, document }: { standing: Standing; document: Document }) {

@@ -23,7 +23,7 @@ export function Edit({ id }: { id?: string }) {
   const { value: status } = useStatus();
   const before = useLoad(async (signal) => (id ? versionOf(id, signal) : NEW), [id]);
   if (!may("configure"))
-    return <p>To make or change subscriptions the session needs the scope <code>configure</code>.</p>;
+    return <p>To create or change subscriptions the session needs the scope <code>configure</code>.</p>;
   if (before.problem) return <ProblemBox problem={before.problem} onRetry={before.reload} />;
   if (!before.value || !status) return <Loading />;
   const first = draftOf(before.value.document);
@@ -68,7 +68,7 @@ function Form({ id, etag, first }: { id: string | undefined; etag: string; first
               Cancel
             </a>
             <button class="primary" disabled={save.busy || Boolean(unreadable) || (Boolean(id) && !touched)}>
-              <Icon name="check" /> {id ? "Save the change" : "Make it"}
+              <Icon name="check" /> {id ? "Save" : "Create"}
             </button>
           </>
         }

@@ -24,7 +24,7 @@ export function Fields({ draft, change, fixed, remarks }: Props) {
     filled && remarksOf(remarks, setting).some((each) => each.level === "error") ? "field wrong" : "field";
   return (
     <div class="stack">
-      <Part title="What">
+      <Part title="Source">
         <div class="fields">
           <label class={wrong("id", draft.id)}>
             <span>Name</span>
@@ -36,31 +36,31 @@ export function Fields({ draft, change, fixed, remarks }: Props) {
               placeholder="billing"
               onInput={(event) => change({ id: event.currentTarget.value })}
             />
-            <small>Letters, digits, dots, dashes. It stays.</small>
+            <small>Letters, digits, dots, dashes. It cannot be changed later.</small>
           </label>
           <Choice label="Broker" value={draft.broker} among={brokers} pick={(broker) => change({ broker })} />
           <Topics draft={draft} change={change} class={wrong("source", draft.topics)} />
           <label class="field">
-            <span>Begins at</span>
+            <span>Start</span>
             <select
               value={draft.start}
               disabled={draft.start === "other"}
               onChange={(event) => change({ start: event.currentTarget.value as Draft["start"] })}
             >
-              <option value="latest">new events</option>
-              <option value="earliest">the oldest event that is kept</option>
-              {draft.start === "other" && <option value="other">a place, see below</option>}
+              <option value="latest">new events only</option>
+              <option value="earliest">the oldest stored event</option>
+              {draft.start === "other" && <option value="other">a position, see below</option>}
             </select>
           </label>
         </div>
       </Part>
-      <Part title="Which events">
+      <Part title="Filters">
         <Filters filters={draft.filters} set={(filters) => change({ filters })} />
       </Part>
-      <Part title="Where to">
+      <Part title="Target">
         <SinkFields draft={draft} change={change} brokers={brokers} wrong={wrong} />
       </Part>
-      <Part title="How">
+      <Part title="Delivery">
         <div class="fields">
           <label class="field">
             <span>Order</span>
@@ -68,7 +68,7 @@ export function Fields({ draft, change, fixed, remarks }: Props) {
               value={draft.ordering}
               onChange={(event) => change({ ordering: event.currentTarget.value as Draft["ordering"] })}
             >
-              <option value="per_key">one after the other per key</option>
+              <option value="per_key">per key</option>
               <option value="none">none</option>
             </select>
           </label>
@@ -81,10 +81,10 @@ export function Fields({ draft, change, fixed, remarks }: Props) {
             />
           </label>
           <label class={wrong("rate_limit", draft.rateLimit)}>
-            <span>Most attempts</span>
+            <span>Rate limit</span>
             <input
               value={draft.rateLimit}
-              placeholder="no limit, or 100/s"
+              placeholder="100/s"
               onInput={(event) => change({ rateLimit: event.currentTarget.value })}
             />
           </label>
@@ -149,7 +149,7 @@ function Topics({ draft, change, class: name }: { draft: Draft; change: Props["c
           <option key={each.name} value={each.name} />
         ))}
       </datalist>
-      <small>Names with commas between them.</small>
+      <small>Separated by commas.</small>
     </label>
   );
 }
@@ -161,7 +161,7 @@ function Filters({ filters, set }: { filters: SimpleFilter[]; set: (filters: Sim
     set(filters.map((each, n) => (n === index ? { ...each, ...part } : each)));
   return (
     <div class="stack tight">
-      {filters.length === 0 && <p class="note">Every event of the topics. With filters, all of them must match.</p>}
+      {filters.length === 0 && <p class="note">No filter: every event of the topics. An event must match all filters.</p>}
       {filters.map((each, index) => (
         <div class={`filter-row ${each.dialect}`} key={index}>
           {each.dialect !== "sql" && (
@@ -211,7 +211,7 @@ function Filters({ filters, set }: { filters: SimpleFilter[]; set: (filters: Sim
   );
 }
 
-const SINKS = { webhook: "a webhook", topic: "another topic", pull: "consumers that fetch" } as const;
+const SINKS = { webhook: "Webhook", topic: "Another topic", pull: "Pull by consumers" } as const;
 
 interface SinkProps {
   draft: Draft;
@@ -264,13 +264,13 @@ function SinkFields({ draft, change, brokers, wrong }: SinkProps) {
               placeholder="archive"
               onInput={(event) => change({ sinkTopic: event.currentTarget.value })}
             />
-            <small>A name, or a template over attributes: {"orders.{type}"}</small>
+            <small>A name, or a template of attributes: {"orders.{type}"}</small>
           </label>
         </div>
       )}
       {draft.sink === "pull" && (
         <p class="note">
-          Nothing is sent: consumers fetch with <code>:receive</code> and finish with <code>:acknowledge</code>.
+          Nothing is sent. Consumers ask with <code>:receive</code> and finish with <code>:acknowledge</code>.
         </p>
       )}
     </div>

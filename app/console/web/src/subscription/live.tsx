@@ -16,7 +16,7 @@ const SHOWN = 12;
 
 export function Live({ id, health, document }: { id: string; health: SubscriptionHealth; document: Document | undefined }) {
   const { samples } = useStatus();
-  const { value: found } = useAttempts(id, 200);
+  const { value: found } = useAttempts(health, 200);
   const attempts = found?.attempts ?? [];
   const took = attempts.map((each) => each.duration_ms).sort((a, b) => a - b);
   const part = (share: number) => (took.length ? took[Math.min(took.length - 1, Math.floor(took.length * share))] : null);

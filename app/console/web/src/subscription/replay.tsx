@@ -69,7 +69,7 @@ export function ReplayDialog({ id, document, close, done }: DialogProps) {
               checked={range.from === "earliest"}
               onChange={() => change({ from: "earliest" })}
             />
-            the oldest event that is kept
+            the oldest stored event
           </label>
         </fieldset>
         <div class="fields">
@@ -93,10 +93,10 @@ export function ReplayDialog({ id, document, close, done }: DialogProps) {
               value={range.until}
               onInput={(event) => change({ until: event.currentTarget.value })}
             />
-            <small>Empty: what is there now.</small>
+            <small>Empty: until now.</small>
           </label>
           <label class="field">
-            <span>Most events a second</span>
+            <span>Events a second</span>
             <input
               type="number"
               min="0"

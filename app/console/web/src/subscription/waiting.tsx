@@ -1,7 +1,7 @@
 // Events of one subscription that wait in the store, and those that were given up.
 import { api } from "../api/client";
 import type { DeadLetter, ParkedKey } from "../api/types";
-import { useLoad } from "../api/use";
+import { useCalm, useLoad } from "../api/use";
 import { count, NONE } from "../format";
 import { link } from "../router";
 import { Empty, Loading } from "../ui/empty";
@@ -10,12 +10,15 @@ import { ProblemBox } from "../ui/problem";
 import { Table, type Column } from "../ui/table";
 import { Time } from "../ui/time";
 
-const EVERY = 2500; // milliseconds
+const EVERY = 10_000; // milliseconds
+const CALM = 5_000;
 
-export function Parked({ id }: { id: string }) {
+/** `rows`: how many there are now. */
+export function Parked({ id, rows }: { id: string; rows: number }) {
+  const moved = useCalm(rows, CALM);
   const { value, problem, reload } = useLoad(
     (signal) => api.get("/v1/parked/keys", { query: { subscription: id, limit: 1000 }, signal }),
-    [id],
+    [id, moved],
     EVERY,
   );
   if (problem) return <ProblemBox problem={problem} onRetry={reload} />;
@@ -24,7 +27,7 @@ export function Parked({ id }: { id: string }) {
     <Card>
       {value.keys.length === 0 ? (
         <Empty title="Nothing is parked">
-          If an event cannot be delivered for long, the events of its key wait in the store, so that other keys go on.
+          If an event cannot be delivered for long, the events of its key wait in the store, so that other keys continue.
         </Empty>
       ) : (
         <Table
@@ -41,17 +44,19 @@ export function Parked({ id }: { id: string }) {
 const KEYS: Column<ParkedKey>[] = [
   { title: "Key", cell: (each) => each.key ?? NONE },
   { title: "Events", number: true, width: "5rem", cell: (each) => count(each.rows) },
-  { title: "Waits since", width: "10rem", cell: (each) => <Time ms={each.at_ms} /> },
-  { title: "Next attempt", width: "10rem", cell: (each) => <Time ms={each.due_ms} /> },
+  { title: "Waits since", width: "10rem", cell: (each) => <Time ms={each.at_ms} as="ago" /> },
+  { title: "Next attempt", width: "10rem", cell: (each) => <Time ms={each.due_ms} as="ago" /> },
   { title: "Attempts", number: true, width: "6rem", cell: (each) => each.attempts },
   { title: "Cause", width: "10rem", cell: (each) => each.cause },
   { title: "Detail", cell: (each) => <span title={each.detail}>{each.detail}</span> },
 ];
 
-export function Letters({ id }: { id: string }) {
+/** `count`: how many there are now. */
+export function Letters({ id, count }: { id: string; count: number }) {
+  const moved = useCalm(count, CALM);
   const { value, problem, reload } = useLoad(
     (signal) => api.get("/v1/dead-letters", { query: { subscription: id, limit: 200 }, signal }),
-    [id],
+    [id, moved],
     EVERY,
   );
   if (problem) return <ProblemBox problem={problem} onRetry={reload} />;
@@ -79,7 +84,7 @@ const LETTERS: Column<DeadLetter>[] = [
     width: "6rem",
     cell: (each) => <a href={link(["letters", String(each.id)])}>{each.id}</a>,
   },
-  { title: "Given up", width: "10rem", cell: (each) => <Time ms={each.at_ms} /> },
+  { title: "Since", width: "10rem", cell: (each) => <Time ms={each.at_ms} /> },
   { title: "Cause", width: "11rem", cell: (each) => each.cause },
   { title: "Status", number: true, width: "5rem", cell: (each) => each.status ?? NONE },
   { title: "Attempts", number: true, width: "6rem", cell: (each) => each.attempts },

@@ -1,8 +1,10 @@
 // A line chart by uPlot in the colours of the theme. The heading is its legend: it shows the newest values, or
 // those under the pointer.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+
+import { tickCount } from "../format";
 
 export type Colour = "accent" | "ok" | "warn" | "bad" | "ink-3";
 
@@ -20,6 +22,8 @@ interface ChartProps {
   times: number[];
   series: Series[];
   format: (value: number | null | undefined) => string;
+  /** Beside the axis; without it numbers as they are. */
+  ticks?: (value: number) => string;
   unit?: string;
   height?: number;
 }
@@ -91,7 +95,7 @@ function optionsOf(
     scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.1, 1)] } },
     axes: [
       { ...axis, grid: { show: false }, size: 24, space: 96, values: (u, at) => at.map((s) => timeOn(u, s)) },
-      { ...axis, size: 56, space: 36, values: (_, at) => at.map((value) => props.current.format(value)) },
+      { ...axis, size: 56, space: 36, values: (_, at) => at.map(props.current.ticks ?? tickCount) },
     ],
     series: [
       {},
@@ -140,9 +144,4 @@ function faded(rgb: string): string {
 
 function fontOf(): string {
   return getComputedStyle(document.body).fontFamily;
-}
-
-/** The columns of points that a chart needs, made once for each change of the points. */
-export function useColumn<P, V>(points: P[], pick: (point: P) => V): V[] {
-  return useMemo(() => points.map(pick), [points]);
 }

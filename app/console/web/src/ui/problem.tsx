@@ -3,7 +3,7 @@ import { Icon } from "./icons";
 
 /** The problem details of a refusal (RFC 9457): the sentence, every fault, and what the token lacks. */
 export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
-  const faults = problem.faults ?? [];
+  const faults = (problem.faults ?? []).filter((each) => !problem.detail?.includes(each.detail));
   return (
     <div class="problem" role="alert">
       <Icon name="warning" />

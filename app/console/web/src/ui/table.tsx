@@ -9,6 +9,8 @@ export interface Column<T> {
   number?: boolean;
   /** CSS width: "8rem". The columns without one share what is left. */
   width?: string;
+  /** Left out where the window is narrow. */
+  spare?: boolean;
 }
 
 interface TableProps<T> {
@@ -61,24 +63,24 @@ export function Table<T>(props: TableProps<T>) {
       <table aria-rowcount={(props.total ?? rows.length) + 1} aria-label={props.label}>
         <colgroup>
           {columns.map((each) => (
-            <col key={each.title} style={each.width ? { width: each.width } : undefined} />
+            <col key={each.title} class={classOf(each)} style={each.width ? { width: each.width } : undefined} />
           ))}
         </colgroup>
         <thead>
           <tr aria-rowindex={1}>
             {columns.map((each) => (
-              <th key={each.title} scope="col" class={each.number ? "number" : undefined}>
+              <th key={each.title} scope="col" class={classOf(each)}>
                 {each.title}
               </th>
             ))}
           </tr>
         </thead>
         <tbody>
-          <Space height={first * rowHeight} columns={columns.length} />
+          <Space height={first * rowHeight} />
           {rows.slice(first, last).map((row, index) => (
             <Row key={props.keyOf(row)} row={row} index={first + index} table={props} />
           ))}
-          <Space height={(rows.length - last) * rowHeight} columns={columns.length} />
+          <Space height={(rows.length - last) * rowHeight} />
         </tbody>
       </table>
     </div>
@@ -94,7 +96,7 @@ function Row<T>({ row, index, table }: { row: T; index: number; table: TableProp
   return (
     <tr aria-rowindex={index + 2} class={names || undefined} onClick={table.onOpen ? clicked : undefined}>
       {table.columns.map((each) => (
-        <td key={each.title} class={each.number ? "number" : undefined}>
+        <td key={each.title} class={classOf(each)}>
           {each.cell(row)}
         </td>
       ))}
@@ -102,12 +104,16 @@ function Row<T>({ row, index, table }: { row: T; index: number; table: TableProp
   );
 }
 
+function classOf<T>(column: Column<T>): string | undefined {
+  return [column.number && "number", column.spare && "spare"].filter(Boolean).join(" ") || undefined;
+}
+
 /** In the place of the rows out of sight. */
-function Space({ height, columns }: { height: number; columns: number }) {
+function Space({ height }: { height: number }) {
   if (height <= 0) return null;
   return (
     <tr aria-hidden="true" class="space">
-      <td colSpan={columns} style={{ height: `${height}px` }} />
+      <td style={{ height: `${height}px` }} />
     </tr>
   );
 }

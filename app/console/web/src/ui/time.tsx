@@ -1,21 +1,25 @@
 import { useEffect, useState } from "preact/hooks";
 
-import { ago, moment, NONE } from "../format";
+import { ago, clockTime, moment, NONE } from "../format";
 
 const EVERY = 10_000;
 
-/** A moment by the browser's locale: how long ago, and exactly in the title; or the other way round. */
-export function Time({ ms, exact = false }: { ms: number | null | undefined; exact?: boolean }) {
+type Form = "clock" | "exact" | "ago";
+
+const TEXTS: Record<Form, (ms: number) => string> = { clock: clockTime, exact: moment, ago };
+
+/** A moment by the browser's locale. `clock` (of a row): the time of day; `exact`: the date too; `ago`: how long ago,
+ * or in how long. The title has the other form. */
+export function Time({ ms, as = "clock" }: { ms: number | null | undefined; as?: Form }) {
   const [, again] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => again((n) => n + 1), EVERY);
     return () => clearInterval(timer);
   }, []);
   if (ms === null || ms === undefined) return <>{NONE}</>;
-  const texts = exact ? [moment(ms), ago(ms)] : [ago(ms), moment(ms)];
   return (
-    <time dateTime={new Date(ms).toISOString()} title={texts[1]}>
-      {texts[0]}
+    <time dateTime={new Date(ms).toISOString()} title={as === "ago" ? moment(ms) : `${moment(ms)}, ${ago(ms)}`}>
+      {TEXTS[as](ms)}
     </time>
   );
 }

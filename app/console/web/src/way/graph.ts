@@ -116,7 +116,8 @@ function addRoute(graph: Graph, status: Status, name: string, samples: Sample[])
   const now = rateNow(samples, published(name));
   const id = `route ${name}`;
   const away = route.to.some((each) => status.brokers[each.broker]?.healthy === false);
-  const note = `${rate(now)} /s`;
+  const spool = (status.spools ?? []).find((each) => each.route === name && each.records > 0);
+  const note = spool ? `${rate(now)} /s, ${count(spool.records)} in the spool` : `${rate(now)} /s`;
   const state = away ? "failing" : moving(now);
   add(graph, { id, column: 1, title: name, note, state, href: link(["explain"], { route: name }), kind: "Route" });
   for (const target of route.to) {

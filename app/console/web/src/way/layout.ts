@@ -1,9 +1,10 @@
 // Where nodes and lines stand. Nodes of a column follow their predecessors, so that few lines cross.
 import { COLUMNS, type Graph, type Line, type Node } from "./graph";
 
-export const WIDTH = 176;
+export const WIDTH = 168;
 export const HEIGHT = 48;
-const GAP_X = 84;
+const GAP_X = 108;
+const LEAD = 44; // of a line, straight: its rate stands above
 const GAP_Y = 16;
 const TOP = 36;
 
@@ -17,7 +18,6 @@ export interface Drawn extends Line {
   /** The place of its rate. */
   x: number;
   y: number;
-  anchor: "start" | "end";
   label: string;
 }
 
@@ -65,11 +65,18 @@ function drawn(line: Line, at: Map<string, Placed>, graph: Graph): Drawn[] {
   const [from, to] = [at.get(line.from), at.get(line.to)];
   if (!from || !to) return [];
   const [x1, y1, x2, y2] = [from.x + WIDTH, from.y + HEIGHT / 2, to.x, to.y + HEIGHT / 2];
-  const bend = (x2 - x1) / 2;
-  const path = `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
   const leaving = graph.lines.filter((each) => each.from === line.from).length;
   const coming = graph.lines.filter((each) => each.to === line.to).length;
   const label = `${from.title} to ${to.title}`;
-  if (leaving < coming) return [{ ...line, path, x: x1 + 10, y: y1 - 6, anchor: "start", label }];
-  return [{ ...line, path, x: x2 - 10, y: y2 - 6, anchor: "end", label }];
+  if (leaving < coming) {
+    const path = `M${x1} ${y1}H${x1 + LEAD}${curve(x1 + LEAD, y1, x2, y2)}`;
+    return [{ ...line, path, x: x1 + LEAD / 2, y: y1 - 7, label }];
+  }
+  const path = `M${x1} ${y1}${curve(x1, y1, x2 - LEAD, y2)}H${x2}`;
+  return [{ ...line, path, x: x2 - LEAD / 2, y: y2 - 7, label }];
+}
+
+function curve(x1: number, y1: number, x2: number, y2: number): string {
+  const bend = (x2 - x1) / 2;
+  return `C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
 }

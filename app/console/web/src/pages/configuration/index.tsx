@@ -96,10 +96,10 @@ function Running({ found }: { found: Configuration }) {
 }
 
 const CAUSES: Record<Reload["cause"], string> = {
-  start: "the start",
-  signal: "SIGHUP",
-  file: "a change of the file",
-  api: "the API",
+  start: "at the start",
+  signal: "by SIGHUP",
+  file: "by a change of the file",
+  api: "by the API",
 };
 
 function ReloadCard({ title, reload }: { title: string; reload: Reload }) {
@@ -107,7 +107,7 @@ function ReloadCard({ title, reload }: { title: string; reload: Reload }) {
     <Card title={title} actions={<Badge tone={toneOf(reload.outcome)}>{reload.outcome}</Badge>}>
       <div class="stack close">
         <p>
-          <Time ms={Date.parse(reload.at)} exact />, by {CAUSES[reload.cause]}
+          <Time ms={Date.parse(reload.at)} as="exact" />, {CAUSES[reload.cause]}
         </p>
         {reload.faults.length > 0 && <Lines texts={reload.faults} tone="bad" />}
         {reload.changes.length > 0 && (
@@ -119,7 +119,7 @@ function ReloadCard({ title, reload }: { title: string; reload: Reload }) {
             ))}
           </ul>
         )}
-        {reload.anew.length > 0 && <p>Began again: {reload.anew.join(", ")}</p>}
+        {reload.anew.length > 0 && <p>Restarted: {reload.anew.join(", ")}</p>}
       </div>
     </Card>
   );

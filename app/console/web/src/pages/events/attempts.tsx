@@ -43,7 +43,7 @@ function OneAttempt({ attempt }: { attempt: Attempt }) {
       <p class="line">
         <Badge tone={toneOf(attempt.outcome)}>{attempt.outcome}</Badge>
         <span>Attempt {attempt.number}</span>
-        <Time ms={attempt.started_ms} exact />
+        <Time ms={attempt.started_ms} as="exact" />
         <span>{milliseconds(attempt.duration_ms)}</span>
         {attempt.next_try_in !== null && <span>next after {duration(attempt.next_try_in)}</span>}
         {attempt.together > 1 && <span>{attempt.together} events in the request</span>}

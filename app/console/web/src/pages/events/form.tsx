@@ -7,7 +7,7 @@ import { Icon } from "../../ui/icons";
 import { NEWEST, type Search } from "./search";
 
 const BEGINNINGS: [string, string][] = [
-  [NEWEST, "The newest 100 of each partition"],
+  [NEWEST, "The newest"],
   ["15m", "The last 15 minutes"],
   ["1h", "The last hour"],
   ["1d", "The last day"],

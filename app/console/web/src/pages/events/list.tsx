@@ -28,7 +28,7 @@ export function EventList({ query }: { query: URLSearchParams }) {
     <>
       <Head
         title="Events"
-        note="Find one event by its id, or look through the records of a topic. Looking moves no subscription."
+        note="Find one event by its id, or search the records of a topic. A search moves no subscription."
         actions={search.topic && <LiveButton live={search.live} onClick={() => show({ live: !search.live })} />}
       />
       <div class="stack">
@@ -62,7 +62,7 @@ function LiveButton({ live, onClick }: { live: boolean; onClick: () => void }) {
   return (
     <button onClick={onClick} aria-pressed={live}>
       <Icon name={live ? "close" : "play"} />
-      {live ? "End the live tail" : "Follow live"}
+      {live ? "Stop the live tail" : "Live tail"}
     </button>
   );
 }
@@ -85,13 +85,13 @@ function Found({ search }: { search: Search }) {
       actions={
         <>
           <span class="note" role="status">
-            {busy ? "Looking … " : ""}
-            {plural(rows.length, "event")} of {plural(lookedAt, "record")} looked at
-            {next !== null && !busy && ", not to the end"}
+            {busy ? "Searching … " : ""}
+            {plural(rows.length, "event")} in {plural(lookedAt, "record")}
+            {next !== null && !busy && "; there are more"}
           </span>
-          {next !== null && !busy && rows.length < MOST && <button onClick={found.more}>Look further</button>}
+          {next !== null && !busy && rows.length < MOST && <button onClick={found.more}>Load more</button>}
           <button class="quiet" onClick={() => set(again + 1)}>
-            <Icon name="replay" /> Look again
+            <Icon name="replay" /> Refresh
           </button>
         </>
       }
@@ -100,8 +100,8 @@ function Found({ search }: { search: Search }) {
       {rows.length > 0 && <Rows label="Events found" rows={rows} broker={search.broker} onEnd={found.more} />}
       {rows.length === 0 && !busy && !found.problem && (
         <Empty title="No event matches" icon="explain">
-          Take an earlier time, fewer attributes, or a prefix such as <code>com.example.*</code>. Records that retention
-          removed are found no more.
+          Search from an earlier time, with fewer attributes, or with a prefix such as <code>com.example.*</code>. Records
+          that retention has removed cannot be found.
         </Empty>
       )}
       {rows.length === 0 && busy && <Loading what={`Looking through ${search.topic}`} />}
@@ -126,7 +126,7 @@ function Tail({ search }: { search: Search }) {
             {live.count > MOST && `, the newest ${count(MOST)} are kept`}
           </span>
           <button onClick={() => set(!paused)} aria-pressed={paused}>
-            <Icon name={paused ? "play" : "pause"} /> {paused ? "Go on" : "Pause"}
+            <Icon name={paused ? "play" : "pause"} /> {paused ? "Continue" : "Pause"}
           </button>
         </>
       }
@@ -165,12 +165,12 @@ function Rows({ label, rows, broker, onEnd }: RowsProps) {
 
 function columns(to: (row: Message) => string): Column<Message>[] {
   return [
-    { title: "Stored", width: "9rem", cell: (row) => <Time ms={row.time_ms} /> },
-    { title: "Type", cell: (row) => <a href={to(row)}>{nameOf(row).type || "No event"}</a> },
-    { title: "Id", cell: (row) => <code>{nameOf(row).id || row.fault}</code> },
+    { title: "Stored", width: "8.5rem", cell: (row) => <Time ms={row.time_ms} /> },
+    { title: "Type", width: "26%", cell: (row) => <a href={to(row)} title={nameOf(row).type}>{nameOf(row).type || "No event"}</a> },
+    { title: "Id", cell: (row) => <code title={nameOf(row).id || row.fault || undefined}>{nameOf(row).id || row.fault}</code> },
     { title: "Source", cell: (row) => nameOf(row).source },
     { title: "Subject", cell: (row) => attribute(row, "subject") },
-    { title: "Key", width: "9rem", cell: (row) => keyOf(row) },
-    { title: "Place", width: "8rem", cell: (row) => <code>{`${row.partition}@${row.position}`}</code> },
+    { title: "Key", width: "7.5rem", spare: true, cell: (row) => keyOf(row) },
+    { title: "Place", width: "6.5rem", cell: (row) => <code>{`${row.partition}@${row.position}`}</code> },
   ];
 }

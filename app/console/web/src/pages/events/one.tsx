@@ -161,7 +161,7 @@ function Facts({ message, broker }: { message: Message; broker: string }) {
         </dd>
         <dt>Stored</dt>
         <dd>
-          <Time ms={message.time_ms} exact />
+          <Time ms={message.time_ms} as="exact" />
         </dd>
         <dt>Key</dt>
         <dd>{keyOf(message) ? <code>{keyOf(message)}</code> : "none"}</dd>
@@ -202,8 +202,8 @@ function Several({ id, events }: { id: string; events: FoundEvent[] }) {
 function NotFound({ id }: { id: string }) {
   return (
     <Empty title="No such event" icon="explain">
-      Nothing here knows an event with the id <code>{id}</code>. Below is how far each search went. If the sender got a
-      202, retention may have removed it; if not, ask the sender for the answer.
+      No log and no store here has an event with the id <code>{id}</code>. The list below says what was searched. If the
+      sender got a 202, retention may have removed the event; if not, the answer that the sender got says why.
     </Empty>
   );
 }

@@ -77,7 +77,7 @@ export function useSearch(search: Search, again: number): Results {
       while (next !== null && rows.length < most) {
         const query: Asked = { from: next, limit: AT_ONCE, max_bytes: 8 << 20, max_wait: 2, ...wanted(search) };
         const page: Page = await api.get(RECORDS, { path: { broker, topic }, query, signal });
-        rows = [...page.messages, ...rows].sort((one, other) => other.time_ms - one.time_ms);
+        rows = [...page.messages, ...rows].sort(newestFirst);
         lookedAt += page.looked_at;
         next = page.complete ? null : page.next;
         if (!signal.aborted) set({ rows, lookedAt, next, busy: next !== null, problem: undefined });
@@ -101,6 +101,13 @@ export function useSearch(search: Search, again: number): Results {
     void run(state.next, state.rows, state.lookedAt, Math.min(MOST, state.rows.length + AT_ONCE));
   };
   return { ...state, more };
+}
+
+/** Records of one batch have one time: then the later position comes first. */
+function newestFirst(one: Message, other: Message): number {
+  if (one.time_ms !== other.time_ms) return other.time_ms - one.time_ms;
+  if (one.partition !== other.partition) return one.partition - other.partition;
+  return other.position.length - one.position.length || (other.position > one.position ? 1 : -1);
 }
 
 function nothing(busy: boolean): Omit<Results, "more"> {

@@ -1,6 +1,6 @@
 // The whole way of an event as a line from its producer to each subscription, and how far each search went.
 import type { Fate, Found, FoundEvent } from "../../api/types";
-import { plural } from "../../format";
+import { capital, plural } from "../../format";
 import { placeOf } from "../../messages";
 import { link } from "../../router";
 import { Badge, type Tone } from "../../ui/badge";
@@ -30,7 +30,7 @@ export function Way({ event }: { event: FoundEvent }) {
         <li>
           <h3>{event.producer ? <>Sent by {event.producer}</> : "Received"}</h3>
           <p>
-            {event.received_ms ? <Time ms={event.received_ms} exact /> : "The time is unknown"}, source{" "}
+            {event.received_ms ? <Time ms={event.received_ms} as="exact" /> : "The time is unknown"}, source{" "}
             <code>{event.source}</code>
           </p>
         </li>
@@ -40,8 +40,8 @@ export function Way({ event }: { event: FoundEvent }) {
               Route <a href={link(["way"])}>{route.name}</a>
             </h3>
             <p>
-              {route.why}
-              {route.computed && <small> By the present routes.</small>}
+              {capital(route.why)}
+              {route.computed && <small> Computed from the present routes.</small>}
             </p>
           </li>
         )}
@@ -54,7 +54,7 @@ export function Way({ event }: { event: FoundEvent }) {
               </a>
             </h3>
             <p>
-              {each.kind}, <Time ms={each.time_ms} exact />
+              {capital(each.kind)}, <Time ms={each.time_ms} as="exact" />
               {each.by && `, by ${each.by}`}
             </p>
           </li>
@@ -65,7 +65,7 @@ export function Way({ event }: { event: FoundEvent }) {
       </ol>
       {subscriptions.length === 0 && (
         <Empty title="No subscription reads it">
-          Nothing is subscribed to where it is stored. <a href={link(["subscriptions"])}>Make a subscription</a>.
+          Nothing is subscribed to where it is stored. <a href={link(["subscriptions"])}>Create a subscription</a>.
         </Empty>
       )}
     </Card>
@@ -79,11 +79,11 @@ function FateOf({ fate }: { fate: Fate }) {
       <h3>
         <a href={link(["subscriptions", fate.subscription])}>{fate.subscription}</a>{" "}
         <Badge tone={TONES[fate.fate]}>{fate.fate}</Badge>
-        {fate.state && fate.state !== "running" && <small> The subscription is {fate.state}.</small>}
+        {fate.state && fate.state !== "running" && <small class="aside"> The subscription is {fate.state}.</small>}
       </h3>
       <p>
-        {fate.detail}
-        {fate.computed && <small> Worked out by its present filters and position.</small>}
+        {capital(fate.detail)}
+        {fate.computed && <small> Computed from its present filters and position.</small>}
       </p>
       {clause && (
         <p>
@@ -99,7 +99,7 @@ function FateOf({ fate }: { fate: Fate }) {
       )}
       {fate.next_attempt_ms && (
         <p>
-          Next attempt <Time ms={fate.next_attempt_ms} />
+          Next attempt <Time ms={fate.next_attempt_ms} as="ago" />
         </p>
       )}
       {fate.dead_letter && (
@@ -124,7 +124,7 @@ export function LookedAt({ looked }: { looked: Found["looked"] }) {
   const all = looked.every((each) => each.complete);
   return (
     <details class="card" open={!all}>
-      <summary>How far it was looked for{!all && ": not everywhere"}</summary>
+      <summary>Where it was searched{!all && ": not everywhere"}</summary>
       <ul class="choices">
         {looked.map((each) => (
           <li key={each.where}>
@@ -132,7 +132,7 @@ export function LookedAt({ looked }: { looked: Found["looked"] }) {
             {each.from !== null && (
               <>
                 {" "}
-                from <Time ms={each.from} exact />
+                from <Time ms={each.from} as="exact" />
               </>
             )}
             {each.detail && <p class="note">{each.detail}</p>}

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { api, problemOf } from "../../api/client";
-import type { Journey, Message, Problem } from "../../api/types";
+import type { Journey, Json, Message, Problem } from "../../api/types";
 import { useLoad } from "../../api/use";
 import { documentOf, JSON_EVENT, keyHeader } from "../../messages";
 import { useStatus } from "../../status";
@@ -16,24 +16,14 @@ import { recordAt, type Place } from "../events/one";
 import type { Page, PageProps } from "../page";
 import { casesOf, type Asked } from "./case";
 import { JourneyView } from "./journey";
+import { sampleFor } from "./sample";
 
 const QUIET_MS = 250; // after the last key, until the service is asked
 
-const EXAMPLE = indented(
-  JSON.stringify({
-    specversion: "1.0",
-    id: "1",
-    source: "/shop",
-    type: "com.example.order.created",
-    subject: "order-7",
-    partitionkey: "order-7",
-    data: { total: 12 },
-  }),
-);
 
 function Explain({ query }: PageProps) {
   const start = useStart(query);
-  const [asked, set] = useState<Asked>({ text: EXAMPLE, route: query.get("route") ?? "", producer: "", key: "", asFrom: "" });
+  const [asked, set] = useState<Asked>({ text: "", route: query.get("route") ?? "", producer: "", key: "", asFrom: "" });
   useEffect(() => {
     if (start.value) set((old) => ({ ...old, ...start.value }));
   }, [start.value]);
@@ -65,16 +55,19 @@ function Explain({ query }: PageProps) {
   );
 }
 
-/** The event that another page sent here, by its record or its dead letter. */
+/** The event that another page sent here, by its record or its dead letter; else a sample. */
 function useStart(query: URLSearchParams) {
   const at = query.get("at") ?? "";
   const letter = Number(query.get("letter") ?? 0);
   return useLoad<Partial<Asked> | null>(
     async (signal) => {
       if (at) return ofMessage(await recordAt(placeIn(at), signal));
-      if (!letter) return null;
-      const found = await api.get("/v1/dead-letters/{letter}", { path: { letter }, signal });
-      return ofMessage(found.message ?? null);
+      if (letter) {
+        const found = await api.get("/v1/dead-letters/{letter}", { path: { letter }, signal });
+        return ofMessage(found.message ?? null);
+      }
+      const { configuration } = await api.get("/v1/config", { signal });
+      return { text: sampleFor(configuration as Record<string, Json>, query.get("route") ?? "") };
     },
     [at, letter],
   );
@@ -108,6 +101,7 @@ function useJourneys(asked: Asked): Explained {
     const control = new AbortController();
     const ask = async () => {
       const wrong = faultOf(asked.text);
+      if (!asked.text) return;
       if (wrong) return set((old) => ({ ...old, journeys: undefined, problem: undefined, syntax: wrong }));
       try {
         set({ journeys: await explain(asked, control.signal), problem: undefined, syntax: "" });
@@ -183,7 +177,7 @@ function Question({ asked, onChange }: { asked: Asked; onChange: (changed: Parti
           </label>
         </div>
         <p class="note">
-          To take a real one, open it in <a href="#/events">Events</a> and choose Explain.
+          For a real event, open it in <a href="#/events">Events</a> and press Explain.
         </p>
       </div>
     </Card>

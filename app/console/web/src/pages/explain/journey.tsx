@@ -55,7 +55,7 @@ export function JourneyView({ journey }: { journey: Journey }) {
 }
 
 function Route({ route }: { route: RouteVerdict }) {
-  const word = route.chosen ? "taken" : route.asked ? "passed over" : "not asked";
+  const word = route.chosen ? "taken" : route.asked ? "skipped" : "not asked";
   return (
     <li class={route.chosen ? "yes" : "no"}>
       <p class="line">

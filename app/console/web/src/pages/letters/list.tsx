@@ -37,7 +37,7 @@ export function LetterList({ query }: { query: URLSearchParams }) {
     <>
       <Head
         title="Dead letters"
-        note="Events that were given up. Each keeps its whole message until it is redriven or discarded."
+        note="Events that could not be delivered. Each keeps its whole message until you redrive or discard it."
       />
       <LetterTabs current="letters" />
       {problem && <ProblemBox problem={problem} onRetry={counted.reload} />}
@@ -45,7 +45,7 @@ export function LetterList({ query }: { query: URLSearchParams }) {
         <Nothing />
       ) : (
         <div class="stack">
-          <div class="columns">
+          <div class="columns even">
             <Card title="By subscription and cause">
               <Causes counts={all.value?.counts ?? []} filter={filter} onFilter={show} />
             </Card>
@@ -62,7 +62,7 @@ function Nothing() {
   return (
     <Empty title="No dead letters" icon="check">
       An event comes here when its target refuses it for good (415 and other 4xx), when its schedule of attempts is used
-      up, or when the record is no CloudEvent. It stays until somebody redrives or discards it.
+      up, or when the record is no CloudEvent. It stays until you redrive or discard it.
     </Empty>
   );
 }
@@ -103,7 +103,7 @@ function Rows({ filter, total, again, onFilter, onDone }: RowsProps) {
       }
     >
       {found.problem && <ProblemBox problem={found.problem} onRetry={onDone} />}
-      {found.complete && !found.rows.length && <Empty title="No dead letter matches">Take fewer or other filters.</Empty>}
+      {found.complete && !found.rows.length && <Empty title="No dead letter matches">Use fewer or other filters.</Empty>}
       {found.rows.length > 0 && (
         <Table
           label="Dead letters"
@@ -164,7 +164,7 @@ function FilterForm({ filter, onFilter }: { filter: Filter; onFilter: (changed: 
         <input
           type="search"
           aria-label="Type of the event"
-          placeholder="Type, as com.example.*"
+          placeholder="Type: com.example.*"
           value={type}
           onInput={(event) => set(event.currentTarget.value.trim())}
         />
@@ -181,7 +181,7 @@ interface Choosing {
 function columns(choosing: Choosing | null): Column<DeadLetter>[] {
   const boxes: Column<DeadLetter> = {
     title: "Chosen",
-    width: "5.5rem",
+    width: "5rem",
     cell: (row) => (
       <input
         type="checkbox"
@@ -192,13 +192,13 @@ function columns(choosing: Choosing | null): Column<DeadLetter>[] {
     ),
   };
   const rest: Column<DeadLetter>[] = [
-    { title: "Id", width: "6rem", cell: (row) => <a href={link(["letters", String(row.id)])}>{row.id}</a> },
-    { title: "Given up", width: "9rem", cell: (row) => <Time ms={row.at_ms} /> },
-    { title: "Subscription", width: "9rem", cell: (row) => row.subscription },
-    { title: "Cause", width: "12rem", cell: (row) => <code>{row.cause}</code> },
+    { title: "Id", width: "5.5rem", cell: (row) => <a href={link(["letters", String(row.id)])}>{row.id}</a> },
+    { title: "Since", width: "9rem", cell: (row) => <Time ms={row.at_ms} /> },
+    { title: "Subscription", width: "8rem", cell: (row) => row.subscription },
+    { title: "Cause", width: "10rem", cell: (row) => <code>{row.cause}</code> },
     { title: "Type", cell: (row) => row.event.type || "no event" },
     { title: "Event id", cell: (row) => <code>{row.event.id}</code> },
-    { title: "Attempts", width: "6.5rem", number: true, cell: (row) => count(row.attempts) },
+    { title: "Attempts", width: "6rem", spare: true, number: true, cell: (row) => count(row.attempts) },
   ];
   return choosing ? [boxes, ...rest] : rest;
 }

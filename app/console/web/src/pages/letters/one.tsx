@@ -59,9 +59,9 @@ function Why({ letter }: { letter: DeadLetterDetail }) {
         <dd>
           <a href={link(["subscriptions", letter.subscription])}>{letter.subscription}</a>
         </dd>
-        <dt>Given up</dt>
+        <dt>Since</dt>
         <dd>
-          <Time ms={letter.at_ms} exact />
+          <Time ms={letter.at_ms} as="exact" />
         </dd>
         <dt>Attempts</dt>
         <dd>{count(letter.attempts)}</dd>

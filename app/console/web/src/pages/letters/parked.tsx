@@ -1,7 +1,7 @@
 // What waits in the store for its turn: by key, by its oldest event.
 import { api } from "../../api/client";
 import type { ParkedKey } from "../../api/types";
-import { useLoad } from "../../api/use";
+import { useCalm, useLoad } from "../../api/use";
 import { count } from "../../format";
 import { go, link } from "../../router";
 import { Empty } from "../../ui/empty";
@@ -11,6 +11,8 @@ import { Table, type Column } from "../../ui/table";
 import { Time } from "../../ui/time";
 
 const EVERY = 2_000; // milliseconds
+const KEYS_EVERY = 10_000;
+const CALM = 5_000;
 const MOST = 1_000; // keys of one answer
 
 export function LetterTabs({ current }: { current: "letters" | "parked" }) {
@@ -24,14 +26,15 @@ export function LetterTabs({ current }: { current: "letters" | "parked" }) {
 export function ParkedKeys({ subscription }: { subscription: string }) {
   const counts = useLoad((signal) => api.get("/v1/parked/count", { signal }), [], EVERY);
   const query = { limit: MOST, subscription: subscription || null };
-  const keys = useLoad((signal) => api.get("/v1/parked/keys", { query, signal }), [subscription], EVERY);
+  const moved = useCalm(JSON.stringify(counts.value), CALM);
+  const keys = useLoad((signal) => api.get("/v1/parked/keys", { query, signal }), [subscription, moved], KEYS_EVERY);
   const rows = keys.value?.keys ?? [];
   const problem = keys.problem ?? counts.problem;
   return (
     <>
       <Head
         title="Parked"
-        note="Keys whose oldest event waits for its next attempt. Later events of a key wait behind it; other keys go on."
+        note="Keys whose oldest event waits for its next attempt. Later events of the key wait behind it; other keys continue."
       />
       <LetterTabs current="parked" />
       <div class="stack">
@@ -51,8 +54,8 @@ export function ParkedKeys({ subscription }: { subscription: string }) {
         )}
         {keys.value && rows.length === 0 && (
           <Empty title="Nothing is parked" icon="check">
-            When an event was tried as often as <code>retry.hold</code> says, it moves into the store with the later events
-            of its key, and each waits there for its turn.
+            After <code>retry.hold</code> failed attempts an event moves into the store. The later events of its key follow
+            it there and wait for their turn, so that other keys continue.
           </Empty>
         )}
         {rows.length > 0 && (
@@ -79,8 +82,8 @@ const COLUMNS: Column<ParkedKey>[] = [
   { title: "Key", cell: (row) => <code>{row.key ?? "not shown"}</code> },
   { title: "Subscription", cell: (row) => <a href={link(["subscriptions", row.subscription])}>{row.subscription}</a> },
   { title: "Events", width: "6rem", number: true, cell: (row) => count(row.rows) },
-  { title: "Waits since", width: "9rem", cell: (row) => <Time ms={row.at_ms} /> },
-  { title: "Next attempt", width: "9rem", cell: (row) => <Time ms={row.due_ms} /> },
+  { title: "Waits since", width: "9rem", cell: (row) => <Time ms={row.at_ms} as="ago" /> },
+  { title: "Next attempt", width: "9rem", cell: (row) => <Time ms={row.due_ms} as="ago" /> },
   { title: "Attempts", width: "6.5rem", number: true, cell: (row) => count(row.attempts) },
   { title: "Cause", width: "10rem", cell: (row) => <code title={row.detail}>{row.cause || "behind another"}</code> },
   { title: "Oldest event", cell: (row) => <a href={eventOf(row)}>{row.event.id || "no event"}</a> },
