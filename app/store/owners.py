@@ -36,12 +36,13 @@ class Owners:
 def fence_all(connection: Connection, kept: Iterable[Kept]) -> None:
     """``fence`` for the partition of each, in one order for all processes: two that lock the same
     partitions wait for each other instead of for themselves."""
-    claims = {
-        (each.subscription, each.broker, each.message.partition, each.message.epoch)
-        for each in kept
-    }
-    for claim in sorted(claims, key=lambda one: (*one[:2], *_order(one[2]), one[3])):
-        fence(connection, *claim)
+    claims: dict[tuple[str, str, str], set[tuple[int, int]]] = {}
+    for each in kept:
+        partition = each.message.partition
+        topic = each.subscription, each.broker, partition.topic
+        claims.setdefault(topic, set()).add((partition.number, each.message.epoch))
+    for topic in sorted(claims):
+        _fence(connection, *topic, claims[topic])
 
 
 def fence(
@@ -50,18 +51,50 @@ def fence(
     """Raises StaleOwner when another owner is noted; where none is, this one is noted. The owner's
     row is locked until the end of the transaction: nobody else becomes the owner before what is
     written under this epoch is there for him to see."""
-    here = in_partition(owners, subscription, broker, partition)
-    query = select(owners.c.epoch).where(here).with_for_update()
-    noted = connection.scalar(query)
-    if noted is None:
-        row = _row(subscription, broker, partition, epoch)
-        connection.execute(insert(connection, owners).values(row).on_conflict_do_nothing())
-        noted = connection.scalar(query)
-    if epoch != noted:
-        raise StaleOwner(
-            f"{subscription}: {partition} is owned under epoch {noted},"
-            f" refused a write under {epoch}"
-        )
+    _fence(connection, subscription, broker, partition.topic, {(partition.number, epoch)})
+
+
+def _fence(
+    connection: Connection,
+    subscription: str,
+    broker: str,
+    topic: str,
+    claims: Collection[tuple[int, int]],
+) -> None:
+    """Of partitions of one topic, by number and epoch: one statement for all of them."""
+    noted = _epochs(connection, subscription, broker, topic, claims)
+    new = [(number, epoch) for number, epoch in sorted(claims) if number not in noted]
+    if new:
+        rows = [
+            _row(subscription, broker, Partition(topic, number), epoch) for number, epoch in new
+        ]
+        connection.execute(insert(connection, owners).on_conflict_do_nothing(), rows)
+        noted = _epochs(connection, subscription, broker, topic, claims)
+    for number, epoch in claims:
+        if epoch != noted.get(number):
+            raise StaleOwner(
+                f"{subscription}: {Partition(topic, number)} is owned under epoch"
+                f" {noted.get(number)}, refused a write under {epoch}"
+            )
+
+
+def _epochs(
+    connection: Connection,
+    subscription: str,
+    broker: str,
+    topic: str,
+    claims: Collection[tuple[int, int]],
+) -> dict[int, int]:
+    """Of those that have an owner, whose rows are locked in their order."""
+    numbers = sorted({number for number, _ in claims})
+    query = select(owners.c.partition, owners.c.epoch).where(
+        owners.c.subscription == subscription,
+        owners.c.broker == broker,
+        owners.c.topic == topic,
+        owners.c.partition.in_(numbers),
+    )
+    found = connection.execute(query.order_by(owners.c.partition).with_for_update())
+    return dict(map(tuple, found))
 
 
 def numbers(
