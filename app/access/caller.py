@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from app.access.quota import Allowance, Quota
 from app.access.rights import Rights
 from app.errors import Fault, SenderError
@@ -17,16 +19,21 @@ class QuotaExceeded(SenderError):
     seconds until all of ``quota`` is there again."""
 
     def __init__(self, quota: Quota, *, wait: float, remaining: int, reset: float) -> None:
-        detail = (
-            f"The quota is {quota.rate:g} events a second and {quota.burst} at once; "
-            f"{remaining} are left now."
-        )
-        fault = Fault("quota-exceeded", detail)
-        super().__init__("Quota exceeded", status=429, code="quota-exceeded", faults=[fault])
+        faults = _faults(quota, remaining)
+        super().__init__("Quota exceeded", status=429, code="quota-exceeded", faults=faults)
         self.quota = quota
         self.wait = min(wait, quota.window)
         self.remaining = remaining
         self.reset = reset
+
+
+@lru_cache(maxsize=256)
+def _faults(quota: Quota, remaining: int) -> tuple[Fault]:
+    detail = (
+        f"The quota is {quota.rate:g} events a second and {quota.burst} at once; "
+        f"{remaining} are left now."
+    )
+    return (Fault("quota-exceeded", detail),)
 
 
 def quota_of(settings: EventQuota) -> Quota:
@@ -36,14 +43,20 @@ def quota_of(settings: EventQuota) -> Quota:
 
 def demand(allowance: Allowance, count: int, now: float) -> None:
     """So many events are taken. Raises QuotaExceeded."""
-    wait = allowance.take(count, now)
-    if wait:
-        raise QuotaExceeded(
-            allowance.quota,
-            wait=wait,
-            remaining=allowance.remaining(now),
-            reset=allowance.reset(now),
-        )
+    if wait := allowance.take(count, now):
+        raise _exceeded(allowance, wait, now)
+
+
+def demand_one(allowance: Allowance, now: float) -> None:
+    """Nothing is taken. Raises QuotaExceeded where not even one event could be: so much can be told of a
+    request before anything of it is read."""
+    if wait := allowance.wait(now):
+        raise _exceeded(allowance, wait, now)
+
+
+def _exceeded(allowance: Allowance, wait: float, now: float) -> QuotaExceeded:
+    left, reset = allowance.remaining(now), allowance.reset(now)
+    return QuotaExceeded(allowance.quota, wait=wait, remaining=left, reset=reset)
 
 
 class Tally:

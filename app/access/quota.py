@@ -59,6 +59,12 @@ class Allowance:
             return math.inf
         return full_at - now - quota.window
 
+    def wait(self, now: float) -> float:
+        """Seconds until one event could be taken; 0.0 where it could now. Nothing is taken."""
+        quota = self.quota
+        wait = self._full_at + 1 / quota.rate - now
+        return 0.0 if wait <= self._most else wait - quota.window
+
     def charge(self, count: int, now: float) -> None:
         """``count`` events are taken, also beyond what there is."""
         self._full_at = max(self._full_at, now) + count / self.quota.rate

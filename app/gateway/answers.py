@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from app.access.caller import QuotaExceeded
+from app.access.quota import Quota
 from app.errors import Fault, SenderError
 from app.intakes.verification import Unverified
 
@@ -65,26 +67,29 @@ def problem(
 
 def from_sender_error(error: SenderError) -> Answer:
     """415 names the codings that would do (RFC 9110 15.5.16), 429 when it would be taken, 401 what is wanted."""
+    if isinstance(error, QuotaExceeded):
+        wait, reset = max(1, math.ceil(error.wait)), math.ceil(error.reset)
+        return _quota_exceeded(error.title, error.faults, error.quota, error.remaining, wait, reset)
     headers: AnswerHeaders = ()
     if error.code == UNSUPPORTED_CODING:
         headers = ((b"accept-encoding", CODINGS),)
-    elif isinstance(error, QuotaExceeded):
-        headers = _of_quota(error)
     elif isinstance(error, Unverified):
         headers = ((b"www-authenticate", error.challenge.encode()),)
     return problem(error.status, error.code, error.title, faults=error.faults, headers=headers)
 
 
-def _of_quota(error: QuotaExceeded) -> AnswerHeaders:
-    """``Retry-After``, and the fields of draft-ietf-httpapi-ratelimit-headers-10."""
-    quota = error.quota
-    policy = b'"events";q=%d;w=%d' % (quota.burst, math.ceil(quota.window))
-    left = b'"events";r=%d;t=%d' % (error.remaining, math.ceil(error.reset))
-    return (
-        (b"retry-after", _seconds(error.wait)),
-        (b"ratelimit-policy", policy),
-        (b"ratelimit", left),
+@lru_cache(maxsize=256)
+def _quota_exceeded(
+    title: str, faults: Sequence[Fault], quota: Quota, remaining: int, wait: int, reset: int
+) -> Answer:
+    """``Retry-After``, and the fields of draft-ietf-httpapi-ratelimit-headers-10. Remembered, for a sender that
+    does not slow down gets the same answer again and again. ``wait``, ``reset``: seconds."""
+    headers = (
+        (b"retry-after", b"%d" % wait),
+        (b"ratelimit-policy", b'"events";q=%d;w=%d' % (quota.burst, math.ceil(quota.window))),
+        (b"ratelimit", b'"events";r=%d;t=%d' % (remaining, reset)),
     )
+    return problem(429, "quota-exceeded", title, faults=faults, headers=headers)
 
 
 def _seconds(wait: float) -> bytes:

@@ -69,7 +69,8 @@ class Connection(HttpToolsProtocol, abc.ABC):
         self._renderer = renderer
         self._queue = RequestQueue(self, self._limits.in_work, listener.answered)
         self._watch = Watch(self, self._limits, self.loop)
-        self._rest = b""  # read, but not parsed while the queue is full
+        self._rest = b""  # read, but not parsed yet: the queue is full, or it is others' turn
+        self._reads_on = False  # soon
         self._ended = False  # nothing more is read ...
         self._unread = False  # ... though the peer may still be sending
         # The request being received:
@@ -109,6 +110,8 @@ class Connection(HttpToolsProtocol, abc.ABC):
     def eof_received(self) -> bool:  # type: ignore[override]
         """The peer sends no more. It still gets the answers that are due, where the transport can
         stay half open (TLS cannot)."""
+        if self._rest:
+            self._feed_in_pieces(b"", at_once=True)
         if not self._ended:
             self._withdraw()
         self._let_go()
@@ -122,12 +125,18 @@ class Connection(HttpToolsProtocol, abc.ABC):
         if data:
             self._feed_in_pieces(data)
 
-    def _feed_in_pieces(self, data: bytes) -> None:
-        """One read can hold thousands of small requests: no more are parsed than may wait."""
+    def _feed_in_pieces(self, data: bytes, *, at_once: bool = False) -> None:
+        """One read can hold thousands of small requests: no more are parsed than may wait, and behind each
+        piece that held several it is the turn of other connections, but for ``at_once``."""
         data = self._rest + data
         while data and not self._ended and not self._is_full():
+            number = self._number
             piece, data = data[:_PIECE], data[_PIECE:]
             data = self._feed(piece) + data
+            if data and self._number > number + 1 and not (at_once or self.flow.write_paused):
+                self.flow.hold(PIPELINE)
+                self._read_on_soon()
+                break
         self._rest = b"" if self._ended else data
 
     def _feed(self, data: bytes) -> bytes:
@@ -244,14 +253,20 @@ class Connection(HttpToolsProtocol, abc.ABC):
 
     def queue_changed(self) -> None:
         if self.flow.read_paused and not self._queue.is_full:
-            self.loop.call_soon(self._read_on)
+            self._read_on_soon()
         if self._expects:
             self._continue()
         if self._queue.draining:
             self._close_if_idle()
 
+    def _read_on_soon(self) -> None:
+        if not self._reads_on:
+            self._reads_on = True
+            self.loop.call_soon(self._read_on)
+
     def _read_on(self) -> None:
         """What has been read already comes first."""
+        self._reads_on = False
         if self._rest:
             self._feed_in_pieces(b"")
         if not self._rest and not self._is_full():

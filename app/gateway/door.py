@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.access.caller import Caller, quota_of
+from app.access.caller import Caller, demand_one, quota_of
 from app.access.rights import Rights
 from app.access.tokens import BadToken, Head, ends_at, one_of, read_head
 from app.access.who import AUTHORIZATION, BEARER, Producers, San, digest_of
@@ -101,6 +101,11 @@ class Door:
         if sans and (found := self.producers.by_certificate(sans)):
             return found[0] if len(found) == 1 else _AMBIGUOUS
         return self._stranger(address) if self._open else _NO_CREDENTIAL
+
+    def demand_one(self, caller: Caller) -> None:
+        """Before anything of a body is read. Raises QuotaExceeded where not even one event could be taken."""
+        if caller.allowance is not None:
+            demand_one(caller.allowance, self._monotonic())
 
     def judge_again(self, pending: Pending) -> Caller | Answer:
         """Once the question has an end."""

@@ -12,7 +12,7 @@ _STATUS_LINES = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in
 
 
 class Renderer:
-    """Writes answers; the plain 202 is ready made. One for all connections of a listener.
+    """Writes answers; the plain 202 is ready made, and so is what was answered last. One for all connections of a listener.
 
     ``defaults`` are the headers of every answer (``date`` where it is switched on). The list is
     replaced, never changed, about once a second: so its identity says whether it is still the same.
@@ -22,6 +22,7 @@ class Renderer:
         self._seen: list[tuple[bytes, bytes]] = []
         self._shared = b""
         self._accepted = _render(ACCEPTED, b"")
+        self._last = ACCEPTED, self._accepted
 
     def render(self, answer: Answer, defaults: list[tuple[bytes, bytes]], *, last: bool) -> bytes:
         """``last``: nothing follows on this connection (RFC 9112 9.6)."""
@@ -29,12 +30,19 @@ class Renderer:
             self._renew(defaults)
         if answer is ACCEPTED and not last:
             return self._accepted
-        return _render(answer, self._shared + b"connection: close\r\n" if last else self._shared)
+        if last:
+            return _render(answer, self._shared + b"connection: close\r\n")
+        before, rendered = self._last
+        if answer is not before:
+            rendered = _render(answer, self._shared)
+            self._last = answer, rendered
+        return rendered
 
     def _renew(self, defaults: list[tuple[bytes, bytes]]) -> None:
         self._seen = defaults
         self._shared = b"".join(b"%b: %b\r\n" % pair for pair in defaults)
         self._accepted = _render(ACCEPTED, self._shared)
+        self._last = ACCEPTED, self._accepted
 
 
 def _render(answer: Answer, shared: bytes) -> bytes:

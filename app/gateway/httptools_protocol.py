@@ -15,6 +15,7 @@ import httptools
 from app.access.caller import Caller
 from app.access.who import San, sans_of
 from app.bindings.headers import FIELD_NAMES
+from app.event.memo import Memo
 from app.gateway.answers import HEAD_TOO_LARGE, MALFORMED, TUNNEL, Answer
 from app.gateway.connection import BODY, HEAD, IDLE, Connection, EndOfInput
 from app.gateway.door import Door
@@ -225,14 +226,23 @@ class EventsProtocol(HttpProtocol):
         if url == b"/events":
             return True
         path, _, self._query = _origin_form(url).partition(b"?")
-        wanted = unquote(path.decode("latin-1"))
-        is_ours, self._route = events_target(wanted)
-        if not is_ours and self.parser.get_method() == b"POST":
-            self._intake = intake_target(wanted)
+        is_ours, self._route, intake = _TARGETS[path]
+        if intake is not None and self.parser.get_method() == b"POST":
+            self._intake = intake
         return is_ours or self._intake is not None
 
     def publish(self, cycle: RequestCycle) -> Answer | None:
         return self._listener.post(cycle.request, cycle.answered)  # type: ignore[arg-type]
+
+
+def _target(path: bytes) -> tuple[bool, str | None, str | None]:
+    """Whether it takes events, the route, and the intake that it names."""
+    wanted = unquote(path.decode("latin-1"))
+    is_ours, route = events_target(wanted)
+    return is_ours, route, None if is_ours else intake_target(wanted)
+
+
+_TARGETS = Memo(_target)
 
 
 def _origin_form(url: bytes) -> bytes:

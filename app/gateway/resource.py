@@ -106,11 +106,12 @@ class EventsResource(Listener):
             if request.intake is not None:
                 limit = self.limits.body
                 return self.intakes.post(request.intake, request, self.post, done, limit)
-            if request.event is None and b"content-encoding" in request.named:
-                self._undo_coding(request)
+            if request.event is None:
+                self._open(request)
             return self._publisher.publish(request, done)
         except SenderError as error:
-            _log.debug("refused", extra={"code": error.code, "event_id": _id_of(request)})
+            if _log.isEnabledFor(logging.DEBUG):
+                _log.debug("refused", extra={"code": error.code, "event_id": _id_of(request)})
             self._note(request.caller, error.code)
             return self.refused(from_sender_error(error), error.code)
         except KeyMapperFailed as error:
@@ -182,6 +183,14 @@ class EventsResource(Listener):
                 done(answer)
 
         pending.asking.add_done_callback(judge)
+
+    def _open(self, request: Request) -> None:
+        """The body without its coding, but for a caller that has used up its quota: that costs no more than its
+        head. Raises SenderError."""
+        if request.caller is not None and self.door is not None:
+            self.door.demand_one(request.caller)
+        if b"content-encoding" in request.named:
+            self._undo_coding(request)
 
     def _note(self, caller: Caller | None, code: str) -> None:
         if caller is not None and caller.name:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from app.errors import Fault
+from app.event.memo import Memo
 from app.intakes.arrival import Arrival
 from app.intakes.mapping import (
     Attributes,
@@ -20,6 +21,13 @@ from app.intakes.mapping import (
     complete,
     is_time,
 )
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    return tuple(path.split("."))
+
+
+_STEPS = Memo(_steps)
 
 
 class Rule(NamedTuple):
@@ -57,7 +65,7 @@ def time_of(fields: Any, paths: Iterable[str]) -> str:
 
 def at(fields: Any, path: str) -> Any:
     """None where nothing is."""
-    for step in path.split("."):
+    for step in _STEPS[path]:
         if not isinstance(fields, dict):
             return None
         fields = fields.get(step)

@@ -12,19 +12,20 @@ from app.event.value import CloudEvent, DataForm
 
 MOST_FIELDS = 1000  # of a form
 FORM = "application/x-www-form-urlencoded"
+_CASED = b"ce-x-"  # what follows may be in any case
 _TEXT = msgspec.json.Decoder(str)
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 """What reading a body of a stranger may raise."""
 
 
 class Arrival:
-    """``headers``: names in lower case, order and repeats kept. ``body``: the bytes that pointers look into.
+    """``headers``: names as ``FIELD_NAMES`` has them, order and repeats kept. ``body``: the bytes that pointers look into.
 
     ``field``  of a form: the one that may hold a JSON document. Without it a form is an object of its
                fields, of repeated ones the last.
     """
 
-    __slots__ = ("_document", "_named", "body", "field", "headers")
+    __slots__ = ("_document", "_is_plain", "_named", "body", "field", "headers")
 
     def __init__(
         self, headers: Sequence[tuple[bytes, bytes]], body: bytes, *, field: str = ""
@@ -33,13 +34,16 @@ class Arrival:
         self.body = body
         self.field = field
         self._document: CloudEvent | None = None
-        self._named: dict[bytes, list[bytes]] = {}
-        for name, value in headers:
-            self._named.setdefault(name.lower(), []).append(value)
+        self._named = dict(headers)
+        self._is_plain = len(self._named) == len(headers)  # nothing is repeated
 
     def values(self, name: str) -> list[bytes]:
         """Every header field of that name, which is in lower case."""
-        return self._named.get(name.encode(), [])
+        wanted = name.encode()
+        if self._is_plain and not wanted.startswith(_CASED):
+            found = self._named.get(wanted)
+            return [] if found is None else [found]
+        return [value for each, value in self.headers if each.lower() == wanted]
 
     @property
     def content_type(self) -> str | None:
@@ -61,7 +65,7 @@ class Arrival:
     def fields(self) -> dict[str, object] | None:
         """The document, where it is an object."""
         try:
-            found = msgspec.json.decode(self.document.data or b"")
+            found = msgspec.json.decode(self._json())
         except UNREADABLE:
             return None
         return found if isinstance(found, dict) else None

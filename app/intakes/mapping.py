@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 
 from app.errors import Fault, SenderError, SetupError
 from app.event.types import is_timestamp
-from app.event.validate import faults_of
+from app.event.validate import faults_of, is_plainly_valid
 from app.intakes.arrival import Arrival, compile_pointer
 
 Attributes = dict[str, str]
@@ -62,6 +63,7 @@ class Template:
             self._parts.append(_part(match, setting))
             end = match.end()
         self._parts.append(text[end:])
+        self._parts = [part for part in self._parts if part != ""]
 
     @property
     def is_constant(self) -> bool:
@@ -69,6 +71,9 @@ class Template:
 
     def text(self, arrival: Arrival) -> str:
         """Raises Missing."""
+        if len(self._parts) == 1:
+            (only,) = self._parts
+            return only if isinstance(only, str) else only(arrival)
         found: list[str] = []
         absences: list[tuple[str, str]] = []
         for part in self._parts:
@@ -170,6 +175,8 @@ def complete(
     rules of CloudEvents find."""
     if (content_type := arrival.content_type) is not None:
         attributes["datacontenttype"] = content_type
+    if not absent and is_plainly_valid(attributes):
+        return attributes
     faults = [fault for name, missing in absent.items() for fault in missing.faults(name)]
     faults += [
         fault
@@ -187,10 +194,15 @@ def as_time(text: str) -> str:
         return text
     whole, _, fraction = text.partition(".")
     try:
-        at = dt.datetime.fromtimestamp(int(whole), dt.UTC).replace(tzinfo=None).isoformat()
+        at = _second(whole)
     except (ValueError, OverflowError, OSError):
         return text
     return f"{at}.{fraction}Z" if fraction else f"{at}Z"
+
+
+@lru_cache(maxsize=64)  # many events in one second
+def _second(since_the_epoch: str) -> str:
+    return dt.datetime.fromtimestamp(int(since_the_epoch), dt.UTC).replace(tzinfo=None).isoformat()
 
 
 def is_time(text: str) -> bool:

@@ -70,6 +70,43 @@ async def test_beyond_its_quota_a_producer_is_told_when_to_come_again() -> None:
         await peer.close()
 
 
+@pytest.mark.parametrize("mode", ["binary", "structured", "batch"])
+async def test_beyond_its_quota_nothing_of_a_body_is_read(mode: str) -> None:
+    """A body that is no gzip would be refused as such by who looks at it."""
+    listed = [{"name": "shop", "keys": [KEY], "quota": {"events": "1/h", "burst": 1}}]
+    async with producer_house(listed, clock=Still()) as house:
+        peer = await house.connection()
+        raw = posted(mode, one(), "/events", [*bearer(KEY), ("content-encoding", "gzip")])
+        statuses = []
+        for each in (raw, posted("binary", one(), "/events", bearer(KEY)), raw):
+            await peer.send(each)
+            answer = await peer.answer()
+            statuses.append(answer.status)
+        assert statuses == [400, 202, 429]
+        assert answer.headers["retry-after"] == "3600"
+        assert answer.headers["ratelimit"] == '"events";r=0;t=3600'
+        await peer.close()
+
+
+async def test_who_is_refused_many_times_lets_others_through_meanwhile() -> None:
+    """Thousands of requests in one read are answered a few at a time."""
+    listed = [
+        {"name": "shop", "keys": [KEY], "quota": {"events": "1/h", "burst": 1}},
+        {"name": "other", "keys": [OTHER_KEY]},
+    ]
+    count = 2_000
+    async with producer_house(listed, clock=Still()) as house:
+        greedy, other = await house.connection(), await house.connection()
+        greedy.writer.write(posted("binary", one(), "/events", bearer(KEY)) * count)
+        await other.send(posted("binary", one(), "/events", bearer(OTHER_KEY)))
+        assert (await other.answer()).status == 202
+        assert house.counters.total("events_refused") < count / 2
+        statuses = [(await greedy.answer()).status for _ in range(count)]
+        assert statuses == [202] + [429] * (count - 1)
+        await greedy.close()
+        await other.close()
+
+
 async def test_a_reload_gives_nobody_the_burst_again() -> None:
     listed = [{"name": "shop", "keys": [KEY], "quota": QUOTA}]
     async with producer_house(listed, clock=Still()) as house:

@@ -29,6 +29,16 @@ def test_shared_headers_are_renewed_when_their_list_is_another() -> None:
     assert b"date: two\r\n" in second
 
 
+def test_the_answer_that_comes_again_is_written_again_with_the_headers_of_now() -> None:
+    renderer, answer = Renderer(), unavailable("x", "X", 1)
+    one, two = [(b"date", b"one")], [(b"date", b"two")]
+    first = renderer.render(answer, one, last=False)
+    assert renderer.render(answer, one, last=False) == first
+    assert b"connection: close\r\n" in renderer.render(answer, one, last=True)
+    assert renderer.render(answer, two, last=False) == first.replace(b"one", b"two")
+    assert renderer.render(ACCEPTED, two, last=False).startswith(b"HTTP/1.1 202 ")
+
+
 def test_a_problem_lists_every_fault() -> None:
     """RFC 9457, design: HTTP."""
     faults = [Fault("a", "First.", "header x", "H1"), Fault("b", "Second.", index=2)]
